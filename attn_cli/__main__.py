@@ -26,10 +26,7 @@ def main() -> None:
 
 
 def _end_at_once(code: object) -> None:
-    """End the process without taking its modules apart, which for torch's takes as long as a small model's answer.
-
-    What the interpreter calls at exit is called; debuggers and profilers, which have work to do, are left to it.
-    """
+    """End the process without taking its modules apart, which for torch's takes as long as a small model's answer."""
     import atexit
     import os
     import sys
@@ -44,10 +41,7 @@ def _end_at_once(code: object) -> None:
 
 
 def _hold_closed_streams() -> None:
-    """Open the null device where the caller closed standard streams.
-
-    Else the next file has the number of one, and what a library's C code prints is written into it.
-    """
+    """Open the null device where the caller closed standard streams."""
     import os  # here: nothing is imported before Ctrl-C is heeded
 
     for descriptor in range(3):

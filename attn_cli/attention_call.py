@@ -97,13 +97,7 @@ class AttentionCall(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights some adjacent rows at a time, of all rows or of `rows`, ascending.
-
-        Each band's output is copied into the call's `output`, the memory for that of all rows, unless it is None.
-
-        want_scores  bands carry the scores, too
-        in_parts     a band may be of some of the heads only
-        """
+        """The weights some adjacent rows at a time, of all rows or of `rows`, ascending."""
         plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
         for band in bands(self.q, self.k, self.v, self.rule, plan):
             if self.output is not None:

@@ -122,10 +122,7 @@ class Call(ABC):
 
     @cached_property
     def is_causal(self) -> bool:
-        """True if no query may attend to a key after itself; the last query stands at the last key.
-
-        With more queries than keys, query 0 stands at key 0.
-        """
+        """True if no query may attend to a key after itself; the last query stands at the last key."""
         if self.n == 0 or self._looks_ahead(0):
             return self.n == 0
         queries = np.arange(1, self.n)
@@ -142,7 +139,6 @@ class Call(ABC):
         return bool(to_numpy(mask.allowed(i[:, None], j[None])).any())
 
     def _after(self, query: Any) -> Any:
-        """The first key after each query; of more queries than keys query 0 stands at key 0."""
         return query + max(self.m - self.n, 0) + 1
 
     @property
@@ -154,34 +150,19 @@ class Call(ABC):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights as bands of some adjacent rows each, ascending, of all rows or of `rows`.
-
-        want_scores  bands carry the scores, too
-        in_parts     a band may be of some of the heads only, where that is faster
-        """
+        """The weights as bands of some adjacent rows each, ascending, of all rows or of `rows`."""
 
     def row_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy.
-
-        The same pass fills the call's `output`, the memory for the output of all rows, unless that is None.
-        """
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy."""
         return self.device_stats(wanted).in_numpy
 
     def device_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for where they are computed.
-
-        They are tensors of a GPU, or NumPy's arrays. By compiled code where one suits, else from the weights, some rows
-        at a time. The same pass fills the call's `output`, the memory for the output of all rows, unless that is None.
-        """
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for where they are computed."""
         stats = self.compiled_stats(wanted)
         return stats_of_bands(self, wanted) if stats is None else stats
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
-
-        None where none can, or q, k and v aren't known; else the same pass fills the call's `output`, the memory for
-        the output of all rows, unless that is None.
-        """
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code."""
         if self.q is None or self.k is None or self.v is None:
             return None
         output = None if self.output is None else self.output.array

@@ -51,10 +51,7 @@ def _remove(path: Path) -> None:
 
 
 def watch() -> None:
-    """End at once on Ctrl-C, SIGTERM and SIGHUP from now on, also where the main thread is in one long product.
-
-    Leaves alone what is ignored, as Ctrl-C is for programs that a shell starts in the background, and SIGHUP by nohup.
-    """
+    """End at once on Ctrl-C, SIGTERM and SIGHUP from now on, also where the main thread is in one long product."""
     taken = {number for number in ENDS if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)}
     for number in taken:
         signal.signal(number, end_at_once)
@@ -75,11 +72,7 @@ def heeded() -> list[signal.Signals]:
 
 @contextmanager
 def kept(numbers: list[int]) -> Iterator[None]:
-    """Context manager: signals that end the process are added to `numbers` instead, and it can end in its own time.
-
-    For a program that takes the terminal and must give it back. Handlers set inside stay until the end; then all is as
-    before.
-    """
+    """Context manager: signals that end the process are added to `numbers` instead, and it can end in its own time."""
     before = {number: signal.signal(number, lambda number, frame: numbers.append(number)) for number in heeded()}
     descriptor = signal.set_wakeup_fd(-1)
     try:

@@ -46,13 +46,7 @@ class PackedCall(AttentionCall):
         return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
 
     def stats_of_texts(self, wanted: Wanted) -> RowStats:
-        """The statistics (entropy, largest weights ...) that `wanted` asks for, of all n rows.
-
-        Where rows of no text follow, of the texts' rows alone.
-
-        The key sets and vectors in `wanted` are of all n rows. By compiled code, else by products over texts padded to
-        one length, else some rows at a time: the first that can.
-        """
+        """The statistics (entropy, largest weights ...) that `wanted` asks for, of all n rows."""
         count = self.texts[-1].stop
         rows = None if count == self.n else tuple(range(count))
         of_texts = wanted if rows is None else wanted.of_rows(rows)
@@ -86,11 +80,7 @@ class PackedVisit(ABC):
 
     @abstractmethod
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in a layer's attention to all packed texts.
-
-        Where the model goes on with the output (`packed.output` isn't None), fill it, or the output of each of
-        `packed.calls`.
-        """
+        """Take in a layer's attention to all packed texts."""
 
     @abstractmethod
     def __call__(self, call: Call) -> None:

@@ -53,8 +53,6 @@ class ReadPicture:
     def cut(self, box: Box) -> np.ndarray:
         """The pixels of a rectangle, bytes of red, green and blue `[rows, columns, 3]`, at least one each way.
 
-        The box is in pixels of the file's picture, whose size `pixels` need not have; grey, 128, beyond its edges.
-
         >>> ReadPicture(np.zeros((4, 4, 3), np.uint8), 8, 8).cut(Box(0, 4, 8, 12))[0, :, 0].tolist()
         [0, 0, 128, 128]
         """

@@ -42,10 +42,7 @@ class Selection:
                 raise InputError(f"there is no attention layer {layer}", f"layers with attention: {ranges(numbers)}")
 
     def pick_heads(self, total: int, layer: int = 0, layers: int = 1) -> tuple[int, ...]:
-        """The chosen heads, ascending, of block `layer` of `layers`, which has `total` heads.
-
-        Raises InputError for one that it doesn't have.
-        """
+        """The chosen heads, ascending, of block `layer` of `layers`, which has `total` heads."""
         heads = self._heads_of(layer, layers)
         if heads is None:
             return tuple(range(total))
@@ -61,7 +58,6 @@ class Selection:
         return total if heads is None else min(len(set(heads)), total)
 
     def _heads_of(self, layer: int, layers: int) -> tuple[int, ...] | None:
-        """The chosen heads of a block as they were given, None for all."""
         if self.pairs is None:
             return self.heads
         return tuple(head for x, head in self.pairs if _from_start(x, layers) == layer)
@@ -72,7 +68,6 @@ ALL = Selection()
 
 
 def _from_start(number: int, total: int) -> int:
-    """A number that counts from the end where it is negative, counted from the start."""
     return number + total if number < 0 else number
 
 

@@ -10,10 +10,7 @@ Pair = tuple[int, int]
 
 
 def selection_of(layers: str | None, heads: str | None) -> Selection:
-    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None.
-
-    Raises InputError for text that chooses none, and for --layer beside a head that names its layer.
-    """
+    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None."""
     layers = "all" if layers is None else layers
     if heads is None or "." not in heads:
         return Selection(numbers(layers, "layer"), numbers("all" if heads is None else heads, "head"))
@@ -45,7 +42,6 @@ def head_pairs(text: str, option: str) -> tuple[Pair, ...]:
 
 
 def _what_is_wrong(part: str) -> str:
-    """Why a part of a choice of heads is none."""
     if re.fullmatch(r"\s*-?\d+(-\d+)?\s*", part):
         return f"{part.strip()} names no layer"
     return f"{excerpt(part.strip(), 60)!r} is not LAYER.HEAD"

@@ -17,10 +17,7 @@ _LIST_NUMBER = re.compile(r"\s*\d{1,2}[.)]\s*")
 
 
 def piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
-    """Where the lines, paragraphs or sentences of text[start:end] begin in `text`, but for the first.
-
-    cut  "lines", "paragraphs" or "sentences"
-    """
+    """Where the lines, paragraphs or sentences of text[start:end] begin in `text`, but for the first."""
     ends = _ENDS[cut].finditer(text, start, end)
     return [match.end() for match in ends if cut != "sentences" or not _is_abbreviation(text, match.start())]
 
@@ -49,5 +46,4 @@ def first_end(text: str) -> int | None:
 
 
 def _is_abbreviation(text: str, at: int) -> bool:
-    """True if the full stop at that character ends an abbreviation and no sentence."""
     return _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1) is not None

@@ -18,9 +18,7 @@ _FILLERS = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x
 def visible(text: str) -> str:
     """`text` on one line, with all characters that move a cursor, change a colour or hide replaced by visible ones.
 
-    Control characters become their pictures, invisible and direction marks their code points; all else stays.
-
-    >>> visible("a\\x1b[31mb\\u202e")
+    >>> visible("a\x1b[31mb\u202e")
     'a␛[31mb<U+202E>'
     """
     if text.isascii() and text.isprintable():  # the quick way for nearly all
@@ -148,7 +146,6 @@ def _visible_character(character: str) -> str:
 
 
 def _scaled(number: float, step: float, units: tuple[str, ...]) -> str:
-    """The number divided by `step` until it is smaller, and the unit that this makes."""
     at = 0
     while number >= step and at < len(units) - 1:
         number, at = number / step, at + 1

@@ -11,13 +11,7 @@ from attn_cli.text import cut
 
 
 def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[int], tuple[str, ...]]:
-    """The indices of the tokens that `pick`, as --token takes it, names, and notes for the user.
-
-    A number (from the end if negative), a word (all its places), `word#2` for its second place, `+` for all that the
-    model generated, or `+word` for a generated word. The tokens' start and end are offsets into `text`, which is
-    searched for words that are not single tokens. Raises InputError, which lists the tokens, for a pick that names
-    none.
-    """
+    """The indices of the tokens that `pick`, as --token takes it, names, and notes for the user."""
     generated = [token.index for token in tokens if token.generated]
     if pick == "+" and generated:  # screens mark generated tokens with +
         return generated, ()
@@ -47,11 +41,7 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
 
 
 def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tuple[str, ...]]:
-    """The query rows of a text that `pick`, as --token takes it, names, and notes for the user; None for all.
-
-    No rows where only another stack of the model (a decoder, vision) reads the picked tokens. Raises InputError where
-    no stack does, unless the input's tokens have no names at all.
-    """
+    """The query rows of a text that `pick`, as --token takes it, names, and notes for the user; None for all."""
     if pick is None:
         return None, ()
     errors = []
@@ -68,10 +58,7 @@ def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tup
 
 
 def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> list[int] | None:
-    """The rows that `pick`, as --token takes it, names among one layer's queries; None for all, [] for none.
-
-    Each stack of a model is asked for itself: a word of the text is not among the queries of a vision tower.
-    """
+    """The rows that `pick`, as --token takes it, names among one layer's queries; None for all, [] for none."""
     if pick is None:
         return None
     try:
@@ -81,9 +68,8 @@ def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> lis
 
 
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
-    """The indices of the tokens of the first place that `pick`, as --token takes it, names; a note if there are more.
-
-    Raises InputError where it names none.
+    """The indices of the tokens of the first place that `pick`, as --token takes it, names; a note if there are
+    more.
     """
     indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)
     if not notes:
@@ -118,14 +104,12 @@ def _places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
 
 
 def _generated_places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
-    """The tokens of every occurrence of `+word`, a word among the tokens that the model generated."""
     if not word.startswith("+") or not any(token.generated for token in tokens):
         return []
     return [place for place in _places(word[1:], tokens, text) if all(tokens[index].generated for index in place)]
 
 
 def _whole_words(word: str, tokens: Sequence[Token]) -> list[list[int]]:
-    """The pieces of every occurrence of `word` among tokens without offsets, such as those that a decoder reads."""
     groups = ((whole, list(pieces)) for whole, pieces in groupby(tokens, lambda token: token.word))
     return [[t.index for t in pieces] for whole, pieces in groups if whole and whole.text.lower() == word.lower()]
 

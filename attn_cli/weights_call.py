@@ -47,11 +47,7 @@ class WeightsCall(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights some rows at a time (of all rows, or only `rows`) against all keys; there is no output.
-
-        A band is of all heads, also with `in_parts`.
-        Raises LoadError with `want_scores` if the scores are unknown.
-        """
+        """The weights some rows at a time (of all rows, or only `rows`) against all keys; there is no output."""
         if want_scores and self.scores is None:
             raise LoadError(
                 f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores",
@@ -69,6 +65,5 @@ def _copy(x: Array) -> Array:
 
 
 def _finite(scores: Array) -> Array:
-    """Scores as bands carry them: the lowest float where they are -inf."""
     xp = namespace(scores)
     return xp.maximum(scores, xp.full_like(scores[..., :1], xp.finfo(scores.dtype).min))

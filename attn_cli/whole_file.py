@@ -28,10 +28,7 @@ class WholeFile:
         self.file = os.fdopen(handle, "wb")
 
     def publish(self, *, force: bool) -> None:
-        """Flush the file to disk and give it its target's name and mode, with `force` in place of an older one.
-
-        Raises OutputError for a name that is taken, OSError where the disk is full.
-        """
+        """Flush the file to disk and give it its target's name and mode, with `force` in place of an older one."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()

@@ -150,5 +150,4 @@ def _flushed(code: int) -> int:
 
 
 def _abandon(stream: TextIO) -> None:
-    """Send the rest of a stream nowhere: Python flushes again at exit, and would print a traceback or end with 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

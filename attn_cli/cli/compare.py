@@ -187,7 +187,6 @@ def _key_of(call: Call) -> _CallKey:
 
 
 def _check_same(source: Source, other: Source, selection: Selection, model: str) -> None:
-    """InputError for a model of other layers or heads."""
     layers = [source.planned_layers(selection), other.planned_layers(selection)]
     if layers[0] != layers[1]:
         shapes = " and ".join(f"{len(each)} layers with {sum(x.heads for x in each)} heads" for each in layers)
@@ -195,7 +194,6 @@ def _check_same(source: Source, other: Source, selection: Selection, model: str)
 
 
 def _check_same_tokens(prompt: Prompt, other: Prompt, model: str) -> None:
-    """InputError for a model that reads the text as other tokens."""
     ids = [
         [[token.id for token in tokens] for tokens in (each.tokens, *each.others.values())] for each in (prompt, other)
     ]

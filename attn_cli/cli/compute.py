@@ -133,7 +133,6 @@ def compute(
 
 
 def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
-    """The rows that --token picks; None for all of them."""
     prompt = matrices.labelled
     return None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0]
 
@@ -169,7 +168,6 @@ def _report(
 
 
 def _with_answer(report: Report, matrices: Matrices) -> Report:
-    """The report with one answer that holds all arrays, in the axes of the user's matrices."""
     operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
     answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, operands,
                          mixed=matrices.projection is not None)  # fmt: skip

@@ -47,9 +47,8 @@ class SizeOptions:
     ] = None
 
     def sizes(self) -> Sizes:
-        """The sizes of the model (heads, layers, widths ...), each replaced by its option if given; else options alone.
-
-        Raises LoadError for a model without sizes, InputError where sizes are missing or don't fit.
+        """The sizes of the model (heads, layers, widths ...), each replaced by its option if given; else options
+        alone.
         """
         sizes = self._without_model() if self.model is None else read_sizes(self.model)
         layer = self._with_heads(sizes.layer)

@@ -99,7 +99,6 @@ def _of_recording(options: ReadOptions) -> ReadOptions:
 
 
 def _check_terminal() -> None:
-    """InputError where there is no terminal to walk around in, or Textual is not there."""
     if not _is_terminal() or os.environ.get("TERM") == "dumb":
         raise InputError("attn explore needs a terminal", _INSTEAD)
     if find_spec("textual") is None:
@@ -107,14 +106,12 @@ def _check_terminal() -> None:
 
 
 def _is_terminal() -> bool:
-    """True if a terminal shows what is written, and keys come from it where standard input holds the text."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
         return False
     return sys.stdin is not None and (sys.stdin.isatty() or os.access(_TERMINAL, os.R_OK))
 
 
 def _keys_from_the_terminal() -> None:
-    """Put the terminal in the place of standard input that held the text."""
     if not sys.stdin.isatty():
         with _TERMINAL.open("rb") as terminal:
             os.dup2(terminal.fileno(), sys.stdin.fileno())
@@ -135,7 +132,6 @@ class _Reader:
 
     @cached_property
     def source(self) -> Source:
-        """The source that reads texts, opened when the first is read."""
         options = self.options
         return options.open(
             options.model, quiet=self.quiet, projections=options.projections, chosen=self.selection, **self.reading
@@ -157,7 +153,6 @@ class _Reader:
         return recording
 
     def again(self, text: str, step: Callable[[], None]) -> Recording:
-        """The recording of another text; `step` is called after every layer."""
         return self._recording(text, step, MemoryBudget(free_memory()))
 
     def layer_again(self, recording: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
@@ -191,7 +186,6 @@ def _origin(options: ReadOptions) -> LineOrigin:
 
 
 def _write(recording: Recording, words: list[str]) -> None:
-    """Run a command line of attn, whose --model is left as it is, on a recording."""
     token = opened.set(RecordedSource(recording, "the explorer's text"))
     try:
         imported_command(words[0]).main(args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False)
@@ -200,7 +194,6 @@ def _write(recording: Recording, words: list[str]) -> None:
 
 
 def _draw(screen: Screen, lines: Sequence[Sequence[Segment]], file: str, force: bool) -> None:
-    """Write lines of the explorer's screen as svg, png or pdf, as light or dark as the terminal."""
     format = Path(file).suffix.lower().removeprefix(".")
     require(format)
     with Sink(file, force=force) as sink:

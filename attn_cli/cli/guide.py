@@ -90,10 +90,7 @@ def _in_one_line(text: str, width: int) -> str:
 
 
 def _page(name: str, screen: Screen) -> str:
-    """The page called `name`: drawn for a terminal or with colour, else as Markdown.
-
-    For a name that no page has, the lines that say the word; InputError where no page does.
-    """
+    """The page called `name`: drawn for a terminal or with colour, else as Markdown."""
     files = {page.name: page.file for page in topics()}
     if name not in files:
         if found := _search(name, screen):
@@ -112,11 +109,7 @@ def _page(name: str, screen: Screen) -> str:
 
 
 def _search(word: str, screen: Screen) -> str:
-    """The lines of all pages that say a word, as page, line number and line, cut to a terminal's width.
-
-    Pages whose name or summary is the word come first, at least with their summary; those that few people begin with
-    last.
-    """
+    """The lines of all pages that say a word, as page, line number and line, cut to a terminal's width."""
     says = re.compile(rf"(?<!\w){re.escape(word)}s?(?!\w)", re.IGNORECASE)
     found: list[str] = []
     for page in sorted(
@@ -131,10 +124,8 @@ def _search(word: str, screen: Screen) -> str:
 
 
 def _is_called(page: Topic, word: str) -> bool:
-    """True if a page's name is the word: "sink" of sinks, "tutorial" of the ladder."""
     return page.name in (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
 
 
 def _is_about(page: Topic, word: str) -> bool:
-    """True if a page's name is the word, or its summary has it."""
     return _is_called(page, word) or word.lower() in re.findall(r"\w+", page.summary.lower())

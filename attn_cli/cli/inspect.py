@@ -126,7 +126,6 @@ def inspect(
 
 
 def _note_on_page(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
-    """A note where one of the options in `changes`, which change what cells mean, makes a page the screen alone."""
     is_page = not options.json and format_for(options.format, options.output).name == "html"
     reason = next((option for option, is_given in changes.items() if is_given), None)
     if is_page and reason is not None:
@@ -134,7 +133,6 @@ def _note_on_page(options: TextCommandOptions, changes: Mapping[str, bool]) -> N
 
 
 def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
-    """InputError for --token with what changes what cells mean, or in a format of rows."""
     refuse_beside("--token", changes, "attn top takes --token and {other}")
     format = format_for("json" if options.json else options.format, options.output)
     if not format.is_screen:
@@ -142,18 +140,13 @@ def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> No
 
 
 def _read_by_token(report: Report) -> Report:
-    """The report of what one token reads; InputError for a token of a stream that is not read in both directions."""
     if next(report.parts_of(DecidingRows), None) is None:
         raise InputError("--token picks a token of the text that is read", "attn top takes those of other streams")
     return report
 
 
 def walk(selection: Selection, source: Source) -> ReducersFor:
-    """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step.
-
-    A reducer takes in a call's weights and gives a result. The function gives [] for layers that are left out: all but
-    the chosen ones, or without any chosen all but the last.
-    """
+    """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step."""
     from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
 
     last = None

@@ -156,9 +156,8 @@ def matrix(
 
 
 def _check_figure(width: str | None, options: OutputOptions, *, both: bool) -> float | None:
-    """The width of a figure in millimetres, None for none; InputError for a width that is none, and without a figure.
-
-    both  whether weights and scores are drawn, which makes the screen the image
+    """The width of a figure in millimetres, None for none; InputError for a width that is none, and without a
+    figure.
     """
     file = format_for(options.format, options.output).name
     is_figure = not options.json and file in _FIGURES
@@ -188,7 +187,6 @@ def millimetres(width: str) -> float:
 
 
 def _check_maps(heads: int, figure_width: float | None) -> None:
-    """InputError for a figure of more maps than one holds, before a model runs."""
     if figure_width is not None and heads > MOST_PANELS:
         raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
                          "choose heads with -l and -H, or add --mean")  # fmt: skip

@@ -68,7 +68,6 @@ def nearest(
 
 
 def _answer(source: TableSource, question: str, k: int, index: int | None) -> Report:
-    """The k words nearest to one word or expression."""
     prompt, signs = source.read_terms(question)
     rows = [token.id for token in prompt.tokens if token.id is not None]
     neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)

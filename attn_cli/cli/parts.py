@@ -132,7 +132,6 @@ def parts(
 
 
 def _key_logits(source: Source, prompt: Prompt, selection: Selection) -> np.ndarray:
-    """The contribution of heads, from each key of a text, to the logit of its answer `[m]`; InputError for a table."""
     if not isinstance(source, Predicting):
         raise InputError("a table of word vectors has no logits", "choose a model with --model")
     total: np.ndarray = logit_keys(source, prompt, selection).values.sum(axis=0)

@@ -174,5 +174,4 @@ def _lines(done: Mapping[str, Any], output: str) -> list[str]:
 
 
 def _reasons(done: Mapping[str, Any]) -> str:
-    """The documents that could not be scanned, counted by reason: `2 empty, 1 too long`."""
     return ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())

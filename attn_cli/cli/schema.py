@@ -36,7 +36,6 @@ def schema(
 
 
 def _names() -> str:
-    """The names: on a terminal as many in a line as there is room for, in a pipe a line each."""
     size = None if sys.stdout is None or not sys.stdout.isatty() else shutil.get_terminal_size()
     names = "\n".join(schema_names)
     return f"{names if size is None else fill(names, max(size.columns, 20), break_on_hyphens=False)}\n"

@@ -47,12 +47,8 @@ class Answers:
     def picture(
         self, key: Hashable, grid: Grid, window: MatrixWindow, *, scores: bool = False, slot: int = 0
     ) -> Picture:
-        """The numbers of the part `window` of a matrix; coarse until a thread that `refine` starts has computed them.
-
-        key     tells the matrix from all others
-        grid    computes the matrix's numbers
-        scores  whether scores are shown in place of weights
-        slot    0 for the matrix that is shown, 1 for the one beside it; what was being computed for it is given up
+        """The numbers of the part `window` of a matrix; coarse until a thread that `refine` starts has computed
+        them.
         """
         key = (key, window, scores)
         with self._lock:
@@ -114,7 +110,6 @@ class Answers:
 
 
 def _computed(grid: Grid, window: MatrixWindow, scores: bool, start: int, stop: int) -> np.ndarray:
-    """The cells of the window's queries start:stop."""
     rows = slice(window.top + start, window.top + stop)
     block = (window.form.rows, window.form.keys)
     return grid.pooled(rows, slice(window.left, window.right), block, scores=scores)

@@ -36,9 +36,8 @@ _THEME = "ansi-dark"  # background and text are the terminal's own, light or dar
 
 
 def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
-    """Decorator of the explorer's methods: an error ends the explorer and is kept in `failure`, not printed by Textual.
-
-    Textual would print it with the values of local variables.
+    """Decorator of the explorer's methods: an error ends the explorer and is kept in `failure`, not printed by
+    Textual.
     """
 
     @wraps(method)
@@ -130,10 +129,7 @@ class Explorer(App[int], inherit_bindings=False):
         self.passes.judge()
 
     def _heed(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer signals in the loop, and end the process where the loop no longer runs.
-
-        Where a terminal is closed, Textual's thread that writes to it dies, and the loop waits for it without end.
-        """
+        """Answer signals in the loop, and end the process where the loop no longer runs."""
 
         def handle(number: int, frame: FrameType | None) -> None:
             if number != signal.SIGINT:
@@ -211,14 +207,12 @@ class Explorer(App[int], inherit_bindings=False):
             self.redraw()
 
     def _signal(self, number: int) -> None:
-        """Ctrl-C as if it was typed; any other signal ends the explorer."""
         if number == signal.SIGINT:
             self._interrupt()
         else:
             self.exit(128 + number)
 
     def _interrupt(self) -> None:
-        """Ctrl-C ends what is running, else the explorer."""
         if self.session.task:
             self.passes.stop()
         else:
@@ -267,7 +261,6 @@ class Explorer(App[int], inherit_bindings=False):
             self._do(self.session.request(Request("read", changed)))
 
     def _switch_mouse(self) -> None:
-        """Start again with the mouse left to the terminal, so that text can be selected, or taken back."""
         if self.session.task:
             self.session.say("the mouse stays as it is until the text is read")
         else:
@@ -276,12 +269,9 @@ class Explorer(App[int], inherit_bindings=False):
 
     @keeps_failures
     def _run(self, function: Callable[[], None]) -> None:
-        """Call a function of another thread."""
         function()
 
     def _from_thread(self, function: Callable[[], None]) -> Callable[[], None]:
-        """`function`, to be called from another thread; nothing once the explorer has ended."""
-
         def call() -> None:
             if self.is_running:
                 self.call_later(self._run, function)
@@ -306,7 +296,6 @@ def run(session: Session, *, mouse: bool) -> int:
 
 
 def _products_on_one_core() -> AbstractContextManager[object]:
-    """NumPy's products without threads: theirs spin for 30 ms after each, and a product here takes one."""
     pools = ThreadpoolController()
     own = [pool["filepath"] for pool in pools.info() if "numpy" in pool["filepath"]]
     return pools.select(filepath=own).limit(limits=1)

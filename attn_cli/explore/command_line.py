@@ -33,9 +33,8 @@ class LineOrigin:
 
 
 def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
-    """The words of an attn command that prints what the explorer's current pane shows, such as attn top for the text.
-
-    origin  the words for the text and the model
+    """The words of an attn command that prints what the explorer's current pane shows, such as attn top for the
+    text.
     """
     if view.pane == "heads":
         if scene.shown_work(view) is not None:
@@ -57,18 +56,12 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
 
 
 def is_figure(view: Viewpoint) -> bool:
-    """True where attn draws what is seen as a figure for a paper: the map of a head, or the text in its colours.
-
-    False for the map of all heads and one cell, of which the screen is the picture.
-    """
+    """True where attn draws what is seen as a figure for a paper: the map of a head, or the text in its colours."""
     return view.pane in ("matrix", "text")
 
 
 def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: bool) -> list[str]:
-    """The words of an attn command that writes what the current pane shows: with `draws` as a figure, else numbers.
-
-    origin  the words for the text and the model
-    """
+    """The words of an attn command that writes what the current pane shows: with `draws` as a figure, else numbers."""
     if not draws:
         return command_words(origin, scene, view)
     options = [*_head_options(scene, view), *_token_options(scene, view), *_look_options(view)]
@@ -88,7 +81,6 @@ def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
 
 
 def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
-    """The options for merged words, hidden sinks and values."""
     options = ["--words"] if view.words and scene.has_words(view) else []
     options += ["--hide", "sink"] if view.hide_sinks else []
     options += ["--by", "value"] if scene.reads_values(view) else []
@@ -96,7 +88,6 @@ def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
 
 
 def _look_options(view: Viewpoint) -> list[str]:
-    """Scores, or the scale of colours."""
     if view.pane == "matrix" and view.scores:
         return ["--scores"]
     return ["--color-scale", "raw" if view.scale == "linear" else view.scale]  # linear leaves out sinks there

@@ -18,8 +18,7 @@ class Command:
 
     name     what the : line calls it
     keys     that run it: characters, or Textual's names of keys that are none
-    shown    the keys as the help writes them, of up, down, left and right together: "arrows, hjkl"; "" for a command
-             without a key, or shown in another's line
+    shown    the keys as the help writes them, of up, down, left and right together: "arrows, hjkl"
     hint     a word or two for the footer; "" for none
     meaning  one line of help; "" for a command that another one's line is about, too
     run      makes the next viewpoint, or a request, from the scene, the viewpoint and what follows the name
@@ -46,7 +45,6 @@ def _asks(task: Task, words: str = "") -> Run:
 
 
 def _asked(name: str, task: Task) -> Run:
-    """A request that needs words: without any, a line asks for them."""
     return lambda scene, view, given: Request(task, given) if given else Request("ask", f"{name} ")
 
 
@@ -66,7 +64,6 @@ def _statistics_of(scene: Scene, view: Viewpoint) -> list[str]:
 
 
 def _of_panes() -> Iterator[Command]:
-    """A command for each pane, whose key is its number; the first has the line of help of all."""
     shown = " ".join(str(at) for at in range(1, len(PANES) + 1)), "", ", ".join(pane.words for pane in PANES)
     for at, pane in enumerate(PANES, 1):
         yield Command(pane.command, (str(at),), *(shown if at == 1 else ("", "", "")), moves.pane_opened(pane.name))
@@ -152,11 +149,7 @@ STEPS = frozenset(
 
 
 def why_dead(key: str, character: str | None, pane: str) -> str:
-    """The message for a key that does nothing in this pane: where it does something, or that no command has it.
-
-    key        Textual's name of the key
-    character  what the key types; None for none
-    """
+    """The message for a key that does nothing in this pane: where it does something, or that no command has it."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:
@@ -165,10 +158,7 @@ def why_dead(key: str, character: str | None, pane: str) -> str:
 
 
 def command_of(key: str, pane: str) -> Command | None:
-    """The command that a key runs in a pane; None where it runs none.
-
-    key  a character, or Textual's name of a key that types none
-    """
+    """The command that a key runs in a pane; None where it runs none."""
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
 
 

@@ -12,10 +12,7 @@ from attn_cli.views.drawing.palette import SCALES
 
 
 def zoomed(step: int) -> Run:
-    """A command that lets each drawn cell of the matrix stand for fewer queries and keys, `step` sizes finer.
-
-    Coarser if `step` is negative; 0 shows the whole matrix. The part seen stays around the cursor.
-    """
+    """A command that lets each drawn cell of the matrix stand for fewer queries and keys, `step` sizes finer."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         forms = scene.forms(view)
@@ -29,18 +26,12 @@ def zoomed(step: int) -> Run:
 
 
 def thumbnails(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show a small picture of each head's matrix in place of its number, or the numbers again.
-
-    words  what was typed after the command's name; not used
-    """
+    """Show a small picture of each head's matrix in place of its number, or the numbers again."""
     return replace(view, thumbnails=not view.thumbnails, sorted=False)
 
 
 def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Colour the map of heads by another statistic; InputError for a name that none has.
-
-    words  its name or heading, or "kinds" for what each head attends to in place of a number; "" for the next statistic
-    """
+    """Colour the map of heads by another statistic; InputError for a name that none has."""
     names = [*([KINDS] if scene.is_judged and scene.judge().outs else []), *(each.name for each in scene.statistics)]
     if not words:
         at = names.index(view.statistic if view.statistic in names else scene.statistic(view).name)
@@ -56,12 +47,7 @@ def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """List the heads in order of a statistic, the largest first (of entropy the least), cursor on the first.
-
-    Of "kinds" those come first whose attention is most clearly of a kind (induction, previous token ...).
-
-    words  the statistic's name; with "" it is the one that is shown, and a list that is there already is closed
-    """
+    """List the heads in order of a statistic, the largest first (of entropy the least), cursor on the first."""
     if words:
         view = replace(statistic(scene, view, words), sorted=False)
     view = replace(view, sorted=not view.sorted)
@@ -72,13 +58,7 @@ def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show the weights of all queries on one key where those of one query were shown, or back.
-
-    Where queries are keys, the cursor's key becomes its query. The cursor goes to the heaviest weight in its row, or
-    column.
-
-    words  what was typed after the command's name; not used
-    """
+    """Show the weights of all queries on one key where those of one query were shown, or back."""
     turned = replace(view, by_column=not view.by_column)
     if scene.same_tokens(view):
         turned = replace(turned, query=view.key, key=view.query)
@@ -86,10 +66,7 @@ def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Take another colour scale of weights; InputError for an unknown one.
-
-    words  linear, sqrt, log or row; "" for the next of these
-    """
+    """Take another colour scale of weights; InputError for an unknown one."""
     if not words:
         steps = [each for each in SCALES if each != "row" or view.pane == "matrix"]  # one row is linear by itself
         now = "linear" if view.scale not in steps else view.scale
@@ -100,12 +77,7 @@ def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show scores in place of weights, or weights again; InputError where no scores were recorded.
-
-    InputError as well while pieces of words are merged, whose scores can't be added.
-
-    words  what was typed after the command's name; not used
-    """
+    """Show scores in place of weights, or weights again; InputError where no scores were recorded."""
     if not view.scores:
         if view.words and scene.has_words(view):
             raise InputError("scores of subwords can't be summed: u shows tokens")
@@ -115,12 +87,7 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show each key's share of weight times norm of its value in the row, in place of its weight, or weights again.
-
-    InputError for merged words, a mean of heads and a comparison, and where no norms were recorded.
-
-    words  what was typed after the command's name; not used
-    """
+    """Show each key's share of weight times norm of its value in the row, in place of its weight, or weights again."""
     if not view.by_value:
         if scene.layer(view).value_norms is None:
             raise InputError("no value norms were recorded in this layer")
@@ -131,21 +98,13 @@ def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Show the mean of the layer's heads in place of one head, or the head again.
-
-    words  what was typed after the command's name; not used
-    """
+    """Show the mean of the layer's heads in place of one head, or the head again."""
     view = replace(view, mean=not view.mean, by_value=False)
     return scene.on_heaviest(view) if view.pane == "text" else view
 
 
 def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Merge the pieces of words, or show them again; the cursor stays in its word.
-
-    InputError for a layer whose tokens are whole words already.
-
-    words  what was typed after the command's name; not used
-    """
+    """Merge the pieces of words, or show them again; the cursor stays in its word."""
     if not scene.has_words(view):
         raise InputError("these tokens are not subwords")
     layer = scene.layer(view)
@@ -167,10 +126,7 @@ def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """Leave the keys blank at which sinks are expected (the first key, special tokens), or show them again.
-
-    words  "" or "sink"; InputError for others
-    """
+    """Leave the keys blank at which sinks are expected (the first key, special tokens), or show them again."""
     if words not in ("", "sink"):
         raise InputError(f"can't hide {words!r}: sink")
     view = replace(view, hide_sinks=not view.hide_sinks)
@@ -178,10 +134,7 @@ def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """Compare with another head, such as "6" or "15.6"; "" ends a comparison, or without one asks for a head.
-
-    InputError for a head whose queries or keys are other tokens.
-    """
+    """Compare with another head, such as "6" or "15.6"; "" ends a comparison, or without one asks for a head."""
     if not words:
         return replace(view, against=None, difference=False) if view.against else Request("ask", "against ")
     at, head = head_named(scene, view, words)
@@ -193,12 +146,7 @@ def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
 
 
 def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """Show the other of two compared matrices less this one, weight by weight, in place of both; or both again.
-
-    InputError where no head is compared.
-
-    words  what was typed after the command's name; not used
-    """
+    """Show the other of two compared matrices less this one, weight by weight, in place of both; or both again."""
     if view.against is None:
         raise InputError("nothing is compared yet: c takes a head")
     return replace(view, difference=not view.difference)

@@ -51,10 +51,7 @@ def _entry(command: Command) -> str:
 
 
 def hints(scene: Scene, pane: str, *, reads: bool) -> str:
-    """The footer: as many hints on keys as fit, always with the key that lists all.
-
-    reads  whether there is a model that can read another text
-    """
+    """The footer: as many hints on keys as fit, always with the key that lists all."""
     last = "? keys"
     shown: list[str] = []
     used = len(last)
@@ -166,10 +163,7 @@ def _choices(entry: LineEntry, width: int) -> list[Line]:
 
 
 def pointed(session: Session, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint (what is shown, and the cursor) that a click at column x and line y of the screen means, from 0.
-
-    None for a place without meaning.
-    """
+    """The viewpoint (what is shown, and the cursor) that a click at column x and line y of the screen means, from 0."""
     scene, view = session.scene, session.view
     for pane, region in scene.regions(view).items():
         if region.x <= x < region.x + region.width and region.y <= y < region.y + region.height:

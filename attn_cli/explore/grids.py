@@ -28,10 +28,7 @@ class Grid(Protocol):
         """Weights, or with `scores` scores, of these queries and keys `[rows, keys]`; NaN where masked."""
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """Of each block of (queries, keys) the largest weight, or with `scores` the score farthest from 0.
-
-        As `[blocks of queries, blocks of keys]`; NaN where all is masked.
-        """
+        """Of each block of (queries, keys) the largest weight, or with `scores` the score farthest from 0."""
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
         """A thumbnail `[<= 64, <= 64]` of largest weights of blocks, and a block's rows and keys; None without one."""
@@ -52,17 +49,11 @@ class HeadGrid:
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """Of each block of (queries, keys) the largest weight, or with `scores` the score farthest from 0.
-
-        As `[blocks of queries, blocks of keys]`; NaN where all is masked.
-        """
+        """Of each block of (queries, keys) the largest weight, or with `scores` the score farthest from 0."""
         return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """The recorded thumbnail `[<= 64, <= 64]`, the largest weight of each block, and the block's rows and keys.
-
-        Never None.
-        """
+        """The recorded thumbnail `[<= 64, <= 64]`, the largest weight of each block, and the block's rows and keys."""
         return thumbnail_weights(self.layer.thumbnail[self.head]), self.layer.thumbnail_block
 
 
@@ -75,16 +66,13 @@ class _CellsGrid:
     signed = False  # whether weights may be below 0
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """Defined by each."""
         raise NotImplementedError
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """The largest cells of every block, or those farthest from 0."""
         cells = self.cells(rows, keys, scores=scores)
         return _farthest(cells, block) if scores or self.signed else _blocks(np.fmax, cells, block)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
-        """None: a coarse picture would need all cells, as the exact one does."""
         return None
 
 
@@ -132,10 +120,7 @@ class WordGrid(_CellsGrid):
         self.cost = max(round(len(grid.keys) / max(len(self.keys), 1)), 1) ** 2 * grid.cost
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
-        """The weights of these query words on these key words `[words, words]`, NaN where all is masked.
-
-        `scores` changes nothing, as scores can't be added.
-        """
+        """The weights of these query words on these key words `[words, words]`, NaN where all is masked."""
         pieces = self.grid.cells(_tokens(self.rows, rows), _tokens(self.columns, keys))
         allowed = np.isfinite(pieces)
         sums = _added(np.where(allowed, pieces, 0), self.rows, rows, self.columns, keys)
@@ -174,7 +159,6 @@ class Difference(_CellsGrid):
 
 
 def _blocks(largest: np.ufunc, cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """The largest of every block of cells, or the smallest, by `np.fmax` or `np.fmin`; NaN where all are."""
     for axis, step in enumerate(block):
         if step > 1:
             cells = largest.reduceat(cells, np.arange(0, cells.shape[axis], step), axis=axis)
@@ -182,7 +166,6 @@ def _blocks(largest: np.ufunc, cells: np.ndarray, block: tuple[int, int]) -> np.
 
 
 def _farthest(cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """The number of every block that is farthest from 0; NaN where all are."""
     highest, lowest = _blocks(np.fmax, cells, block), _blocks(np.fmin, cells, block)
     return np.where(np.abs(highest) >= np.abs(lowest), highest, lowest)
 
@@ -193,10 +176,7 @@ def hidden_keys(layer: RecordedLayer) -> list[int]:
 
 
 def thumbnail_weights(levels: np.ndarray) -> np.ndarray:
-    """The weights, 0 to 1, of a thumbnail's cells, stored as whole numbers: 254 times the square root of the weight.
-
-    NaN for the number that stands for a cell without any visible key.
-    """
+    """The weights, 0 to 1, of a thumbnail's cells, stored as whole numbers: 254 times the square root of the weight."""
     return np.where(levels == MASKED, np.nan, (levels / LEVELS) ** 2)
 
 
@@ -205,7 +185,6 @@ def _tokens(words: MergedWords, span: slice) -> slice:
 
 
 def _added(cells: np.ndarray, rows: MergedWords, i: slice, columns: MergedWords, j: slice) -> np.ndarray:
-    """The sums of cells between tokens `[b, c]` over words i and j."""
     cells = np.add.reduceat(cells, rows.starts[i] - rows.starts[i.start], axis=0)
     sums: np.ndarray = np.add.reduceat(cells, columns.starts[j] - columns.starts[j.start], axis=1)
     return sums.astype(np.float64)

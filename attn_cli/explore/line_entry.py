@@ -97,7 +97,6 @@ class LineEntry:
 
 
 def _common(lines: Sequence[str]) -> str:
-    """The longest beginning that all lines have; "" for none."""
     if not lines:
         return ""
     first, last = min(lines), max(lines)

@@ -12,10 +12,7 @@ FAR = 10  # steps of a capital letter
 
 
 def moved(down: int, across: int) -> Run:
-    """A command that moves the cursor so many steps down and across, up and left if negative.
-
-    Over heads and layers, the tokens of a text, or the cells of a matrix.
-    """
+    """A command that moves the cursor so many steps down and across, up and left if negative."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         if view.pane == "heads":
@@ -32,7 +29,6 @@ def moved(down: int, across: int) -> Run:
 
 
 def _stepped(place: int, steps: int, block: int, total: int) -> int:
-    """A place so many blocks further, in the last block at most; the same place for no steps."""
     if steps == 0:
         return place
     return min(max(place // block + steps, 0), (total - 1) // block) * block
@@ -86,12 +82,7 @@ def to_end(last: bool) -> Run:
 
 
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The viewpoint (what is shown, and the cursor) in the pane that Enter opens: matrix, then text, then one cell.
-
-    InputError in the last, and for one cell of a mean of heads or of merged words.
-
-    words  what was typed after the command's name; not used
-    """
+    """The viewpoint (what is shown, and the cursor) in the pane that Enter opens: matrix, then text, then one cell."""
     at = NAMES.index(view.pane)
     if at + 1 == len(NAMES):
         raise InputError(f"there is nothing below {pane_named(view.pane).words}")
@@ -132,24 +123,19 @@ def head_after(step: int) -> Run:
 
 
 def layer_after(step: int) -> Run:
-    """A command that moves to the head of the same index `step` layers further, the last of a layer with fewer heads.
-
-    Beyond the first and the last layer it stays there.
+    """A command that moves to the head of the same index `step` layers further, the last of a layer with fewer
+    heads.
     """
     return lambda scene, view, words: _same_place(scene, view, view.at + step, view.head)
 
 
 def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
-    """Another head at the same query; in the text the key is the one that it attends to most."""
     moved = scene.settled(replace(view, at=at, head=max(head, 0)))
     return scene.on_heaviest(moved) if view.pane == "text" else moved
 
 
 def next_key(step: int) -> Run:
-    """A command that moves to the next key (1) or the one before (-1) in the table of heaviest keys, round its ends.
-
-    To the first where the cursor's key isn't there.
-    """
+    """A command that moves to the next key (1) or the one before (-1) in the table of heaviest keys, round its ends."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
@@ -190,10 +176,7 @@ def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
 
 
 def step_taken(direction: int) -> Run:
-    """A command that moves the cursor to the next (1) or previous (-1) query row that predicted a generated token.
-
-    From the last such row to the first, and back. InputError where nothing was generated.
-    """
+    """A command that moves the cursor to the next (1) or previous (-1) query row that predicted a generated token."""
 
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         queries = scene.grid(view).queries

@@ -48,11 +48,7 @@ def pane_named(name: str) -> Pane:
 
 
 def on_side(side: str, name: str) -> str:
-    """The name of the pane seen on a side of a wide screen: `name` if it belongs there, else the first that does.
-
-    name  of a pane: "heads", "matrix", "text" or "cell"
-    side  left, middle or bottom
-    """
+    """The name of the pane seen on a side of a wide screen: `name` if it belongs there, else the first that does."""
     return name if pane_named(name).side == side else next(pane.name for pane in PANES if pane.side == side)
 
 

@@ -62,10 +62,7 @@ class Passes:
         self.redraw()
 
     def _pass(self, read: Callable[[Callable[[], None]], Answer], then: Callable[[Answer], None], words: str) -> None:
-        """Read in a thread of its own; the old picture stays until the answer is there.
-
-        words  said meanwhile, with the number of layers that are done in place of {}
-        """
+        """Read in a thread of its own; the old picture stays until the answer is there."""
         self._stop = threading.Event()
         stop = self._stop
         done = 0

@@ -21,19 +21,13 @@ class Region(NamedTuple):
 
 
 def is_wide(width: int, height: int) -> bool:
-    """True for a screen of 140 columns and 40 lines or more, which shows heads, matrix and text at once.
-
-    height  the lines of the screen, less the last
-    """
+    """True for a screen of 140 columns and 40 lines or more, which shows heads, matrix and text at once."""
     return width >= WIDE[0] and height + 1 >= WIDE[1]
 
 
 def regions(width: int, height: int, view: Viewpoint) -> dict[str, Region]:
-    """The places of the drawn panes on the screen, by name: of the one with the keys, and on a large screen of others.
-
-    Thumbnails of all heads take all of a large screen.
-
-    height  the lines of the screen, less the last
+    """The places of the drawn panes on the screen, by name: of the one with the keys, and on a large screen of
+    others.
     """
     pane, is_tall = view.pane, width >= TALL[0] and height + 1 >= TALL[1]
     if not (is_wide(width, height) or is_tall) or (pane == "heads" and view.thumbnails and not view.sorted):

@@ -258,9 +258,8 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the `count` largest weights of the cursor's query (with `by_column` on its key) by magnitude.
-
-        Largest first, without masked and hidden keys. Empty where memory kept a layer's statistics alone.
+        """The indices of the `count` largest weights of the cursor's query (with `by_column` on its key) by
+        magnitude.
         """
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)
@@ -328,5 +327,4 @@ class Scene:
 
 
 def _hundredths(share: float) -> str:
-    """A share behind a token: ·06, and ·1. for all."""
     return f"·{round(100 * share):02}" if round(100 * share) < 100 else "·1."

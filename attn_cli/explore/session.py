@@ -36,10 +36,7 @@ class Trail:
     _moved: bool = False
 
     def leave(self, before: Viewpoint, *, moves: bool) -> None:
-        """Remember a viewpoint that a key has left; of several moves by a step in a row (`moves`) the first.
-
-        The last 200 are kept.
-        """
+        """Remember a viewpoint that a key has left; of several moves by a step in a row (`moves`) the first."""
         if not (moves and self._moved):
             self.seen = [*self.seen[1 - _KEPT :], before]
         self._moved = moves
@@ -81,8 +78,7 @@ class Outside:
     write         runs an attn command on a recording, and writes its output to a file
     picture       writes lines of the screen to a file as a picture
     read          runs the model on another text; None where there is no model
-    read_layer    runs the model again for the queries and keys of one layer, where memory kept its statistics alone;
-                  None where there is no model
+    read_layer    runs the model again for the queries and keys of one layer, where memory kept its statistics alone
     """
 
     origin: LineOrigin
@@ -121,11 +117,7 @@ class Session:
         self.view = self.scene.settled(self.view)
 
     def press(self, key: str, character: str | None = None) -> Request | None:
-        """Take one key; returns what the terminal is asked to do for it, None for nothing.
-
-        key        Textual's name of it
-        character  what it types; None for none
-        """
+        """Take one key; returns what the terminal is asked to do for it, None for nothing."""
         if self.entry is not None:
             return self._type(self.entry, key, character)
         self.message = ""
@@ -184,10 +176,7 @@ class Session:
 
     @property
     def missing_layer(self) -> int | None:
-        """The index of the layer that is shown, if memory kept its statistics alone and a model can read it again.
-
-        None for no such layer, while heads alone are shown, and while something else is being read.
-        """
+        """The index of the layer that is shown, if memory kept its statistics alone and a model can read it again."""
         is_here = self.view.pane == "heads" or self.scene.layer(self.view).is_kept
         return None if is_here or self.task or self.outside.read_layer is None else self.view.at
 
@@ -258,10 +247,7 @@ class Session:
         return None
 
     def _write(self, words: str) -> Request | None:
-        """Write what is seen, by running its line with -o; a page and a recording are of everything.
-
-        What no command draws as a figure is asked of whoever draws the screen.
-        """
+        """Write what is seen, by running its line with -o; a page and a recording are of everything."""
         forced, file = words.startswith(_REPLACE), words.removeprefix(_REPLACE).strip()
         if not forced and Path(file).expanduser().exists():
             self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}")
@@ -359,5 +345,4 @@ class Session:
 
 
 def _beginnings(places: list[int]) -> list[int]:
-    """The first of each run of places that follow one another: the pieces of a word are one find."""
     return [place for place in places if place - 1 not in places]

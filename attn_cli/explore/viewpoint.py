@@ -71,15 +71,9 @@ class Viewpoint:
         return self.query if self.by_column else self.key
 
     def with_subject(self, place: int) -> "Viewpoint":
-        """The viewpoint with another token whose weights are shown: another query, or with `by_column` another key.
-
-        place  the token's index
-        """
+        """The viewpoint with another token whose weights are shown: another query, or with `by_column` another key."""
         return replace(self, key=place) if self.by_column else replace(self, query=place)
 
     def with_partner(self, place: int) -> "Viewpoint":
-        """The viewpoint with its cursor on another weight of its token: another key, with `by_column` another query.
-
-        place  the index of that key or query
-        """
+        """The viewpoint with its cursor on another weight of its token: another key, with `by_column` another query."""
         return replace(self, query=place) if self.by_column else replace(self, key=place)

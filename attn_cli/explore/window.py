@@ -52,10 +52,7 @@ class MatrixWindow(NamedTuple):
         return -(-(self.bottom - self.top) // self.form.rows), -(-(self.right - self.left) // self.form.keys)
 
     def cell_of(self, query: int, key: int) -> tuple[int, int]:
-        """The cell, down and across from the window's first, in which a query and a key of the matrix are.
-
-        Below 0, or beyond `shape`, for those outside the window.
-        """
+        """The cell, down and across from the window's first, in which a query and a key of the matrix are."""
         return (query - self.top) // self.form.rows, (key - self.left) // self.form.keys
 
 
@@ -85,12 +82,7 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
 def window_at(
     form: CellForm, size: tuple[int, int], space: Space, corner: tuple[int, int], cursor: tuple[int, int]
 ) -> MatrixWindow:
-    """The window that holds `cursor` (query, key) and whose first query and key are nearest to `corner`.
-
-    Its edges are between cells. `form` and `space` say how large it is.
-
-    size  queries and keys of the matrix, at least one each
-    """
+    """The window that holds `cursor` (query, key) and whose first query and key are nearest to `corner`."""
     ends = []
     for total, block, fits, start, place in zip(
         size, (form.rows, form.keys), space.capacity(form), corner, cursor, strict=True

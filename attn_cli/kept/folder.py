@@ -29,10 +29,7 @@ class KeptFile(NamedTuple):
 
 
 def cache_folder(setting: str | None = None) -> Path | None:
-    """The folder in which finished runs are kept for later commands; None where none are kept.
-
-    setting  a folder, or "off"; None for attn in the user's cache
-    """
+    """The folder in which finished runs are kept for later commands; None where none are kept."""
     if setting is not None and setting.lower() in ("", *OFF):
         return None
     try:
@@ -51,10 +48,7 @@ class KeptFolder:
         self.path, self.most = path, most
 
     def find(self, name: str) -> Path | None:
-        """The file of that name, which counts as used now; None where there is none.
-
-        A file that was changed, which the digest at its end tells, is removed, and None returned.
-        """
+        """The file of that name, which counts as used now; None where there is none."""
         path = self.path / name
         try:
             content = path.read_bytes()
@@ -68,10 +62,7 @@ class KeptFolder:
         return path
 
     def write(self, name: str, content: Sequence[bytes | memoryview]) -> None:
-        """Write a file of these pieces and a digest, whole or not at all; older files are deleted until all fit.
-
-        OSError where it can't be written.
-        """
+        """Write a file of these pieces and a digest, whole or not at all; older files are deleted until all fit."""
         self.path.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path)  # of mode 0600
         unfinished.add(Path(temporary))

@@ -19,9 +19,8 @@ def split_revision(model: str) -> tuple[str, str | None]:
 
 
 def model_state(model: str) -> list[object] | None:
-    """What tells later whether a model's files changed: their names, sizes and times, or the commit in the hub's cache.
-
-    None for a model that isn't there.
+    """What tells later whether a model's files changed: their names, sizes and times, or the commit in the hub's
+    cache.
     """
     try:
         path = Path(model).expanduser()
@@ -45,10 +44,7 @@ def file_state(path: str) -> list[object] | None:
 
 
 def library_state() -> list[object]:
-    """What tells later whether torch or transformers changed: path, size and time of each package's first file.
-
-    None in place of one that isn't installed; neither is imported.
-    """
+    """What tells later whether torch or transformers changed: path, size and time of each package's first file."""
     found = [find_spec(name) for name in ("torch", "transformers")]
     return [file_state(spec.origin) if spec is not None and spec.origin else None for spec in found]
 
@@ -77,7 +73,6 @@ def _commit(model: str, revision: str) -> str | None:
 
 
 def _cached(model: str) -> Path:
-    """The place of an id in the hub's cache."""
     home = os.environ.get("HF_HOME") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
     hub = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
     return hub / f"models--{model.replace('/', '--')}"

@@ -38,9 +38,8 @@ class UnpackedModels:
         return folder
 
     def keep(self, file: Path, size: int, write: Callable[[Path], object]) -> None:
-        """Keep what `write` writes into a folder for `file`, whole or not at all; nothing if `size` bytes are too many.
-
-        OSError where it can't be written.
+        """Keep what `write` writes into a folder for `file`, whole or not at all; nothing if `size` bytes are too
+        many.
         """
         if size > self.most:
             return

@@ -94,9 +94,8 @@ class Outcome:
 
     @property
     def effect(self) -> float:
-        """The number by which interventions are compared: the change of log2 p of the answer, negative where it fell.
-
-        Without a language-model head `cosine_distance`; 0 where neither is known.
+        """The number by which interventions are compared: the change of log2 p of the answer, negative where it
+        fell.
         """
         value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
@@ -171,54 +170,34 @@ class Experiment(Protocol):
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The largest effects, in bits or cosine distances, of runs without changes, which are rounding alone.
-
-        One such run is in the first batch of interventions, and one in every large batch.
-        """
+        """The largest effects, in bits or cosine distances, of runs without changes, which are rounding alone."""
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs with interventions compute their rows.
-
-        "cache": the last rows alone, over the baseline's keys and values; "prefix": whole passes that skip the blocks
-        before the intervention; "whole": whole passes. A run without interventions comes first, if none did, to try
-        whether the cache reproduces the baseline.
-        """
+        """How runs with interventions compute their rows."""
 
     @property
     def no_cache_reason(self) -> str:
         """A sentence on why runs can't compute the last rows alone, such as "all rows run"; "" where they can."""
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """The outcome of each intervention, in their order; neighbours with the same first changed block share a batch.
-
-        with_loss  whether `loss_bits`, the change of the mean -log2 p of the text's own tokens, is computed, too, where
-                   interventions hold in all rows: half as much work again
+        """The outcome of each intervention, in their order; neighbours with the same first changed block share a
+        batch.
         """
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """The outcome of each intervention, in their order, from its last rows alone; None where any needs whole runs.
-
-        The last rows are those from the first one that the intervention changes, or that the answer is read from, on;
-        keys and values of the rows before them are the baseline's.
+        """The outcome of each intervention, in their order, from its last rows alone; None where any needs whole
+        runs.
         """
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
-        """For every head about how much its ablation changes log2 p of the answer, in bits: to first order.
-
-        One derivative gives all. Negative where the answer needs the head. The ablation is in all rows that run. Empty
-        where the last rows can't run alone, or an operation has no derivative.
-        """
+        """For every head about how much its ablation changes log2 p of the answer, in bits: to first order."""
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """About what running these interventions costs, as a multiple of one pass over the whole text."""
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How a run with these interventions computes its rows: "cache", "prefix" or "whole".
-
-        "cache", the last rows over the baseline's keys and values, only if no row before these changes; "prefix" skips
-        the blocks before the first that changes; "whole" skips none.
-        """
+        """How a run with these interventions computes its rows: "cache", "prefix" or "whole"."""
 
 
 @dataclass(frozen=True)

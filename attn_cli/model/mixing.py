@@ -12,8 +12,7 @@ class MixedLayer:
 
     call     its attention: q, k, v, mask and W_O
     x        the vectors in the residual stream that the attention's output is added to, of n tokens `[n, width]`
-    gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row; None
-             where no norm follows before the next layer reads the stream
+    gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row
     centred  whether that norm takes the mean over the dimensions off (LayerNorm) or not (RMSNorm)
     """
 

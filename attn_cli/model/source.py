@@ -31,18 +31,14 @@ class Source(Protocol):
         """The prompt of each text, tokenized; `pair` is a second sentence, read after each; None for none."""
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens, each run of tokens written twice in a row, on which induction heads show.
-
-        They are drawn with `seed`, `seed` + 1, `seed` + 2; their text is "".
-        """
+        """Three prompts of random tokens, each run of tokens written twice in a row, on which induction heads show."""
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers that are expected to have attention, in order, with how many of their heads are chosen."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Run one prompt: `visit` is called with each layer's attention (q, k, v, mask ...) in the order of the pass.
-
-        Returns the blocks and attention modules in which none was seen.
+        """Run one prompt: `visit` is called with each layer's attention (q, k, v, mask ...) in the order of the
+        pass.
         """
 
     def each(
@@ -54,11 +50,7 @@ class Source(Protocol):
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Run the prompts: `visit` gets the attention (q, k, v, mask ...) of each chosen layer, for every prompt.
-
-        rotations    calls can say how rotary positions turned their queries and keys, where they were
-        projections  calls carry W_O, where the source has one; LoadError for a layer where it isn't found
-        """
+        """Run the prompts: `visit` gets the attention (q, k, v, mask ...) of each chosen layer, for every prompt."""
 
     def follow(
         self,
@@ -68,10 +60,7 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run one prompt: `visit` gets each chosen layer's attention, `arrive` the residual stream around its block.
-
-        rows  the tokens whose vectors, before and after the block, `arrive` gets
-        """
+        """Run one prompt: `visit` gets each chosen layer's attention, `arrive` the residual stream around its block."""
 
 
 @runtime_checkable
@@ -86,18 +75,10 @@ class Predicting(Source, Protocol):
         """True if the model has a language-model head; without one, texts' vectors are compared, not answers."""
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model generates after it, of at most `most` tokens.
-
-        one_sentence  whether generating ends with the first sentence or line
-
-        The prompt as it is where no position is free. Raises LoadError for a model that generates in its own way.
-        """
+        """The prompt with what the model generates after it, of at most `most` tokens."""
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
-        """The prompt with `answer` after it, as if the model had written it.
-
-        Raises InputError for an answer without tokens and for an encoder-decoder, LimitError for one too long.
-        """
+        """The prompt with `answer` after it, as if the model had written it."""
 
     def experiment_bytes(self, tokens: int) -> int:
         """The most bytes that an experiment on `tokens` tokens keeps of its baseline run; 0 where that isn't known."""
@@ -112,34 +93,16 @@ class Predicting(Source, Protocol):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> Experiment:
-        """Run the prompt once without changes, as the baseline that interventions are held against.
-
-        rows        the rows in which interventions hold; None for those that predict what was generated, else the
-                    last one. Encoders take all rows
-        everywhere  interventions hold in all rows
-        mean        ablate a head to its mean output over all other rows, not to 0
-        earliest    the first row that interventions will name, where it is before `rows`: keys and values are kept for
-                    runs from there on, too
-        look        a visitor of the baseline run's attention; the experiment's `visited` says whether it saw it
-
-        Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
-        """
+        """Run the prompt once without changes, as the baseline that interventions are held against."""
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """The logit of an answer, `target`, less the mean logit: the sum of what each head adds by W_O, and a rest.
-
-        One run. Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
-        """
+        """The logit of an answer, `target`, less the mean logit: the sum of what each head adds by W_O, and a rest."""
 
     def written_tokens(
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
-        """For each of these heads what it adds directly, through W_O, the final norm and W_U, to the logits of tokens.
-
-        reads  by head its rows, each with the id of the token that it attends to there, whose rank is wanted
-        ids    the tokens whose logits are wanted
-
-        One run. Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
+        """For each of these heads what it adds directly, through W_O, the final norm and W_U, to the logits of
+        tokens.
         """
 
 
@@ -148,10 +111,7 @@ class Mixing(Protocol):
     """A source whose model shows each layer's attention, the residual stream that it adds to, and the next norm."""
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """For each layer its attention with W_O, the vectors that its output is added to, and the next norm's gain.
-
-        In the order of the forward pass. LoadError for a model that is no encoder.
-        """
+        """For each layer its attention with W_O, the vectors that its output is added to, and the next norm's gain."""
 
 
 @runtime_checkable
@@ -162,10 +122,7 @@ class Referring(Source, Protocol):
     """
 
     def reference(self) -> Reference:
-        """The model as the reference that another engine's numbers are compared with, at named places of the pass.
-
-        InputError for an encoder-decoder.
-        """
+        """The model as the reference that another engine's numbers are compared with, at named places of the pass."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""

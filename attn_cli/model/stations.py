@@ -116,9 +116,8 @@ class Reference(Protocol):
     """
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """The shape of the numbers at every place of the pass where they are seen (station), in the order of the pass.
-
-        ids  the tokens that the pass reads
+        """The shape of the numbers at every place of the pass where they are seen (station), in the order of the
+        pass.
         """
 
     def run(
@@ -132,23 +131,10 @@ class Reference(Protocol):
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass over tokens: `arrive` gets each wanted place of the pass (station) with its numbers, in order.
-
-        The pass ends with the last wanted one; logits come for the rows of `logit_rows` alone.
-
-        ids        the tokens
-        given      numbers that stand in for the model's own at these places, of as many tokens or more; None: none
-        precision  to which numbers are rounded as if the model were computed in it: float32, bfloat16, float16, 4-bit;
-                   None for no rounding
-        draw       above 0, rounding goes up or down by chance, another way for each number; 0 rounds to nearest
-        mistakes   those made on purpose, each with the layers in which it is (None: all); None for none
-        """
+        """One pass over tokens: `arrive` gets each wanted place of the pass (station) with its numbers, in order."""
 
     def mistakes(self, layer: int) -> Sequence[PlantedMistake]:
         """The mistakes of an implementation that can be made on purpose in this layer, the more usual ones first."""
 
     def logit_rows(self, tokens: int) -> np.ndarray:
-        """The positions, from 0, of which logits come in a text of so many tokens: as many as memory has room for.
-
-        All of them where it has.
-        """
+        """The positions, from 0, of which logits come in a text of so many tokens: as many as memory has room for."""

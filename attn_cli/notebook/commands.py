@@ -104,26 +104,17 @@ class Findings(Displayed):
 
     @property
     def received(self) -> Table:
-        """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1.
-
-        InputError where the command computes none.
-        """
+        """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1."""
         return self._rows("received")
 
     @property
     def cells(self) -> Table:
-        """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight.
-
-        InputError where the command computes no whole matrix.
-        """
+        """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight."""
         return self._rows("matrices")
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the command's .npz file by name: `[layers, heads, ...]`, with `tokens`, `layers`, `heads`.
-
-        Layers of another shape and streams have names of their own: `layer3.weights`, `encoder.weights`.
-        """
+        """The arrays of the command's .npz file by name: `[layers, heads, ...]`, with `tokens`, `layers`, `heads`."""
         return arrays_of(self.report)
 
     def to_json(self) -> str:
@@ -290,13 +281,7 @@ def _found(
     unchosen: Callable[[Rows, Call], Sequence[Reducer]] | None = None, *, token: str | int | None = None,
     check: Callable[[Prompt, Rows], None] = lambda prompt, rows: None,
 ) -> Findings:  # fmt: skip
-    """The parts that reducers make of a text.
-
-    reducers  made for some rows of a call, None for all
-    unchosen  the same of what is drawn of a model where neither layers nor heads were chosen; None: what reducers make
-    token     the queries; looked for before the model runs
-    check     raises LimitError, before the model runs, where so many rows of the text take too much
-    """
+    """The parts that reducers make of a text."""
     prompt = _prompt(source, text)
     pick = None if token is None else str(token)
     check(prompt, picked_rows(pick, prompt)[0])

@@ -34,13 +34,7 @@ _ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", 
 
 
 def opened(text: object, model: Model, opening: Opening, *, predicts: bool = False) -> Source:
-    """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is.
-
-    text      what the caller was given as the text: a str, a prompt or None; only its type is looked at
-    predicts  load its LM head, too, if it has one
-
-    Raises TypeError for a text or model of another type, and an unknown argument; InputError without a tokenizer.
-    """
+    """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is."""
     if not isinstance(text, str | Prompt | None):
         raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")
     for name in opening:
@@ -92,12 +86,10 @@ def _type_of(thing: object) -> str:
 
 
 def _is_module(part: object) -> bool:
-    """True for a model of torch, which needn't be imported to tell."""
     return hasattr(part, "forward") and hasattr(part, "named_modules")
 
 
 def _in_words(numbers: Numbers) -> str | None:
-    """Layers or heads as `--layer` and `--head` take them."""
     if numbers is None or isinstance(numbers, str):
         return numbers
     return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))

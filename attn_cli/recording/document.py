@@ -165,7 +165,6 @@ def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents
 
 
 def _word(name: str, value: Any) -> str:
-    """`value` as it is shown without more; ValueError for one that no attn has written."""
     if not isinstance(value, str) or visible(value) != value or len(value) > _LONGEST_WORD:
         raise ValueError(f"{name} is not a plain string")
     return value

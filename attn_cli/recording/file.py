@@ -27,10 +27,7 @@ _AGAIN = "write it again: attn inspect TEXT -m MODEL -o FILE.attn"
 
 
 def chunks(recording: RecordingContents) -> Iterator[bytes | memoryview]:
-    """The bytes of the recording's file, piece by piece; arrays are not copied.
-
-    Raises LoadError for a layer whose numbers can't be written, such as those in a precision beyond 64 bits.
-    """
+    """The bytes of the recording's file, piece by piece; arrays are not copied."""
     document = document_of(recording)
     arrays = dict(sorted(document.arrays.items(), key=lambda item: -item[1].itemsize))  # so that all are aligned
     content = json.dumps(document.content, ensure_ascii=True, separators=(",", ":"), allow_nan=True)

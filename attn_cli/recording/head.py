@@ -37,9 +37,8 @@ class RecordedHead(Displayed):
         return self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
 
     def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
-        """The largest weight of each block of the matrix, at most `most` blocks each way, and (rows, keys) of a block.
-
-        NaN where all is masked.
+        """The largest weight of each block of the matrix, at most `most` blocks each way, and (rows, keys) of a
+        block.
         """
         block = (-(-self.layer.n // most), -(-self.layer.m // most))
         return self.layer.pooled(self.index, slice(None), slice(None), block), block

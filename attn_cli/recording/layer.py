@@ -111,13 +111,7 @@ class RecordedLayer(Call):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights in bands (some adjacent rows each), of all rows or of `rows`; the bands have no outputs.
-
-        in_parts  a band may be of some of the heads only
-
-        Raises LoadError with `want_scores` if the model showed weights alone, LimitError where neither q and k nor
-        weights were kept.
-        """
+        """The weights in bands (some adjacent rows each), of all rows or of `rows`; the bands have no outputs."""
         if self.q is None or self.k is None:
             yield from self._seen_bands(rows, want_scores)
             return
@@ -127,10 +121,7 @@ class RecordedLayer(Call):
         yield from bands(q, k, v, self.rule, plan)
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
-
-        None without q and k, or where that code can't compute them.
-        """
+        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code."""
         if self.q is None or self.k is None:
             return None
         q, k = readable(self.q), readable(self.k)
@@ -149,18 +140,12 @@ class RecordedLayer(Call):
             yield Band(start, stop, 0, self.m, weights, raw, np.empty((self.h, stop - start, 0), self.like.dtype))
 
     def scores(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        """The scores `[b, c]` of b rows and c keys of one head, -inf where masked.
-
-        Raises LoadError if the model showed weights alone, LimitError where nothing of the kind was kept.
-        """
+        """The scores `[b, c]` of b rows and c keys of one head, -inf where masked."""
         self._require_scores()
         return self._cells(head, rows, keys)
 
     def weights(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        """The weights `[b, c]` of b rows and c keys of one head, 0 where masked.
-
-        Raises LimitError where memory was short when the layer was recorded, so that nothing of the kind was kept.
-        """
+        """The weights `[b, c]` of b rows and c keys of one head, 0 where masked."""
         cells = self._cells(head, rows, keys)
         if not self.shows_scores:
             return cells
@@ -178,12 +163,7 @@ class RecordedLayer(Call):
     def pooled(
         self, head: int, rows: Places, keys: Places, block: tuple[int, int], *, scores: bool = False
     ) -> np.ndarray:
-        """The largest weight of one head in every block of some rows and keys; NaN in a block where all is masked.
-
-        `[ceil(b / block[0]), ceil(c / block[1])]` for b rows, c keys and blocks of block[0] x block[1].
-
-        scores  the scores farthest from 0 in place of weights; LoadError if the model showed weights alone
-        """
+        """The largest weight of one head in every block of some rows and keys; NaN in a block where all is masked."""
         if scores:
             self._require_scores()
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
@@ -192,10 +172,7 @@ class RecordedLayer(Call):
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
-        """How one query's weight on one key came to be, from q · k to the softmax, and the key's rank in the row.
-
-        Raises LimitError where memory was short when the layer was recorded, so that nothing of the kind was kept.
-        """
+        """How one query's weight on one key came to be, from q · k to the softmax, and the key's rank in the row."""
         row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
         weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
         allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])
@@ -225,10 +202,7 @@ class RecordedLayer(Call):
     def _pooled_strip(
         self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool
     ) -> np.ndarray:
-        """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights.
-
-        Blocks of keys before and after all that the rows may attend to are not computed.
-        """
+        """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights."""
         if self.seen is not None:
             return self._computed_blocks(head, i, j, block, scores)
         span = self.rule_of(head).mask.span(int(i[0]), int(i[-1]) + 1, self.m)
@@ -286,7 +260,6 @@ class RecordedLayer(Call):
 
 
 def _run(numbers: np.ndarray) -> Places:
-    """Ascending numbers as a slice where none is left out, so that nothing is copied."""
     if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers):
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers

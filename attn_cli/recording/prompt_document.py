@@ -21,10 +21,7 @@ class TokenTables:
         self._equal: dict[Tokens, int] = {}
 
     def place(self, tokens: Tokens) -> int:
-        """The number, from 0, of these tokens among the sequences; they are added if they aren't there.
-
-        They must live as long as this object.
-        """
+        """The number, from 0, of these tokens among the sequences; they are added if they aren't there."""
         if id(tokens) not in self._places:
             place = self._equal.setdefault(tokens, len(self.tables))
             if place == len(self.tables):
@@ -41,19 +38,13 @@ class TokenTables:
         return words
 
     def rows(self) -> list[list[list[Any]]]:
-        """The tokens as JSON: for each sequence a list of tokens, each a list of its values.
-
-        These are text, id, start, end, special, row, column, piece, generated, and the number of the occurrence of a
-        word that the token is part of, None for none.
-        """
+        """The tokens as JSON: for each sequence a list of tokens, each a list of its values."""
         words = self.words()
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 
     def boxes(self) -> list[list[list[float] | None] | None] | None:
-        """The rectangles of the picture that image tokens show, for each sequence of tokens: top, left, bottom, right.
-
-        In the picture's pixels. None for a token without one, and for a sequence without any; None as a whole if no
-        token shows one.
+        """The rectangles of the picture that image tokens show, for each sequence of tokens: top, left, bottom,
+        right.
         """
         boxes = [_boxes_document(tokens) for tokens in self.tables]
         return boxes if any(boxes) else None
@@ -73,10 +64,7 @@ TABLES = (
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
-    """The sequences of tokens in a recording's JSON.
-
-    KeyError, TypeError, ValueError or IndexError if they aren't valid.
-    """
+    """The sequences of tokens in a recording's JSON."""
     words = [Word(_text(text)) for text in document["words"]]
     tables, boxes = document["tables"], document.get("boxes") or [None] * len(document["tables"])
     return [
@@ -125,10 +113,7 @@ PROMPT = object_schema(_PROMPT)
 
 
 def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
-    """A prompt as JSON: its text, and for each stack (encoder, decoder ...) the number of its tokens in `tables`.
-
-    `tables` holds each sequence of tokens once, numbered from 0; a new one is added.
-    """
+    """A prompt as JSON: its text, and for each stack (encoder, decoder ...) the number of its tokens in `tables`."""
     return made(_PROMPT, _Placed(prompt, tables))
 
 
@@ -137,11 +122,7 @@ def prompt_of_document(
 ) -> Prompt:
     """The prompt (text and tokens) in a recording's JSON.
 
-    tables    the sequences of tokens that the JSON names by number
-    warnings  what the user was warned of in the recorded run
     pixels    the picture `[height, width, 3]` in uint8; None without one
-
-    Raises KeyError, TypeError, ValueError or IndexError for JSON that is no prompt.
     """
     generated, size = document["generated"], document.get("picture")
     if pixels is not None and (size is None or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8):
@@ -167,12 +148,10 @@ def prompt_of_document(
 
 
 def _token_document(token: Token, words: Mapping[int, tuple[int, str]]) -> list[Any]:
-    """The fields of a token in the order of `_TOKEN`, and the number of its word."""
     return [*(getattr(token, name) for name in _TOKEN), None if token.word is None else words[id(token.word)][0]]
 
 
 def _boxes_document(tokens: Tokens) -> list[list[float] | None] | None:
-    """The part of the picture of each token; None where no token has one."""
     boxes = [None if token.box is None else [round(edge, 2) for edge in token.box] for token in tokens]
     return boxes if any(boxes) else None
 

@@ -85,18 +85,12 @@ MASK = _of_kind(
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
-    """A rule (scale, softcap, bias, mask, sink) as JSON, in which NumPy arrays stand by name.
-
-    put  a function that stores an array, and returns its name
-    """
+    """A rule (scale, softcap, bias, mask, sink) as JSON, in which NumPy arrays stand by name."""
     return made(_RULE, _Stored(rule, put))
 
 
 def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:
-    """A rule (scale, softcap, bias, mask, sink) from a recording's JSON and the arrays that it names.
-
-    KeyError, TypeError or ValueError if it is not a valid one.
-    """
+    """A rule (scale, softcap, bias, mask, sink) from a recording's JSON and the arrays that it names."""
     kind = Rule if document["known"] else UnknownRule
     cap, sink = document["softcap"], document["sink"]
     return kind(
@@ -182,14 +176,12 @@ def _mask(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: 
 
 
 def _place(number: object) -> int:
-    """A position or a distance, as a file has it."""
     if not isinstance(number, int) or abs(number) >= _FARTHEST:
         raise ValueError(f"no place in a text: {number!r}")
     return number
 
 
 def _booleans(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], axes: int) -> np.ndarray:
-    """The booleans of packed bits."""
     bits, shape = arrays[document["bits"]], tuple(map(_place, document["shape"]))
     count = int(np.prod([1, *shape], dtype=object))
     if axes not in (1, 2, 3) or len(shape) != axes or min(shape) < 0 or bits.shape != (-(-count // 8),):

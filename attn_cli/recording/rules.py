@@ -13,11 +13,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 def rule_in_numpy(call: Call) -> Rule:
-    """An attention call's rule (scale, softcap, bias, mask, sink) with NumPy arrays.
-
-    A mask or bias that is a function of positions is evaluated for every query and key, unless it can be written as it
-    is.
-    """
+    """An attention call's rule (scale, softcap, bias, mask, sink) with NumPy arrays."""
     rule = call.rule
     sink = None if rule.sink is None else to_numpy(rule.sink)
     return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call, call.n, call.m), sink=sink)
@@ -85,7 +81,6 @@ def _heads_of_mask(mask: Mask, heads: list[int]) -> Mask:
 
 
 def _heads_of_cells(cells: np.ndarray, heads: list[int]) -> np.ndarray:
-    """`[heads, n, m]` of cells `[h, n, m]`, a view of a single head; cells that are the same for all as they are."""
     if cells.ndim < 3 or cells.shape[0] == 1:
         return cells
     return cells[heads[0] : heads[0] + 1] if len(heads) == 1 else cells[heads]

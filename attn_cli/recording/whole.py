@@ -33,12 +33,7 @@ class Recording(RecordingContents, Displayed):
         file.save(self, path)
 
     def head(self, layer: int, head: int, stream: str | None = None) -> RecordedHead:
-        """The recorded head `head` of layer `layer`, by the model's own numbers.
-
-        stream  "self", "encoder", "cross" ...; None: the first that has such a head
-
-        Raises InputError where no such head was recorded.
-        """
+        """The recorded head `head` of layer `layer`, by the model's own numbers."""
         for each in self.layers:
             if each.place.layer == layer and head in each.place.heads and stream in (None, each.place.stream):
                 return RecordedHead(each, each.place.heads.index(head))
@@ -47,29 +42,14 @@ class Recording(RecordingContents, Displayed):
         raise InputError(f"no head {head} in layer {layer}{where} of this recording", f"it holds layers {layers}")
 
     def page(self, path: str | os.PathLike[str], size: int = 2_000_000) -> None:
-        """Write an HTML page, at most `size` bytes long, in which all heads can be looked at.
-
-        LimitError where the text alone is more.
-        """
+        """Write an HTML page, at most `size` bytes long, in which all heads can be looked at."""
         Path(path).write_bytes(drawing().page_html(self, size))
 
     @classmethod
     def of(
         cls, q: Any, k: Any, v: Any = None, *, rule: Any = None, tokens: Any = None, model: str = "arrays"
     ) -> "Recording":
-        """A recording of anybody's queries and keys: `Recording.of(q, k, tokens=["he", "sat"]).save("x.attn")`.
-
-        q, k, v  `[h, n, d]`, `[g, m, d]`, `[g, m, e]` of each layer, after rotary positions: by layer in a mapping,
-                 which is read a layer at a time, or in a list; arrays of one layer alone. NumPy's, torch's, or what
-                 NumPy reads; bfloat16 is kept. The queries are those of the last n of the m keys; g key heads divide
-                 the h query heads. v None: no values are known
-        rule     a `Rule`, or a function that makes one of a layer's number; by default causal, at scale 1 / sqrt(d)
-        tokens   the text of each key, or its id; numbers by default
-        model    the name that headers show
-
-        The arrays are copied into a file without a name, so memory holds one layer. Raises InputError for arrays that
-        can't be those of one text.
-        """
+        """A recording of anybody's queries and keys: `Recording.of(q, k, tokens=["he", "sat"]).save("x.attn")`."""
         # a name: no room below imports one above
         made: Recording = import_module(_OF_ARRAYS).recording_of(q, k, v, rule=rule, tokens=tokens, model=model)
         return made

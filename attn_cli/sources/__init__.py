@@ -193,9 +193,8 @@ def is_model(name: str) -> bool:
 
 
 def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
-    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's value.
-
-    projections  a file with W_Q, W_K and perhaps W_V; None for the table's own q, k and v
+    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's
+    value.
     """
     from attn_cli.sources.tables import open_table
     from attn_cli.sources.tables.source import TableSource

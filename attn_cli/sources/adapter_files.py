@@ -11,10 +11,7 @@ ADAPTER_FILE = "adapter_config.json"
 
 
 def adapter_folder(name: str) -> Path | None:
-    """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache.
-
-    None where it isn't there, holds no adapter, or holds a model, too.
-    """
+    """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache."""
     try:
         path = Path(name).expanduser()
         folder = path if path.exists() else snapshot(name)
@@ -25,11 +22,7 @@ def adapter_folder(name: str) -> Path | None:
 
 
 def base_of(folder: Path, name: str) -> str:
-    """The base model that an adapter in `folder`, called `name`, names: a folder, or an id on the hub.
-
-    A relative path that leads nowhere from the current folder is tried from the adapter's. Raises LoadError for a file
-    that can't be read or names no base.
-    """
+    """The base model that an adapter in `folder`, called `name`, names: a folder, or an id on the hub."""
     label = f"{name}: {ADAPTER_FILE}"
     document = read_json_document(folder / ADAPTER_FILE, label, LoadError, "is the download complete?")
     base = document.get("base_model_name_or_path") if isinstance(document, dict) else None
@@ -40,10 +33,7 @@ def base_of(folder: Path, name: str) -> str:
 
 
 def state_of_all(model: str, adapters: Sequence[str]) -> list[object] | None:
-    """What tells later whether the files of a model, its adapters or their base changed; None where one isn't there.
-
-    For each of them names, sizes and times of its files, or the commit in the hub's cache.
-    """
+    """What tells later whether the files of a model, its adapters or their base changed; None where one isn't there."""
     names = [model, *adapters]
     try:
         folder = adapter_folder(model)

@@ -11,14 +11,7 @@ _NEAR = 4  # tokens: texts that differ by no more are always alike
 def batches_by_length(
     lengths: Sequence[int], most: int, *, tokens: int = _TOKENS, together: int = _ANY_LENGTH, alike: float = math.inf
 ) -> list[list[int]]:
-    """The indices of texts in batches of similar lengths, the shortest texts first.
-
-    lengths   how many tokens each text has
-    most      how many texts a batch has at most
-    tokens    how many tokens a batch has at most with its padding, unless it has no more than `together` texts
-    together  how many texts run together whatever their tokens
-    alike     a batch's longest text has at most this times the tokens of its shortest, and 4 more
-    """
+    """The indices of texts in batches of similar lengths, the shortest texts first."""
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
         size = len(batches[-1]) + 1 if batches else most + 1

@@ -27,38 +27,23 @@ _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
 
 
 def may_have_accelerator(drivers: Sequence[str] = _DRIVERS) -> bool:
-    """False on Linux without a driver of a graphics card, else True; where False, torch need not be asked for GPUs.
-
-    drivers  paths of which one exists where a driver is there
-    """
+    """False on Linux without a driver of a graphics card, else True; where False, torch need not be asked for GPUs."""
     return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in drivers)
 
 
 def device_row(
     device: str, name: str, cores: int | None = None, threads: int | None = None, memory: int | None = None
 ) -> DeviceRow:
-    """A device as a row of the list that `attn env` prints.
-
-    device   what --device takes
-    name     the maker's
-    cores    how many of the CPU's this process may use; None for other devices
-    threads  with how many torch computes on the CPU; None for other devices, and where torch was not asked
-    memory   bytes, of CUDA; None for other devices
-    """
+    """A device as a row of the list that `attn env` prints."""
     return {"device": device, "name": name, "cores": cores, "threads": threads, "bytes": memory}
 
 
 def cpu_row(name: str = "", threads: int | None = None) -> DeviceRow:
-    """The CPU, with the cores that this process may use, as a row of the list that `attn env` prints.
-
-    name     is appended to the name that its maker gave it
-    threads  with how many torch computes; None where torch was not asked
-    """
+    """The CPU, with the cores that this process may use, as a row of the list that `attn env` prints."""
     return device_row("cpu", f"{_cpu_name()}{name}", cores=available_cores(), threads=threads)
 
 
 def _cpu_name() -> str:
-    """The model that Linux tells, else the kind of processor."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):

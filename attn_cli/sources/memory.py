@@ -14,11 +14,7 @@ _USABLE = 0.9  # of the free memory; the rest is for the model's own forward pas
 
 
 def check_memory(size: int, subject: str, hint: str) -> str:
-    """A sentence that says how much of the free memory `size` bytes are; `subject` names what takes them.
-
-    Only whole n x n matrices need asking: most answers are computed some rows at a time, in next to no memory. Raises
-    LimitError with `hint` if `size` doesn't fit.
-    """
+    """A sentence that says how much of the free memory `size` bytes are; `subject` names what takes them."""
     free = free_memory()
     words = f"{subject} take {decimal_bytes(size)}"
     if free is None:
@@ -29,21 +25,14 @@ def check_memory(size: int, subject: str, hint: str) -> str:
 
 
 def give_back() -> None:
-    """Return to the system what freed arrays have left in the process, where its C library can (glibc).
-
-    Arrays of some megabytes leave holes between smaller ones that stay, which grow with every pass of a model.
-    """
+    """Return to the system what freed arrays have left in the process, where its C library can (glibc)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
 
 
 def free_memory(*, swap: bool = False) -> int | None:
-    """Bytes that this process can still allocate: the system's available memory, or what its control group leaves.
-
-    With `swap` also the free swap space. None where the system doesn't report it; on systems other than Linux, the
-    physical memory.
-    """
+    """Bytes that this process can still allocate: the system's available memory, or what its control group leaves."""
     limits = []
     with suppress(OSError, ValueError, KeyError):
         sizes = _sizes(Path("/proc/meminfo"))
@@ -73,6 +62,5 @@ def peak_memory() -> int | None:
 
 
 def _sizes(file: Path) -> dict[str, int]:
-    """The numbers of a file by name: every line begins with a name and a number."""
     lines = (line.split() for line in file.read_text("ascii").splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}

@@ -26,8 +26,6 @@ class ModuleName(NamedTuple):
 def module_name(model: str) -> ModuleName | None:
     """The library and model, or Python module and function, that a `--model` value such as timm:NAME names.
 
-    None for another value, such as a path or an id on the hub.
-
     >>> tuple(module_name("timm:vit_tiny_patch16_224.augreg")), tuple(module_name("nets.mine:build"))
     (('timm', 'vit_tiny_patch16_224.augreg'), ('nets.mine', 'build'))
     >>> module_name("gpt2") or module_name("toy:bank") or module_name("C:/model")

@@ -10,8 +10,6 @@ from attn_cli.errors import InputError
 def numbers_in(text: str, option: str, hint: str) -> list[float]:
     """The finite numbers in `text`, with commas between; InputError with `hint` for anything else.
 
-    option  its name in the error
-
     >>> numbers_in("1,0.5", "--sink", "one per head")
     [1.0, 0.5]
     """
@@ -26,8 +24,6 @@ def numbers_in(text: str, option: str, hint: str) -> list[float]:
 
 def require_held(numbers: np.ndarray | float, name: str, dtype: np.dtype) -> None:
     """Raise InputError for finite numbers that `dtype` rounds to infinity or to 0.
-
-    name  the option's, or the array's, in the error
 
     >>> require_held(50.0, "--softcap", np.dtype(np.float32))
     """

@@ -61,11 +61,7 @@ class RecordedSource:
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Call `visit` with the attention of the chosen layers and heads, for each prompt.
-
-        Raises InputError for `rotations` and `projections`, which take the model, and for a layer or head that was not
-        recorded.
-        """
+        """Call `visit` with the attention of the chosen layers and heads, for each prompt."""
         if rotations:
             raise self._missing("the rotary layout is known while the model runs alone")
         if projections:
@@ -94,7 +90,6 @@ class RecordedSource:
 
     @property
     def _total(self) -> int:
-        """One more than the last layer's number, from which negative numbers count."""
         return max(layer.place.layer for layer in self._layers) + 1
 
     def _heads(self, layer: RecordedLayer, selection: Selection) -> list[int]:

@@ -9,12 +9,7 @@ _LEAST = 8  # tokens of the longest R
 
 
 def repeat_lengths(longest: int, of: str) -> Sequence[int]:
-    """The length of R in three texts that are a random run R written twice: 37, 50 and 61 tokens.
-
-    Less in proportion if `longest`, the most tokens that R may have, is below 61; InputError for fewer than 8.
-
-    of  the beginning of the error: what has too few words, tokens or positions
-    """
+    """The length of R in three texts that are a random run R written twice: 37, 50 and 61 tokens."""
     if longest < _LEAST:
         raise InputError(f"{of} for repeated random tokens", "give a text")
     return tuple(min(length, length * longest // max(_LENGTHS)) for length in _LENGTHS)

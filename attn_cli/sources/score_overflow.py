@@ -12,13 +12,8 @@ _BLOCK = 256
 
 
 def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str) -> None:
-    """Raise InputError where a score of finite q `[h, n, d]` and k `[g, m, d]` is beyond their dtype; it names queries.
-
-    g      the number of key heads
-    scale  the factor on q kᵀ
-    hint   what to do, said with the error
-
-    Costs a pass over q and k; products are made only where their size can be too large.
+    """Raise InputError where a score of finite q `[h, n, d]` and k `[g, m, d]` is beyond their dtype; it names
+    queries.
     """
     dtype = np.result_type(q.dtype, k.dtype, np.float32)
     if not (q.size and k.size) or not _may_overflow(q, k, scale, dtype):

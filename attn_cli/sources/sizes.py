@@ -40,10 +40,7 @@ class Sizes:
 
 
 def read_sizes(model: str) -> Sizes:
-    """The sizes of attention that a config.json states; LoadError where it states none.
-
-    model  a model folder, or that file itself
-    """
+    """The sizes of attention that a config.json states; LoadError where it states none."""
     path = expanded(model)
     if path.suffix.lower() == ".gguf":
         raise LoadError(f"there is no config.json in a .gguf file ({model})", "give sizes: --heads, --dim, --layers")

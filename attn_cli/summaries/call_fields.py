@@ -27,8 +27,6 @@ SHARE_BY = {"value": VALUE_SHARE, "output": OUTPUT_SHARE}  # what ranks keys, wh
 
 
 def _in_rule(name: str, kind: Schema, meaning: str, *, optional: bool = False) -> Field:
-    """A part of a rule, read from what `Rule.describe` gives."""
-
     def value(rule: Any) -> Any:
         return rule.get(name)
 

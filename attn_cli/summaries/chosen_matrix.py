@@ -12,12 +12,8 @@ from attn_cli.summaries.text_sinks import text_sinks
 
 
 def with_one_head(summary: Summary) -> Summary:
-    """The summary of a call with the weights of one head alone,
-    so that all calls' take no more memory than one head's each.
-
-    It is the head that stands out most by a kind (induction, previous token ...) or by much weight on one key a row;
-    where none does, the one with the largest mean weight on the row's strongest key that is no sink. Unchanged where
-    heads were not judged.
+    """The summary of a call with the weights of one head alone, so that all calls' take no more memory than one head's
+    each.
     """
     kinds = summary.part(HeadKinds)
     if kinds is None:
@@ -36,10 +32,8 @@ def with_one_head(summary: Summary) -> Summary:
 
 
 def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """The summaries of all calls, of which one alone keeps its matrix of weights:
-    that of the head that stands out most.
-
-    In a model of one head nothing is said of why it was chosen.
+    """The summaries of all calls, of which one alone keeps its matrix of weights: that of the head that stands out
+    most.
     """
     matrices = with_part(summaries, Matrix)
     best = min((matrix.chosen for _, matrix in matrices if matrix.chosen), key=lambda head: head.order, default=None)
@@ -56,7 +50,7 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def with_one_matrix_alone(report: Report) -> Report:
-    """The report with the matrix of one head alone, the one that stands out most of all calls;
-    its other results stay.
+    """The report with the matrix of one head alone, the one that stands out most of all calls; its other results
+    stay.
     """
     return replace(report, summaries=with_one_matrix(report.summaries))

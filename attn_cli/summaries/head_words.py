@@ -75,20 +75,14 @@ def does(kind: Kind | None) -> str:
 
 
 def sentence(out: StandOut) -> str:
-    """A sentence on what a head that stands out attends to, with its mean weight there.
-
-    "induction: looks at what followed this token before, weight 0.37"
-    """
+    """A sentence on what a head that stands out attends to, with its mean weight there."""
     name = _FOCUSED_WORDS if out.kind is None else out.kind.words
     few = "" if out.is_judged else f" on {out.rows} rows"
     return f"{'' if out.is_judged else 'may be '}{name}: {does(out.kind)}, weight {out.weight:.2f}{few}"
 
 
 def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
-    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more.
-
-    The last query comes first, then those of the largest weights; never query 0. [] without a part `HeadKinds`.
-    """
+    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more."""
     part = summary.part(HeadKinds)
     if part is None or not len(summary.queries):
         return []
@@ -125,7 +119,6 @@ def work_of(summaries: Sequence[Summary]) -> HeadWork:
 
 
 def _letter(out: StandOut | None, kind: int) -> str:
-    """The letter of a head in the map: small where it doesn't stand out."""
     if out is not None:
         return FOCUSED if out.kind is None else out.kind.letter
     return KINDS[kind].letter.lower() if kind >= 0 else NONE

@@ -64,8 +64,5 @@ INPUT = object_schema(_ALL)
 
 
 def input_document(prompt: Prompt, merged_tokens: int | None = None) -> dict[str, object]:
-    """A text as a JSON object, with its tokens, or its words where tokens were merged into words.
-
-    merged_tokens  how many tokens were merged; None where none were
-    """
+    """A text as a JSON object, with its tokens, or its words where tokens were merged into words."""
     return made(_ALL, _Input(prompt, merged_tokens))

@@ -41,9 +41,8 @@ class Part(ABC):
         """The result as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """What the axes of the arrays after heads are, by name: `queries` and `keys` are token indices along an axis.
-
-        {} where they are all queries and all keys. Classes with other names (`kinds`, `block` ...) say what they are.
+        """What the axes of the arrays after heads are, by name: `queries` and `keys` are token indices along an
+        axis.
         """
         return {}
 
@@ -182,7 +181,6 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
 
 def _part(reducer: RowReducer, call: Call, stats: RowStats) -> Part:
-    """The part that a row reducer makes of statistics that may be tensors."""
     return reducer.part(call, stats if getattr(reducer, "reads_tensors", False) else stats.in_numpy)
 
 
@@ -214,7 +212,6 @@ def _parts_together(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -
 
 
 def _wanted(call: Call, reducers: Sequence[Reducer]) -> Wanted:
-    """The row statistics that all of the reducers need."""
     wanted = Wanted()
     for reducer in reducers:
         if not _reads_bands(reducer):
@@ -227,7 +224,6 @@ def _summary(call: Call, parts: tuple[Part, ...]) -> Summary:
 
 
 def _reads_bands(reducer: Reducer) -> TypeGuard[BandReducer]:
-    """True if it is a `BandReducer`; `isinstance` on a protocol takes as long as a short text's attention."""
     return hasattr(reducer, "add")
 
 

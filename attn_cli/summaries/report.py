@@ -107,11 +107,7 @@ class Report(Displayed):
 
     @property
     def parted(self) -> tuple[list[tuple[Part, Summary]], list[tuple[Part, Summary]]]:
-        """Two lists of (part, summary of its call), a part being one measured result of a call.
-
-        First those that are drawn once for all calls, of which the first of each name stands for all; then the others,
-        which are drawn call by call.
-        """
+        """Two lists of (part, summary of its call), a part being one measured result of a call."""
         parts = [(part, summary) for summary in self.summaries for part in summary.parts]
         first: dict[str, tuple[Part, Summary]] = {}
         for part, summary in parts:

@@ -21,10 +21,7 @@ class Sight(ABC):
 
     @abstractmethod
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each of n queries and each of its c keys `[n, c]`, True if it may see the key; False for key -1.
-
-        keys  indices of keys `[n, c]`
-        """
+        """For each of n queries and each of its c keys `[n, c]`, True if it may see the key; False for key -1."""
 
     @abstractmethod
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
@@ -86,10 +83,7 @@ class MaskSight(Sight):
         self.count = np.concatenate([np.zeros(0, int), *(cells.sum(axis=1) for _, cells in self._rows())])
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """What each of m keys gets `[m]` if each query shares its `of_rows` `[n]` evenly among the keys it sees.
-
-        The mean over heads.
-        """
+        """What each of m keys gets `[m]` if each query shares its `of_rows` `[n]` evenly among the keys it sees."""
         sums = np.zeros(self.m)
         for rows, cells in self._cells():
             shares = of_rows[rows] * _inverse(cells.sum(axis=-1))  # [h, b]
@@ -114,7 +108,6 @@ class MaskSight(Sight):
         return sum((of_rows[rows] @ cells for rows, cells in self._rows()), start=np.zeros(self.m))
 
     def _rows(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """The cells that are visible in any head, booleans `[b, m]`, some rows at a time."""
         for rows, cells in self._cells():
             of_any_head: np.ndarray = np.asarray(cells.any(axis=0))
             yield rows, of_any_head
@@ -132,8 +125,6 @@ class MaskSight(Sight):
 def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
     """Which of m keys each of n queries may see by `mask`; `like` is an array of the mask's library.
 
-    In the example queries 1 and 3 share 1 each evenly among the 2 and 4 keys that they see.
-
     >>> from attn_cli.kernel.definition.masks import Causal
     >>> sight = sight_of(Causal(), 4, 4, np.empty(0))
     >>> sight.count.tolist(), sight.uniform(np.array([0, 1, 0, 1])).tolist()
@@ -144,5 +135,4 @@ def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
 
 
 def _inverse(count: np.ndarray) -> np.ndarray:
-    """1 over each count, 0 for 0."""
     return np.divide(1.0, count, out=np.zeros(count.shape), where=count > 0)

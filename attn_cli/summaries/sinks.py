@@ -25,11 +25,7 @@ FEW_ROWS = 8  # of a key: so few say nothing of it where others are seen by more
 
 
 def expected_sinks(call: Call) -> np.ndarray:
-    """The keys of a call that heads may rest on whatever they say (sinks), ascending, known before a model has run.
-
-    Key 0 in causal self-attention; elsewhere the special tokens, such as [CLS] and [SEP]. No second pass is needed to
-    hide them.
-    """
+    """The keys of a call that heads may rest on whatever they say (sinks), ascending, known before a model has run."""
     if call.place.stream != "cross" and call.is_causal:
         return np.zeros(min(1, call.m), dtype=np.int64)
     return special_places(call.keys)
@@ -83,13 +79,8 @@ class SinkRows:
         return tuple(np.flatnonzero(self.few).tolist())
 
     def reception(self, received: Array, received_few: Array) -> Reception:
-        """The mean weight on keys, and the sinks: keys over 0.3, and over 3 times their value under uniform attention.
-
-        A key that fewer than 8 of the rows see can't be told to be a sink, where others are seen by more: the last
-        tokens of a causal text are seen by few queries, each of which gives itself some weight.
-
-        received      for h heads and m keys the sums of the weights of all rows `[h, m]`
-        received_few  the sums over the rows that are left out `[h, m]`
+        """The mean weight on keys, and the sinks: keys over 0.3, and over 3 times their value under uniform
+        attention.
         """
         rows = np.maximum(self.seen_by, 1.0)
         uniform = self.uniform / rows

@@ -33,8 +33,7 @@ class StandOut:
 
     call, at   the index of its call among the summaries, and its own among the heads of the call
     layer, head  its numbers in the model
-    kind       what it is called (induction, previous token ...); None for a head that no kind names, and that puts much
-               weight on one key a row
+    kind       what it is called (induction, previous token ...)
     is_judged  whether so many rows have a target that the kind is its name: 16, or for sharp induction or duplicate
                heads 8; of fewer it may be chance
     weight     mean weight on the keys that define the kind and are no sinks, over the rows with one; without a kind on
@@ -42,7 +41,7 @@ class StandOut:
     share      the same as a share of what these rows give to anything but sinks
     baseline   what uniform attention would give
     rows       how many rows these are
-    strongest  the query and key of the largest weight among them; None where these keys are not among a row's strongest
+    strongest  the query and key of the largest weight among them
     """
 
     call: int
@@ -72,11 +71,7 @@ class StandOut:
 
     @property
     def order(self) -> tuple[float, float]:
-        """A key to sort by, small for a head that says more of a text.
-
-        First those that find content (induction, duplicate), then those that do on few rows, then those of a place
-        (previous token ...), then those of no kind; each by weight, largest first.
-        """
+        """A key to sort by, small for a head that says more of a text."""
         if self.kind is None:
             return 3, -self.weight
         if self.kind.rank == CONTENT:
@@ -106,22 +101,12 @@ class ChosenHead:
 
     @property
     def order(self) -> tuple[float, float]:
-        """A key to sort by, small for a head that is chosen before those of other calls.
-
-        Heads that stand out by what they attend to come first; others by the weight on a row's strongest key past the
-        sinks.
-        """
+        """A key to sort by, small for a head that is chosen before those of other calls."""
         return (4.0, -self.weight) if self.out is None else self.out.order
 
 
 def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
-    """The heads that stand out, those first that say most; none where no head looks at anything but sinks.
-
-    Heads that find content (induction, duplicate) come first, then those that would with more rows, then those that
-    look at a place (previous token ...), each by the weight on the keys that define their kind; then those of no kind
-    that give one key a row at least half of what sinks don't get, by the weight on it, if it is 3 times
-    that of uniform attention or more. All of these weights are at least 0.1.
-    """
+    """The heads that stand out, those first that say most; none where no head looks at anything but sinks."""
     found = [
         out
         for call, summary in enumerate(summaries)
@@ -133,10 +118,7 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
 
 
 def on_few_rows(summaries: Sequence[Summary]) -> dict[tuple[int, int], StandOut]:
-    """The heads that may be of a kind, on too few rows (4 to 15) to be named by it.
-
-    By (index of the call among the summaries, index among the call's heads).
-    """
+    """The heads that may be of a kind, on too few rows (4 to 15) to be named by it."""
     return {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
 
 
@@ -159,7 +141,6 @@ def _stands_out(
 
 
 def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> StrongestCell | None:
-    """The cell of the largest weight of a head on a key that is no sink, among some rows `[n]`."""
     weights = np.where(rows & (part.peaks.keys[at] >= 0), part.peaks.weights[at], 0)
     if not weights.any():
         return None
@@ -168,10 +149,7 @@ def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> StrongestCell | No
 
 
 def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]]:
-    """The heads that may stand out, each with its place in `KINDS` and whether there were rows enough to judge that.
-
-    None for heads of no such kind that give one key a row much.
-    """
+    """The heads that may stand out, each with its place in `KINDS` and whether there were rows enough to judge that."""
     judged, peaks = part.judged, part.peaks
     few, few_placed = ([at for at in some if _FEW_ROWS <= judged.rows[at] < LEAST_ROWS] for some in (_CONTENT, _PLACED))
     focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)

@@ -23,8 +23,7 @@ class SinkKey:
               3 times that of uniform attention
     weight    the mean weight that it receives, over all heads
     value     the norm of its value over the median of all keys', median over heads and layers; None without values
-    residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks; None
-              where that was not seen
+    residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks
     """
 
     stream: str
@@ -37,22 +36,13 @@ class SinkKey:
 
     @property
     def is_hub(self) -> bool:
-        """True for a sink whose value is not short, and whose vector in the residual stream is not long.
-
-        That is a value norm over 0.5 times and a residual norm below 3 times the median key's. False where either is
-        unknown.
-        """
+        """True for a sink whose value is not short, and whose vector in the residual stream is not long."""
         known = self.value is not None and self.residual is not None
         return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
 
 
 def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
-    """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads.
-
-    The sinks of most heads come first, stream (self, encoder, cross ...) by stream.
-
-    parts  by attention call which keys are sinks of which heads, and what keys receive
-    """
+    """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads."""
     sinks: list[SinkKey] = []
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
@@ -76,9 +66,6 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
 
 def sinks_by_heads(of_heads: np.ndarray, heads: int) -> np.ndarray:
     """The indices of the sinks of a text, ascending: the keys that are a sink of at least a tenth of all heads.
-
-    of_heads  the number of heads of which each key is a sink `[m]`
-    heads     the number of all heads
 
     >>> sinks_by_heads(np.array([0, 6, 7, 70]), 70).tolist()
     [2, 3]

@@ -11,18 +11,13 @@ from attn_cli.summaries.told.word_reads import UnitReads, can_be_told, reads_of
 
 
 def reads_each_token(call: Call) -> bool:
-    """True for self-attention in both directions over a text short enough to say what each word or sentence reads.
-
-    Those are texts of at most 512 tokens, by words, and longer ones of 3 to 512 sentences.
-    """
+    """True for self-attention in both directions over a text short enough to say what each word or sentence reads."""
     return not call.is_causal and call.n == call.m and call.queries == call.keys and can_be_told(call.keys)
 
 
 def with_word_reads(report: Report) -> Report:
-    """The report with what each word (or sentence) of its text reads, from the parts `UnitReads`, which are taken out.
-
-    Of the first stream (self, encoder ...) whose queries are the text's tokens. Unchanged where no summary has
-    `UnitReads`.
+    """The report with what each word (or sentence) of its text reads, from the parts `UnitReads`, which are taken
+    out.
     """
     tokens = report.prompts[0].tokens
     seen = with_part(report.summaries, UnitReads)

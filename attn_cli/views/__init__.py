@@ -16,12 +16,8 @@ def open_view(
     *,
     force: bool = False,
 ) -> Iterator[View]:
-    """Context manager: the view, which writes reports as `format` or the suffix of `output` says, to it or to stdout.
-
-    The file appears when the `with` block ends without an error; otherwise nothing is written. A file that is there is
-    replaced only with `force`; OutputError without.
-
-    settings  what the view is to know: colours, width of figures, pager ...
+    """Context manager: the view, which writes reports as `format` or the suffix of `output` says, to it or to
+    stdout.
     """
     output_format = format_for(format, output)
     with Sink(output, binary=output_format.binary, force=force) as sink:

@@ -51,10 +51,8 @@ def to_jsonl(report: Report) -> bytes:
 
 
 def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
-    """The rows of a report as lines of CSV, with all digits of a number; masked scores, NaN and infinities are empty.
-
-    delimiter  what stands between cells, such as a comma or a tab
-    header     whether a line with the columns' names comes first
+    """The rows of a report as lines of CSV, with all digits of a number; masked scores, NaN and infinities are
+    empty.
     """
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
@@ -67,11 +65,8 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
-    """The table of a report, a dictionary a row: the rows of its answer, or those of the first result of every layer.
-
-    Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
-    the stream (self-attention, cross-attention ...) where a model has several, then with module and call where a layer
-    has several.
+    """The table of a report, a dictionary a row: the rows of its answer, or those of the first result of every
+    layer.
     """
     yield from _rows(report) if report.ranking is None else report.ordered(_rows(report))
 
@@ -105,9 +100,6 @@ def to_npz(report: Report) -> bytes:
 def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
-    Where layers differ in shape each has arrays of its own, `layerN.NAME`; where a layer calls attention several times
-    `modules` and `calls` say which is which; where a model has several streams (self-attention, cross-attention ...)
-    each has its own prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries,
     `queries` where only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and
     column, -1 for what is none) where tokens are patches of an image, `generated` `[n]` where some were generated.
     """
@@ -139,7 +131,6 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _inputs(report: Report) -> dict[str, Any]:
-    """The texts: `inputs` of an answer about several, else `input`, which is empty where a command takes no text."""
     if output_of(report.command).several_texts:
         return {"inputs": [input_document(prompt) for prompt in report.prompts]}
     return {"input": input_document(report.prompts[0] if report.prompts else Prompt("", ()), report.merged_from)}
@@ -157,11 +148,7 @@ def _result(report: Report) -> dict[str, Any]:
 
 
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Every named array, stacked over all layers; where these differ in shape each has its own names.
-
-    Such a name begins with `layerN.`, with the module's path after it where a layer has several modules. Calls of one
-    module of the same shape are stacked; those of another shape have the number of the first of them in the name.
-    """
+    """Every named array, stacked over all layers; where these differ in shape each has its own names."""
     arrays: dict[str, np.ndarray] = {}
     for name in dict.fromkeys(name for summary in summaries for part in summary.parts for name in part.arrays()):
         items = [(summary, part.arrays()[name]) for summary in summaries for part in summary.parts
@@ -183,7 +170,6 @@ def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 
 def _layer_name(summary: Summary, summaries: Sequence[Summary]) -> str:
-    """`layer3`, or with the module's path where its stream has several modules of that number."""
     place = summary.place
     modules = {other.place.name for other in summaries if other.place.layer == place.layer}
     return f"layer{place.layer}" + (f".{place.name}" if len(modules) > 1 else "")
@@ -216,10 +202,7 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
-    """Named arrays with one entry a token: its text and its id, -1 for none.
-
-    Patches of an image add row, column and piece, -1 for other tokens; generated tokens add a flag each.
-    """
+    """Named arrays with one entry a token: its text and its id, -1 for none."""
     ids = [-1 if token.id is None else token.id for token in tokens]
     arrays = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
     if any(token.row is not None for token in tokens):
@@ -240,7 +223,6 @@ def _json_line(value: dict[str, Any]) -> bytes:
 
 
 def _as_list(value: Any) -> Any:
-    """A contiguous copy of an array; orjson refuses arrays whose numbers aren't contiguous."""
     return np.ascontiguousarray(value)
 
 

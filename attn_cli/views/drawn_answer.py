@@ -27,12 +27,7 @@ class Drawn(NamedTuple):
 
 
 def draw_answer(report: Report, screen: Screen, invocation: Invocation | None = None) -> Drawn:
-    """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes.
-
-    Of a report without one answer, the results of its layers.
-
-    invocation  the command line that was given, for the command to try next; None where none is shown
-    """
+    """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes."""
     shown = in_ascii(report) if screen.ascii_only else report
     return Drawn(_drawn(shown, screen), None if invocation is None else _next_words(report, invocation))
 

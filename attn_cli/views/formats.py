@@ -75,10 +75,7 @@ FORMATS = (
 
 
 def format_for(name: str | None, output: str | None) -> Format:
-    """The format called `name`, else that of the suffix of `output`, else the terminal's, even into a pipe.
-
-    Raises InputError for an unknown name or suffix.
-    """
+    """The format called `name`, else that of the suffix of `output`, else the terminal's, even into a pipe."""
     if name is not None:
         for format in FORMATS:
             if format.name == name:

@@ -53,7 +53,6 @@ def _report(report: Report) -> Bundle:
 
 @bundle.register
 def _answer(answer: Answer) -> Bundle:
-    """An answer's screen without the header, for an answer alone knows neither its model nor its text."""
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
     drawn = draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN)
     text = _cut(printed(drawn.parts, _SCREEN).lstrip("\n"))
@@ -61,7 +60,6 @@ def _answer(answer: Answer) -> Bundle:
 
 
 def _cut(text: str) -> str:
-    """The first lines of a screen, and how many more there are."""
     lines = text.split("\n")
     left = len(lines) - 1 - _LINES
     return text if left <= 0 else "\n".join([*lines[:_LINES], f"… {left:,} lines more: {_MORE}", ""])
@@ -69,7 +67,6 @@ def _cut(text: str) -> str:
 
 @bundle.register
 def _summary(summary: Summary) -> Bundle:
-    """The screen of one layer; of the model it knows nothing but the layer's own name."""
     place = summary.place
     about = {"model": place.name, "type": "", "revision": None, "dtype": "", "device": "none"}
     title = Prompt(f"layer {place.layer}, {place.stream}", summary.queries)
@@ -89,7 +86,6 @@ def _recording(recording: Recording) -> Bundle:
 
 @bundle.register
 def _matrix(matrix: Matrix) -> Bundle:
-    """Maps of a matrix' weights or shares; of scores where it has nothing else, for an image has one scale."""
     maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
     names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
     return _drawn([_map(values[at], f"{head} · {name}", name, matrix) for name, values in maps
@@ -121,7 +117,6 @@ def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
 
 
 def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> HeatMap:
-    """Cells under their numbers: a matrix by itself knows no tokens."""
     block = (1, 1) if matrix is None else matrix.block
     rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
     pooling = "max" if matrix is None else matrix.pooling
@@ -130,7 +125,6 @@ def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> He
 
 
 def _drawn(maps: list[HeatMap]) -> Bundle:
-    """Maps as text, and the first of them as a figure, which every viewer of notebooks keeps."""
     maps = maps[:MOST_PANELS]
     on_screen = [HeatMap(x.values, x.kind, x.title, x.rows, x.columns, _SCREEN, block=x.block) for x in maps]
     return {"text/plain": printed(on_screen, _SCREEN), "image/svg+xml": figure_svg(maps, WIDTH)}

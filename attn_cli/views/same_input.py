@@ -31,9 +31,8 @@ EXAMPLE = "he sat on the river bank"
 
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of the command `name` on the same input and model, followed by the words `*more`, such as "-H", "18.6".
-
-    None where the input came through a pipe, and can't be given again.
+    """The words of the command `name` on the same input and model, followed by the words `*more`, such as "-H",
+    "18.6".
     """
     text = _text(report, invocation)
     if text is None or not _readable_again(invocation):
@@ -48,17 +47,13 @@ def is_recorded(invocation: Invocation) -> bool:
 
 
 def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:
-    """The words of `attn matrix` for one head on the same input; None where that came through a pipe.
-
-    at  the head's index among those of the layer
-    """
+    """The words of `attn matrix` for one head on the same input; None where that came through a pipe."""
     return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))
 
 
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
-    """The words of `attn compute --steps` on the user's own matrices, with the words `*more`; None for a batch of them.
-
-    Of row `row`; for None of all, or of more than 6 the first. None as well for what came through a pipe.
+    """The words of `attn compute --steps` on the user's own matrices, with the words `*more`; None for a batch of
+    them.
     """
     words = invocation.words_without(_OUTPUT | _OF_MATRICES)
     if report.batch != () or "-" in words or not report.summaries:
@@ -75,10 +70,7 @@ def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
 
 
 def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of the command `name` on texts that were given as arguments, with the same model; then `*more`.
-
-    None where a text is missing, or was read from standard input.
-    """
+    """The words of the command `name` on texts that were given as arguments, with the same model; then `*more`."""
     given = [text for text in texts if text is not None and text != "-"]
     if len(given) < len(texts) or not given:
         return None
@@ -107,6 +99,5 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _readable_again(invocation: Invocation) -> bool:
-    """True if every file can be read a second time, as pipes and standard input can't."""
     files = [invocation.value(name) for name in _FILES]
     return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)

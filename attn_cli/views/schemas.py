@@ -75,10 +75,7 @@ def schema_id(name: str) -> str:
 
 
 def schema_text(name: str) -> str:
-    """The schema of that name as JSON text; `name` may be written in full, as `attn.top/2`.
-
-    Raises InputError for a name that no schema has.
-    """
+    """The schema of that name as JSON text; `name` may be written in full, as `attn.top/2`."""
     short = name.removeprefix("attn.").partition("/")[0]
     if short not in _MODULES or name.removeprefix("attn.") not in (short, schema_id(short).removeprefix("attn.")):
         raise InputError(f"no schema is named {name!r}", f"one of {', '.join(schema_names)}")

@@ -28,10 +28,7 @@ _FEW_TOKENS = 32  # that stand before the answer
 
 
 def render(report: Report, screen: Screen, invocation: Invocation | None = None) -> str:
-    """A report, the answer on one text, as text for a screen, with escape codes if it has colours.
-
-    invocation  the command line that was given, for a last line with the command to try next; None for no such line
-    """
+    """A report, the answer on one text, as text for a screen, with escape codes if it has colours."""
     drawn = _drawn(report, screen, invocation)
     return printed(chain(drawn.parts, _last_line(drawn.next_words, screen)), screen)
 
@@ -53,7 +50,6 @@ def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Dra
 
 
 def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine]:
-    """`next: attn ...` in one line, which may be wider than the screen, to be copied; none if it takes many rows."""
     line = "" if words is None else f"next: {command_line(words)}"
     can_be_shown = line.isascii() or not screen.ascii_only
     if line and can_be_shown and cell_len(line) <= _MOST_LINES * screen.width:

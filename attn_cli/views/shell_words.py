@@ -18,10 +18,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def quoted(word: str) -> str:
-    """One word in shell quotes if it needs them: double ones unless something in it has a meaning there.
-
-    Line ends and other characters that don't show are written as bash, zsh and ksh read them: $'one\\ntwo'.
-    """
+    """One word in shell quotes if it needs them: double ones unless something in it has a meaning there."""
     if visible(word) != word:
         return "$'" + "".join(map(_escaped, word)) + "'"
     plain = quote(word) == word or set(word) & set('"$`\\!')
@@ -29,7 +26,6 @@ def quoted(word: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """One character between $' and '."""
     if character in _ESCAPES:
         return _ESCAPES[character]
     if visible(character) == character:

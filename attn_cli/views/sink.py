@@ -55,10 +55,7 @@ class Sink:
         self.force, self.file = force, self.whole.file
 
     def write(self, data: bytes | memoryview, at: int | None = None) -> None:
-        """Write `data`, standard output at once; with `at` from that byte of a file on.
-
-        Raises ReaderGone for a pipe whose reader is gone, OutputError for other failures.
-        """
+        """Write `data`, standard output at once; with `at` from that byte of a file on."""
         try:
             if at is not None:
                 self.file.seek(at)

@@ -69,7 +69,6 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
 
 
 def _row(cells: Sequence[object], width: int) -> str:
-    """Words and numbers in columns."""
     columns = _COLUMNS if width >= 60 else _NARROW
     texts = [f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
     return "".join(text.rjust(size) for text, size in zip(texts, columns, strict=True))

@@ -38,10 +38,7 @@ _LEAST = (3, 2)  # columns and lines
 
 
 def thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
-    """The columns and lines that a small picture of a head's matrix takes, with the free column to the next.
-
-    width, room  the columns and lines for all of them
-    """
+    """The columns and lines that a small picture of a head's matrix takes, with the free column to the next."""
     layers = scene.recording.layers
     most = max(layer.h for layer in layers)
     columns = min(max((width - LABEL) // len(layers), _LEAST[0] + 1), 33)
@@ -50,10 +47,7 @@ def thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
 
 
 def thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
-    """The lines of small pictures of all heads' matrices, or of as many around the cursor as have room.
-
-    width, room  the columns and lines for all of them
-    """
+    """The lines of small pictures of all heads' matrices, or of as many around the cursor as have room."""
     columns, lines = thumbnail_size(scene, width, room - 1)
     left, top = corner(scene, view, width, room - 1, columns, lines, 1)
     layers = scene.recording.layers[left : left + max((width - LABEL) // columns, 1)]
@@ -105,9 +99,8 @@ _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; i
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the heads: coloured by kind or by a statistic, as thumbnails of their matrices, or as a sorted list.
-
-    The last line says what the head under the cursor does.
+    """The lines of the heads: coloured by kind or by a statistic, as thumbnails of their matrices, or as a sorted
+    list.
     """
     width, height = region.width, region.height
     work = scene.shown_work(view)
@@ -151,7 +144,6 @@ def _head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> t
 
 
 def _source(scene: Scene) -> list[str]:
-    """The name of the model, and the numbers of layers, heads and tokens of the recording."""
     layers = scene.recording.layers
     heads = sum(layer.h for layer in layers)
     tokens = counted(len(scene.recording.prompt.tokens), "token")
@@ -194,7 +186,6 @@ def _seen(scene: Scene, view: Viewpoint, columns: int, width: int) -> list[str]:
 
 
 def _values(scene: Scene, statistic: Statistic) -> np.ndarray:
-    """The statistic of all heads `[heads, layers]`, NaN where a layer has no such head."""
     layers = scene.recording.layers
     values = np.full((max(layer.h for layer in layers), len(layers)), np.nan)
     for at, layer in enumerate(layers):
@@ -275,7 +266,6 @@ def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Lin
 
 
 def _first_rank(scene: Scene, view: Viewpoint, room: int) -> int:
-    """The first line of the table, so that the cursor is in it."""
     ranked = scene.ranked(view)
     return min(max(ranked.index((view.at, view.head)) - room // 2, 0), max(len(ranked) - room, 0))
 

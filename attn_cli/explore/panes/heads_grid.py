@@ -10,18 +10,14 @@ LABEL = 6  # columns before the first head
 
 
 def cell_columns(scene: Scene, width: int) -> int:
-    """How many columns of the screen each layer has in the map of heads: 1 to 7.
-
-    width  of the map
-    """
+    """How many columns of the screen each layer has in the map of heads: 1 to 7."""
     count = max(len(scene.recording.layers), 1)
     return min(max((width - LABEL) // count, 1), 7)
 
 
 def heads_a_line(scene: Scene, room: int) -> int:
-    """How many heads share a line of the map: 2 where half blocks can be drawn and heads are more than lines, else 1.
-
-    room  the lines of the map
+    """How many heads share a line of the map: 2 where half blocks can be drawn and heads are more than lines, else
+    1.
     """
     most = max(layer.h for layer in scene.recording.layers)
     return 2 if most > room and scene.screen.halves else 1
@@ -30,11 +26,8 @@ def heads_a_line(scene: Scene, room: int) -> int:
 def corner(
     scene: Scene, view: Viewpoint, width: int, room: int, columns: int, lines: int, down: int
 ) -> tuple[int, int]:
-    """The indices of the first layer and first line of heads that are drawn, so that the cursor's head is among them.
-
-    width, room     the columns and lines of the map
-    columns, lines  those that a head takes
-    down            how many heads share a line
+    """The indices of the first layer and first line of heads that are drawn, so that the cursor's head is among
+    them.
     """
     layers = scene.recording.layers
     across, deep = max((width - LABEL) // columns, 1), max(room // lines, 1)
@@ -46,13 +39,7 @@ def corner(
 
 
 def ruler(scene: Scene, left: int, columns: int, width: int) -> Line:
-    """The line with the numbers of layers over their columns, from the layer of index `left` on.
-
-    Every second, third ... where not all have room.
-
-    columns  of a layer in the map of heads
-    width    of the line, in columns of the screen
-    """
+    """The line with the numbers of layers over their columns, from the layer of index `left` on."""
     layers = scene.recording.layers[left : left + (width - LABEL) // columns]
     names = [str(layer.place.layer) for layer in layers]
     every = -(-(max(map(len, names), default=1) + 1) // columns)

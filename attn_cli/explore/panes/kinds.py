@@ -23,10 +23,7 @@ _RAMP = Ramp(0.0, 1.0)
 
 
 def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
-    """The first line of the map of heads by kind (induction, previous token ...): what it shows.
-
-    work  what each head attends to
-    """
+    """The first line of the map of heads by kind (induction, previous token ...): what it shows."""
     heads = sum(map(len, work.letters))
     parts = ["what heads do", f"{len(work.outs)} of {heads} stand out"]
     if scene.screen.depth == "none":
@@ -41,11 +38,7 @@ def map_room(scene: Scene, room: int) -> int:
 
 
 def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: int) -> list[Line]:
-    """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor.
-
-    work         what each head attends to
-    width, room  the columns and lines for all of it
-    """
+    """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor."""
     lines = _map(scene, view, work, width, map_room(scene, room))
     own = _own(scene, view, work, width)
     listed = room - len(lines) - len(own)

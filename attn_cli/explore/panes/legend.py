@@ -14,10 +14,7 @@ _CELLS = 8
 
 
 def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen: Screen) -> Line:
-    """The line `parts`, followed by the colours of a scale from its lowest to its highest, between the words `ends`.
-
-    Without these where the `width` columns have no room for them.
-    """
+    """The line `parts`, followed by the colours of a scale from its lowest to its highest, between the words `ends`."""
     drawn = [Segment(f"  {ends[0]} ", DIM), *_bar(ramp, screen), Segment(f" {ends[1]}", DIM)]
     return [*parts, *drawn] if width_of(parts) + width_of(drawn) <= width else parts
 
@@ -32,10 +29,7 @@ def _bar(ramp: Ramp, screen: Screen) -> Line:
 
 
 def with_panes(first: Line, pane: str, width: int) -> Line:
-    """A pane's first line with the names and keys of all panes at its right end, those of `pane` reversed.
-
-    Without room for the names the keys alone; without room for these the line as it is.
-    """
+    """A pane's first line with the names and keys of all panes at its right end, those of `pane` reversed."""
     for names in ([f" {at} {name} " for at, name in enumerate(NAMES, 1)], [f" {at + 1} " for at in range(len(NAMES))]):
         room = width - width_of(first) - sum(map(len, names))
         if room >= 1:
@@ -48,10 +42,7 @@ def _keys(names: Sequence[str], pane: str) -> Line:
 
 
 def with_key(first: Line, pane: str, width: int, *, is_seen: bool) -> Line:
-    """The first line of a pane beside others, after its key, which is reversed if `is_seen`: it has the keyboard.
-
-    What has no room then is left out part by part.
-    """
+    """The first line of a pane beside others, after its key, which is reversed if `is_seen`: it has the keyboard."""
     text = "".join(part.text for part in first)
     while cell_len(text) > width - 4 and " · " in text:
         text = text.rpartition(" · ")[0]

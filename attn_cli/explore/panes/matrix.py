@@ -28,10 +28,7 @@ _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each chang
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the matrix; of two while another head is compared: side by side, or their difference.
-
-    The last line says what is under the cursor.
-    """
+    """The lines of the matrix; of two while another head is compared: side by side, or their difference."""
     status = cell_line(scene, view, region.width)
     if view.against is None or view.difference:
         return [*_half(scene, view, region.width, region.height - 1), status]
@@ -125,7 +122,6 @@ def _ruler(scene: Scene, grid: Grid, window: MatrixWindow, cursor: int) -> Line:
 
 
 def _over(token: Token, scene: Scene, columns: int) -> str:
-    """A key's words over a cell of so many columns."""
     text = ascii_visible(token.text) if scene.screen.ascii_only else token.text
     label = fit(text_with_mark(replace(token, text=text)), columns - 1).rstrip()
     return " " * (columns - cell_len(label)) + label
@@ -172,7 +168,6 @@ def _cells(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen) -> tupl
 
 
 def _with_half_marked(cells: Line, pair: tuple[int, int], cursor: tuple[int, int], ramp: Ramp, scene: Scene) -> Line:
-    """The cursor's half block in a colour that no map has; the other half as it is."""
     mark = Style.parse(MARKED[scene.screen.depth])
     upper = cursor[0] % 2 == 0
     other = pair[1] if upper else pair[0]

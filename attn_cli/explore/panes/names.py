@@ -17,10 +17,7 @@ _NARROW = 60  # columns under which a line has no room for words that the pane s
 
 
 def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | None = None) -> str:
-    """What is shown, as words: "layer 15 head 6", "cross layer 2, mean of 8 heads".
-
-    at, head  another layer and head, by index; None for those that are shown
-    """
+    """What is shown, as words: "layer 15 head 6", "cross layer 2, mean of 8 heads"."""
     layer = scene.recording.layers[view.at if at is None else at]
     place = layer.place
     stream = "" if place.stream == "self" else f"{place.stream} "
@@ -43,10 +40,7 @@ def against_name(scene: Scene, view: Viewpoint) -> str:
 
 
 def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
-    """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank.
-
-    The rank is that of the key among those that the query may attend to, 1 for the largest score.
-    """
+    """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank."""
     parts = _cell_parts(scene, view, narrow=width < _NARROW)
     return full_line(parts_line(parts, width)[0].text, width, REVERSED)
 
@@ -81,7 +75,6 @@ def _cell(view: Viewpoint) -> tuple[slice, slice]:
 
 
 def _written(scene: Scene, view: Viewpoint) -> list[str]:
-    """The token that the model generated next, where the query is one that it wrote from."""
     queries = scene.layer(view).queries
     following = view.query + 1
     if following < len(queries) and queries[following].generated:

@@ -79,10 +79,7 @@ _HEAVY = Style(bold=True, underline=True)
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The pane: title, text, rule, the heaviest tokens as a table, the sum of the others, the cell under the cursor.
-
-    Of a text with an image, that stands at the right, below the title.
-    """
+    """The pane: title, text, rule, the heaviest tokens as a table, the sum of the others, the cell under the cursor."""
     width, picture = scene.text_width(view), scene.image(view)
     row = scene.row(view)
     kind = "change" if view.difference and view.against else "weights"
@@ -116,12 +113,10 @@ def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Vi
 
 
 def _token_at(scene: Scene, view: Viewpoint, x: int, y: int) -> int | None:
-    """The token at a place of the pane; None where there is none."""
     return scene.layout(view).token_at(first_line(scene, view) + y - 1, x)
 
 
 def _key_at(scene: Scene, view: Viewpoint, y: int) -> int | None:
-    """The place of the token in a line of the table; None where there is none."""
     text_lines, table_lines = scene.text_lines(view)
     at = y - 2 - text_lines
     places = scene.heaviest(view, table_lines)
@@ -137,7 +132,6 @@ def first_line(scene: Scene, view: Viewpoint) -> int:
 
 
 def _cursor(scene: Scene, view: Viewpoint) -> int:
-    """The token of the text that the view is centred on: where queries are other tokens, the heaviest key."""
     if scene.same_tokens(view):
         return view.key if view.by_column else view.query
     return view.query if view.by_column else view.key
@@ -157,7 +151,6 @@ def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
 
 
 def _scale(view: Viewpoint) -> str:
-    """The scale: one row has its own maximum anyway."""
     return "linear" if view.scale == "row" else view.scale
 
 
@@ -193,7 +186,6 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: in
 
 
 def _near_nothing(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
-    """Where levels are so low that words are left as they are: what has weight stands out, on light screens, too."""
     distance: np.ndarray = 2 * np.abs(levels - 0.5) if ramp.diverging else levels
     return distance < _NOTHING
 
@@ -240,7 +232,6 @@ def _rest(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int]) -> 
 
 
 def _compared(scene: Scene, view: Viewpoint) -> dict[int, float]:
-    """The weights of the same tokens in what is compared."""
     change = scene.row(replace(view, difference=True))
     own = scene.row(view)
     both = np.flatnonzero(np.isfinite(change))

@@ -16,14 +16,13 @@ class Band:
     """The weights of b adjacent queries start:stop on c keys first:last; all other keys are masked for all of them.
 
     weights     `[h, b, c]` of h query heads
-    raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0;
-                None where scores weren't asked for
+    raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0
     output      `[h, b, e]`, the weights times the values
     heads       which of the call's heads these are: all of them, unless some heads are computed at a time
     shares      `[h, b, c]`: each key's weight times the norm of its value (or, if asked for, of its value after W_O),
-                over the row's sum of these; None where nobody asked for it
+                over the row's sum of these
     joint       `[1, b, c]`: the shares of keys in the outputs of all heads added up; None likewise
-    hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here; None without
+    hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here
 
     Don't keep any of the arrays: the next band is computed in the same memory.
     """
@@ -41,11 +40,8 @@ class Band:
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The numbers `[h, b, c]` that rank b queries' c keys: weights for `by` "weight", shares for "value", "output".
-
-        A key's share is its weight times the norm of its value, for "output" after W_O, over the row's sum of these.
-
-        together  of all heads `[1, b, c]`: the mean of the weights, or the shares of the heads' outputs added up
+        """The numbers `[h, b, c]` that rank b queries' c keys: weights for `by` "weight", shares for "value",
+        "output".
         """
         if by == "weight":
             return self.weights.mean(0)[None] if together else self.weights
@@ -89,17 +85,12 @@ class Work:
     subtract_maximum: bool
 
     def band(self, weights: Array, scores: Array | None, output: Array) -> Band:
-        """A `Band` (weights, scores and output of these rows, keys and heads) that holds the computed arrays.
-
-        weights and scores are `[h, b, c]`, output `[h, b, e]`: h heads, b rows, c keys, values of e numbers.
-        """
+        """A `Band` (weights, scores and output of these rows, keys and heads) that holds the computed arrays."""
         return Band(self.start, self.stop, self.span.first, self.span.last, weights, scores, output, self.heads)
 
 
 class Buffer:
     """Memory for `size` numbers in the library and dtype of an array, used again for each band (some adjacent rows).
-
-    Fresh memory pages for each would cost as much as a pass over it.
 
     >>> Buffer(np.zeros(1), 6).view((1, 2, 3)).shape
     (1, 2, 3)

@@ -20,8 +20,6 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
     """softmax(q kᵀ * scale + bias + mask) v as `Band`s: the weights and output of some adjacent rows at a time.
 
     q `[h, n, d]`; of g key heads k `[g, m, d]` and v `[g, m, e]`. The plan says which rows, in ascending order, and how
-    many rows and heads a band has; whatever it says, the numbers equal `dense.attend` to rounding. With some heads at
-    a time, the bands of the same rows follow each other.
     """
     q, k, v = (at_least_float32(x) for x in (q, k, v))
     size = plan.heads * plan.height * k.shape[1]

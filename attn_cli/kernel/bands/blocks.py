@@ -8,12 +8,6 @@ from attn_cli.arrays import Array, namespace
 def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = False) -> Array:
     """Rows (axis -2) or keys (axis -1) of cells `[..., b, c]` folded into blocks of `step`: their maxima, or sums.
 
-    offset  the number of the first row or key; a block begins at every multiple of `step`, so the first and the last
-            block may be partly outside
-    sums    sums in place of maxima
-
-    Fold rows first: maxima across rows are of whole lines of memory, ten times as fast as along them.
-
     >>> import numpy as np
     >>> folded(np.arange(6).reshape(1, 6), -1, 2, 3).tolist()
     [[0, 3, 5]]
@@ -40,8 +34,6 @@ def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = Fals
 
 def farthest(highest: np.ndarray, lowest: np.ndarray) -> np.ndarray:
     """Of each block of cells the largest number or the smallest, whichever is farther from 0; -inf where it has none.
-
-    A block without numbers has -inf as its largest and inf as its smallest.
 
     >>> farthest(np.array([1.0, 2.0, -np.inf]), np.array([-3.0, 0.5, np.inf])).tolist()
     [-3.0, 2.0, -inf]

@@ -24,11 +24,7 @@ class MaskedCells(NamedTuple):
 
 
 def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, ceiling: bool) -> Iterator[MaskedCells]:
-    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all these rows see are left out.
-
-    like     an array of the library and device in which cells are made
-    ceiling  in place of booleans the most that a score may be: the lowest finite number where masked, else infinity
-    """
+    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all these rows see are left out."""
     for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
         if right > left:
             cells = ~mask.allowed(indices(*rows, like)[:, None], indices(left, right, like)[None, :])
@@ -39,13 +35,7 @@ def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, 
 
 
 def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> None:
-    """Set the scores `[h, b, c]` of b rows and c keys to the lowest finite number of their dtype where masked.
-
-    The array is changed in place.
-
-    masked  which cells are, of each head of the call or, in one array, of every head alike
-    heads   which of the call's heads these scores are of
-    """
+    """Set the scores `[h, b, c]` of b rows and c keys to the lowest finite number of their dtype where masked."""
     lowest = lowest_of(scores)
     for columns, cells, ceiling in masked:
         own = cells[heads, ...] if cells.ndim == 3 and cells.shape[0] > 1 else cells  # [b, .] or [h, b, .]

@@ -11,10 +11,8 @@ SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and 
 
 
 def in_passes(work: Work, buffers: Buffers) -> Band:
-    """The attention of a band (b query rows on c keys) of h query heads over g key heads; equals `dense.attend` there.
-
-    The r = h / g query heads that share a key head are put under each other: one product per key head. The result may
-    lie in `buffers`, so it is valid until these are used again.
+    """The attention of a band (b query rows on c keys) of h query heads over g key heads; equals `dense.attend`
+    there.
     """
     xp = namespace(work.q)
     (h, b, d), (g, _, c) = work.q.shape, work.k_across.shape
@@ -52,11 +50,6 @@ def softmax_into(
     """Weights `[h, b, c]` of scores `[h, b, c]`, which hold the lowest finite number where masked.
 
     sink                  one learned score per head in the sum of every row `[h]`, or None
-    out                   where weights are written: may be `scores` itself, which is then lost, or None for new memory
-    every_row_sees_a_key  False: rows in which all is masked are looked for, and get weights 0
-    subtract_maximum      False only if no score exceeds 60 in size where it isn't masked; matters to NumPy
-
-    Equal to `softmax` (tests/kernel/bands/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
     """
     if scores.shape[-1] == 0:
         return scores

@@ -25,8 +25,6 @@ class Fit(NamedTuple):
 class RowPlaces:
     """The place of each of some query rows in an array that stores these alone: the picked rows.
 
-    rows  their numbers, ascending; None for all n
-
     >>> places = RowPlaces([2, 5, 6], n=8)
     >>> places.fit(4, 7)
     Fit(inside=slice(1, 3, None), kept=slice(1, 3, None))
@@ -40,10 +38,7 @@ class RowPlaces:
         return len(self.numbers)
 
     def fit(self, start: int, stop: int) -> Fit | None:
-        """The picked ones among the query rows start:stop, as indices; None if there are none.
-
-        One index counts from `start`, the other is into the array that stores all picked rows.
-        """
+        """The picked ones among the query rows start:stop, as indices; None if there are none."""
         if self.places is None:
             return Fit(slice(0, stop - start), slice(start, stop))
         rows = [row for row in range(start, stop) if row in self.places]
@@ -58,7 +53,6 @@ class RowPlaces:
 
 
 def _as_slice(places: list[int]) -> RowIndex:
-    """Adjacent places as a slice, which is faster to index with."""
     if places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))
     return places

@@ -65,16 +65,7 @@ def plan_of(
     want_scores: bool = False,
     in_parts: bool = False,
 ) -> Plan:
-    """The quickest way known to compute the weights of h query heads q `[h, n, d]` and g key heads k `[g, m, d]`.
-
-    A `Plan` says how many rows and heads are computed at a time.
-
-    It depends on sizes, library, device and processor.
-
-    rows         the query rows whose weights are wanted, ascending; None for all
-    want_scores  whether scores are kept beside the weights
-    in_parts     whether some heads may be computed at a time, where that is quicker
-    """
+    """The quickest way known to compute the weights of h query heads q `[h, n, d]` and g key heads k `[g, m, d]`."""
     rows = range(q.shape[1]) if rows is None else rows
     q, k = at_least_float32(q), at_least_float32(k)
     (h, _, _), (g, m, _) = q.shape, k.shape
@@ -95,25 +86,18 @@ def plan_of(
 
 
 def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
-    """How to read weights `[h, n, m]` that a model computed itself, as a `Plan`: all heads, some rows at a time.
-
-    rows  those that are read, ascending; None for all n
-    """
+    """How to read weights `[h, n, m]` that a model computed itself, as a `Plan`: all heads, some rows at a time."""
     h, n, m = weights.shape
     return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
 
 
 def _reach(q: Array, k: Array, rule: Rule) -> float:
-    """The size that no score exceeds; infinity if it isn't worth asking: a GPU's answer would have to be waited for."""
     at_hand = isinstance(q, np.ndarray) or (is_torch(q) and q.device.type == "cpu")
     return largest_score(q, k, rule) if at_hand and rule.bias is None else math.inf
 
 
 def largest_score(q: Array, k: Array, rule: Rule) -> float:
     """A bound on |score| before bias and mask: |scale| times the length of the longest query and of the longest key.
-
-    The softcap where it is less. Infinity or NaN if numbers, or their squares, are not finite: then scores may not be
-    either.
 
     >>> largest_score(np.array([[[3.0, 4.0]]]), np.array([[[0.0, 2.0], [1.0, 0.0]]]), Rule(0.5))
     5.0
@@ -135,14 +119,6 @@ class Tile(NamedTuple):
 
 def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False) -> Tile:
     """How many heads and rows to compute at a time, for h query heads over g key heads and m keys.
-
-    So many that their scores in float32 take about 3 MiB, on a GPU 256 MiB; from 32 to 128 rows, or with `whole`, which
-    takes all heads, from 16.
-
-    Lower than 64 rows makes slow matrix products, except where heads that share their keys are multiplied together;
-    taller than 128 computes too much of the masked triangle of a causal layer. On a processor 96 rows and up are best,
-    of as many key heads as cores take side by side (measured: at 4,096 keys 3 x 64 rows take 1.3 times as long as 2 x
-    96, for two cores wait for a third product).
 
     >>> tile_of(12, 12, 512), tile_of(12, 12, 2048), tile_of(12, 12, 4096)
     (Tile(heads=12, height=128), Tile(heads=4, height=96), Tile(heads=2, height=96))

@@ -30,9 +30,6 @@ def cores() -> int:
 def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:
     """The results of the jobs, in their order, computed by one thread fewer than there are `memories`, at least one.
 
-    Every job gets one of the memories for itself. A result may lie in it, so it is valid until the next one is asked
-    for. An error of a job is raised where its result would have been.
-
     >>> list(in_order(iter([lambda memory: memory.append(1) or len(memory), lambda memory: len(memory)]), [[], []]))
     [1, 0]
     """

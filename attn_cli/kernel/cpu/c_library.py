@@ -11,7 +11,6 @@ VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code k
 
 
 def _built_file() -> str | None:
-    """Where the compiled code was built, of whatever version."""
     spec = find_spec("attn_cli.kernel.cpu._fused")
     return None if spec is None else spec.origin
 
@@ -57,9 +56,6 @@ def is_unfit() -> bool:
 
 
 def widest_vectors() -> int:
-    """The index of the widest vector registers that processor and compiled code know: 0 128 bits, 1 AVX2, 2 AVX-512.
-
-    0 without compiled code, too.
-    """
+    """The index of the widest vector registers that processor and compiled code know: 0 128 bits, 1 AVX2, 2 AVX-512."""
     code = library()
     return 0 if code is None else int(code.attn_fused_widest())

@@ -19,7 +19,6 @@ _forked: list[int] = []  # the processes that were forked on the way here, of wh
 
 
 def _after_fork() -> None:
-    """A forked process has none of its parent's threads, and needs its own; OpenMP would wait for the parent's."""
     pool.cache_clear()
     _forked.append(os.getpid())
 
@@ -30,10 +29,7 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _openmp() -> int | None:
-    """The address of the function by which torch's OpenMP starts a team of threads; None where there is none.
-
-    Its threads spin for some milliseconds after each of torch's operations. Others beside them would wait for a core.
-    """
+    """The address of the function by which torch's OpenMP starts a team of threads; None where there is none."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -44,9 +40,6 @@ def _openmp() -> int | None:
 
 
 def team() -> tuple[int, int] | None:
-    """What runs compiled code on torch's own OpenMP threads: the address of OpenMP's function, and their number.
-
-    None where torch isn't loaded or hides that function, and in a forked process.
-    """
+    """What runs compiled code on torch's own OpenMP threads: the address of OpenMP's function, and their number."""
     openmp = None if _forked else _openmp()
     return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())

@@ -64,10 +64,7 @@ class AskedKeys:
 
     @classmethod
     def of(cls, walk: OneWalk, n: int, m: int) -> "AskedKeys":
-        """What `walk`, a request for statistics of rows, asks about, as arrays for the compiled code.
-
-        n, m  the numbers of queries and keys
-        """
+        """What `walk`, a request for statistics of rows, asks about, as arrays for the compiled code."""
         key_sets = np.concatenate(walk.key_sets, axis=1, dtype=np.int32) if walk.key_sets else None
         ends = np.cumsum([keys.shape[1] for keys in walk.key_sets], dtype=np.int32)
         vectors = None
@@ -137,10 +134,7 @@ class CompiledCall:
     vectors: int
 
     def parts(self) -> Iterator[slice]:
-        """Slices of key heads to compute one after the other: each as many as a copy of their keys in 16 MiB allows.
-
-        All key heads at once where a mean over heads is wanted.
-        """
+        """Slices of key heads to compute one after the other: each as many as a copy of their keys in 16 MiB allows."""
         g, m, d = self.k.shape
         at_once = g if self.wanted.mean_heads else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
@@ -167,7 +161,6 @@ class CompiledCall:
         return _run(job, self.vectors, h * cells * d)
 
     def _write_keys(self, job: AttentionStruct, head: int) -> None:
-        """Say in a job for heads from this one on which keys their rows may attend to."""
         job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
         if self.gaps is not None:
             job.gap_head = len(self.span.first) if self.gaps.of_heads else 0

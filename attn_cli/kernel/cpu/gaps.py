@@ -28,11 +28,6 @@ class Gaps(NamedTuple):
 def intervals_and_gaps(mask: Mask, n: int, m: int, like: Array) -> tuple[Intervals, Gaps] | None:
     """For each of n queries the interval of keys from the first to the last that it may see, and the masked keys in it.
 
-    Where heads have masks of their own, the interval is of all heads together. None where masked stretches are more
-    than 2**21.
-
-    like  an array of the library and device of the mask
-
     >>> from attn_cli.kernel.definition.masks import Dilated
     >>> seen, gaps = intervals_and_gaps(Dilated(2, 2), 3, 3, np.empty(0))
     >>> seen.first.tolist(), seen.last.tolist(), gaps.rows.tolist(), gaps.keys.tolist()

@@ -36,7 +36,6 @@ _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
     """True if the compiled code can compute attention of these torch tensors on the CPU by this rule (mask, scale ...).
 
-    They must be float32, or half precision, which is raised to float32; not float64, NumPy's or empty. The rule must
     have a softmax, and no bias but float32 numbers `[.., .., m]`, one for each key.
     """
     return (
@@ -52,7 +51,6 @@ def suits_rule(rule: Rule, m: int) -> bool:
 
 
 def _bias_numbers(rule: Rule) -> Array | None:
-    """The rule's bias `[1 or h, 1 or n, 1 or m]`; None if it has none, or a function."""
     numbers = rule.bias.numbers if isinstance(rule.bias, GivenBias) else rule.bias
     return None if isinstance(numbers, Bias) else numbers
 
@@ -87,13 +85,7 @@ def row_stats(
 ) -> WalkStats | None:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
 
-    `output`, if it isn't None, is filled.
-
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `vectors` 0 or 1 forces
-    narrower vector registers than the processor's widest (0 128 bits, 1 AVX2).
-
-    None for more than 64 largest weights a row, for a mask with too many holes in its rows, and for q, k or v that are
-    not finite.
     """
     # Here: most commands start without it.
     from attn_cli.kernel.cpu.c_library import widest_vectors
@@ -128,7 +120,6 @@ def row_stats(
 
 
 def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
-    """`x` with the numbers of a row one after the other, as the compiled code reads them."""
     return x if x.strides[-1] == x.itemsize and all(step > 0 for step in x.strides) else np.ascontiguousarray(x)
 
 

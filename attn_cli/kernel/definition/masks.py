@@ -315,7 +315,6 @@ def all_of(*masks: Mask) -> Mask:
 
 
 def _places(numbers: Array) -> Array | slice:
-    """Ascending numbers `[b]` as a slice where none is left out: a slice copies nothing."""
     count = numbers.shape[0]
     if count == 0:
         return slice(0, 0)

@@ -98,7 +98,6 @@ class Rotation(NamedTuple):
 
 
 def _angles(positions: Array, width: int, base: float) -> Array:
-    """`[n, width / 2]`: position times base^(-2i / width)."""
     xp = namespace(positions)
     i = xp.arange(0, width, 2, dtype=positions.dtype)
     return positions[:, None] * base ** (-i / width)[None, :]

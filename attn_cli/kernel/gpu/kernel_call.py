@@ -73,11 +73,7 @@ class KernelCall:
         return np.arange(self.q.shape[1]) if self.rows is None else self.rows
 
     def forward(self, output: Array | None, *, moments: bool) -> Array:
-        """Numbers of each of the R wanted rows `[5, h, R]`; `output` `[h, R, e]`, unless None, is filled.
-
-        They are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|;
-        without `moments` the first two alone.
-        """
+        """Numbers of each of the R wanted rows `[5, h, R]`; `output` `[h, R, e]`, unless None, is filled."""
         from attn_cli.kernel.gpu.kernels import forward
 
         h, n, m = self.sizes
@@ -96,15 +92,11 @@ class KernelCall:
 
     @property
     def _precision_of_values(self) -> str:
-        """The precision of products with values: of float32 marks beside short queries about float32's, in three."""
         is_marks = str(self.v.dtype) == "torch.float32" != str(self.q.dtype)
         return "tf32x3" if is_marks and self.q.device.type == "cuda" and _is_nvidia() else "ieee"
 
     def received(self, logsumexp: Array) -> Array:
-        """For each key the sum of the weights that the R wanted rows give it `[h, m]`.
-
-        logsumexp  of each wanted row `[h, R]`
-        """
+        """For each key the sum of the weights that the R wanted rows give it `[h, m]`."""
         from attn_cli.kernel.gpu.kernels import column_sums
 
         h, _, m = self.sizes
@@ -121,10 +113,7 @@ class KernelCall:
         return replace(self, span=Intervals(self.span.first[picked], self.span.last[picked]), rows=picked)
 
     def of_nothing(self, output: Array | None, wanted: OneWalk) -> WalkStats:
-        """The statistics where no row is wanted: arrays without rows, and 0 for sums over rows.
-
-        wanted  which statistics; `output`, which has no rows, is handed back as it is
-        """
+        """The statistics where no row is wanted: arrays without rows, and 0 for sums over rows."""
         (h, _, m), pool, edges = self.sizes, wanted.pool, wanted.distance_edges
         of_rows = {"top_weights": wanted.top, "top_scores": wanted.top, "top_keys": wanted.top,
                    "key_sums": len(wanted.key_sets), "vector_sums": len(wanted.vectors),
@@ -151,11 +140,7 @@ class KernelCall:
         return rows[0].astype(np.int32), np.minimum(rows[1], n).astype(np.int32)
 
     def pooled(self, pool: Pool, logsumexp: Array) -> Array:
-        """The largest weight of every block of rows x keys, or the sum, `[h, blocks of rows, blocks of keys]`.
-
-        pool       the size of a block, and whether its weights are added up
-        logsumexp  of each wanted row `[h, R]`
-        """
+        """The largest weight of every block of rows x keys, or the sum, `[h, blocks of rows, blocks of keys]`."""
         from attn_cli.kernel.gpu.kernels import blocks
 
         h, n, m = self.sizes
@@ -168,10 +153,7 @@ class KernelCall:
         return pooled
 
     def cells(self, keys: np.ndarray, logsumexp: Array) -> Array:
-        """The weights `[h, R, c]` of each of the R wanted rows on its own keys `[R, c]`; 0 where the key is -1.
-
-        logsumexp  of each wanted row `[h, R]`
-        """
+        """The weights `[h, R, c]` of each of the R wanted rows on its own keys `[R, c]`; 0 where the key is -1."""
         from attn_cli.kernel.gpu.kernels import cell_weights
 
         (h, n, _), count = self.sizes, keys.shape[1]
@@ -182,11 +164,7 @@ class KernelCall:
         return weights
 
     def key_sums(self, key_sets: Sequence[np.ndarray], logsumexp: Array) -> Array:
-        """For each of the R wanted rows the sum of its weights on each set of keys, `[h, R, sets]`.
-
-        key_sets   for each set the keys of all n rows `[n, c]`, -1 for none
-        logsumexp  of each wanted row `[h, R]`
-        """
+        """For each of the R wanted rows the sum of its weights on each set of keys, `[h, R, sets]`."""
         h, n, _ = self.sizes
         keys = np.concatenate(key_sets, axis=1)
         keys = keys if self.rows is None else keys[self.rows]
@@ -211,10 +189,8 @@ class KernelCall:
         return sums
 
     def distance_sums(self, edges: np.ndarray, logsumexp: Array) -> Array:
-        """The sum of the weights of each of the R wanted rows on the keys at each range of distances, `[h, R, bins]`.
-
-        edges      ascending ends of the ranges of key position - query position; a range is without its upper end
-        logsumexp  of each wanted row `[h, R]`
+        """The sum of the weights of each of the R wanted rows on the keys at each range of distances, `[h, R,
+        bins]`.
         """
         h, n, m = self.sizes
         own = self.picked + (m - self.q.shape[1])
@@ -283,29 +259,24 @@ class KernelCall:
         }
 
     def _zeros(self, *shape: int) -> Array:
-        """Zeros in float32 on the device of q."""
         return zeros(shape, self.q)
 
     def _moved(self, x: Array) -> Array:
-        """`x` as a tensor of its own type where q is."""
         return moved_to(self.q, x)
 
 
 def _strided(x: Array) -> tuple[Array, int, int]:
-    """An array `[heads, rows, numbers]`, and its strides; copied if the numbers of a row are not adjacent."""
     x = x if x.stride(-1) == 1 else x.contiguous()
     return (x, *x.stride()[:2])
 
 
 def _broadcast_strides(bias: Array) -> tuple[int, ...]:
-    """The strides of heads, rows and keys of a bias that is broadcast to `[h, n, m]`."""
     shape = (1,) * (3 - bias.ndim) + tuple(bias.shape)
     strides = (0,) * (3 - bias.ndim) + tuple(bias.stride())
     return tuple(0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
 
 
 def _padded(size: int, least: int = 16) -> int:
-    """The next power of 2; 16 is the least that a product of matrices takes."""
     return max(least, 1 << (size - 1).bit_length())
 
 
@@ -315,7 +286,6 @@ def _blocks(size: int, step: int) -> int:
 
 @cache
 def _is_nvidia() -> bool:
-    """True if Triton compiles for a GPU of NVIDIA."""
     from triton.runtime import driver
 
     return bool(driver.active.get_current_target().backend == "cuda")

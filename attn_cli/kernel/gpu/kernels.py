@@ -19,7 +19,6 @@ MASKED = tl.constexpr(-1e30)  # as a score: its exponential is 0, and 0 times it
 
 @triton.jit
 def _rows(x, head_stride, row_stride, head, places, count, width, WIDTH: tl.constexpr):
-    """Rows `places` of `x`'s head, `[places, WIDTH]`, zeros beyond `count` rows and `width` numbers."""
     columns = tl.arange(0, WIDTH)
     inside = ((places >= 0) & (places < count))[:, None] & (columns < width)[None, :]
     begin = x + head.to(tl.int64) * head_stride
@@ -62,14 +61,12 @@ def _tile(
 
 @triton.jit
 def _queries(q, q_head, q_row, head, picked, i, n, d, D: tl.constexpr):
-    """The numbers of the picked queries i, and the vectors `[i, D]`; -1 and zeros beyond n."""
     rows = tl.load(picked + i, mask=i < n, other=-1)
     return rows, _rows(q, q_head, q_row, head, rows, 2**30, d, D)
 
 
 @triton.jit
 def _bounds(first, last, i, n):
-    """The intervals of the picked queries i; empty beyond n."""
     inside = i < n
     return tl.load(first + i, mask=inside, other=2**30), tl.load(last + i, mask=inside, other=0)
 
@@ -85,11 +82,6 @@ def forward(
 ):  # fmt: skip
     """A Triton kernel: for some rows of one head the output `[h, n, e]` and five numbers of each row `[5, h, n]`.
 
-    These are largest score, log-sum-exp, sum of weights, entropy in nats and sum of weight times distance |i - j|. A
-    value that isn't finite spoils all rows of its tile, 0 times it being NaN. With REPAIRS only rows that may attend to
-    it show it, and nothing is done if all values are `finite`.
-
-    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
     key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
@@ -190,10 +182,8 @@ def column_sums(
 ):  # fmt: skip
     """A Triton kernel: for KEYS keys of one head the sum of the weights that all rows give each, `received` `[h, m]`.
 
-    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
     key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
 
-    begin_rows, end_rows  for every KEYS keys the rows that may see some of them
     logsumexp             of each picked row's scores, in nats `[h, n]`
     """
     start, head = tl.program_id(0) * KEYS, tl.program_id(1)
@@ -231,7 +221,6 @@ def blocks(
     """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, with SUMS the sum.
 
     Into `pooled` `[h, row blocks, key blocks]`; `logsumexp` `[h, n]` is of each picked row's scores, in nats.
-    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
     key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     block, head = tl.program_id(0), tl.program_id(1)
@@ -273,7 +262,6 @@ def cell_weights(
     cell_keys  the keys of the n picked rows `[n, cells]`; for -1, and a key that is masked for its row, the weight is 0
     logsumexp  of each picked row's scores, in nats `[h, n]`
 
-    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
     key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     i, head, cell = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.program_id(1), tl.program_id(2)
@@ -303,10 +291,6 @@ def largest_keys(
 ):  # fmt: skip
     """A Triton kernel: the COUNT keys of largest score of each of ROWS queries of one head, `top` `[h, n, COUNT]`.
 
-    Of equal scores the smaller key comes first. A score and its key are one 64-bit integer: above the score's bits,
-    turned so that they order as integers do, below 2**31 - 1 less the key.
-
-    X_head, X_row, X_key are strides of X; picked: the rows' numbers; first, last: their keys; share: query heads per
     key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)

@@ -19,19 +19,12 @@ _WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside e
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the Triton kernels can compute this attention on a GPU: CUDA tensors, a rule with a softmax.
-
-    Triton must be installed, tensors of one type of at most 32 bits, d and e at most 256; a bias is numbers or ALiBi.
-    """
+    """True if the Triton kernels can compute this attention on a GPU: CUDA tensors, a rule with a softmax."""
     return is_torch(q) and q.device.type == "cuda" and can_walk(q, k, v, rule) and is_built()
 
 
 def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the Triton kernels can compute this attention on any device, as Triton's interpreter does.
-
-    Tensors are of one type of at most 32 bits, d and e at most 256; the rule has a softmax, and no bias but numbers or
-    ALiBi.
-    """
+    """True if the Triton kernels can compute this attention on any device, as Triton's interpreter does."""
     return (
         {str(x.dtype) for x in (q, k, v)} <= {str(q.dtype)}
         and str(q.dtype) in _TYPES
@@ -60,13 +53,7 @@ def row_stats(
 ) -> WalkStats | None:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, as tensors on the GPU.
 
-    `output`, if it isn't None, is filled.
-
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `tile`, how many queries
-    and keys are computed at a time, is chosen by d and type if None.
-
-    None for a mask with holes in its rows, for more than 64 largest weights, and for means over heads. Nothing here
-    waits for the GPU.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1])
     if span is None or wanted.top > MOST_TOP or wanted.mean_heads:

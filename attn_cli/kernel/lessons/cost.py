@@ -7,12 +7,6 @@ from dataclasses import dataclass
 class LayerSizes:
     """The sizes of one attention layer.
 
-    heads, kv_heads  h and g: g = h plain, g = 1 multi-query, between them grouped (Ainslie et al. 2023)
-    d, e             width of a query or key, and of a value, per head
-    width            of the embeddings; 0: projections are not counted
-    rank, shared     of latent keys: numbers of a latent, and of the key part that all heads share; rank 0: none
-    window           how many keys a query sees in a sliding window, its own included; None: no window
-
     >>> plain, grouped = LayerSizes(32, 32, 128, 128), LayerSizes(32, 8, 128, 128)
     >>> plain.cached, grouped.cached, LayerSizes(128, 128, 192, 128, rank=512, shared=64).cached
     (8192, 2048, 576)
@@ -42,9 +36,6 @@ class LayerSizes:
 
     def cells(self, n: int, m: int, *, causal: bool = True) -> int:
         """How many pairs of query and key, of n x m, are not masked, in one head.
-
-        causal  no query sees later keys, the last query stands at the last key; False: all keys, or a window on both
-                sides
 
         >>> one = LayerSizes(1, 1, 1, 1)
         >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
@@ -82,19 +73,14 @@ class LayerSizes:
         return query + back + self.width * self.kv_heads * (self.d + self.e)
 
     def whole(self, n: int, *, causal: bool = True) -> int:
-        """Multiplications of one pass over n tokens: projections, q kᵀ and weights times v, masked pairs not counted.
-
-        causal  whether a query sees no later keys
+        """Multiplications of one pass over n tokens: projections, q kᵀ and weights times v, masked pairs not
+        counted.
         """
         cells = self.cells(n, n, causal=causal)
         return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
 
     def step(self, tokens: int) -> int:
-        """Multiplications of one decoding step: for the last of so many tokens, with the others in the KV cache.
-
-        Projections, scores and mixing. Latents are read in the absorbed form: h queries of rank + shared numbers, and
-        U_K and U_V once a head.
-        """
+        """Multiplications of one decoding step: for the last of so many tokens, with the others in the KV cache."""
         if self.rank:
             inner = self.d - self.shared
             absorbed = self.heads * self.rank * (inner + self.e)
@@ -104,8 +90,6 @@ class LayerSizes:
 
     def step_reads(self, tokens: int) -> int:
         """Multiplications of one decoding step that read the KV cache: q kᵀ and weights times v, without projections.
-
-        tokens  how many the last query sees, itself among them
 
         >>> LayerSizes(2, 1, 4, 4).step_reads(10), LayerSizes(2, 1, 4, 4, width=8).step(10)
         (160, 352)

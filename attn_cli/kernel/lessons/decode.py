@@ -31,8 +31,6 @@ class DecodingStep(NamedTuple):
 class DecodingCache:
     """Memory for a KV cache of up to `capacity` tokens: some arrays `[..., tokens, numbers]`, filled from the front.
 
-    like  arrays whose other axes, dtype and device the cache's arrays get
-
     >>> import numpy as np
     >>> cache = DecodingCache((np.zeros((1, 3, 2)),), 3)
     >>> cache.add((np.ones((1, 1, 2)),))
@@ -71,7 +69,6 @@ def decode(
     q       `[h, n, d]`; the last query belongs to the last token, so m - n tokens are cached before the first
     tokens  the arrays `[..., m, numbers]` that the cache takes: k and v, or latents
     read    makes q, k and v from a query row `[h, 1, d]` and the cached arrays
-    rule    scale, mask and the like; the mask lets no query see a later token
     """
     n, m = q.shape[-2], tokens[0].shape[-2]
     cache = DecodingCache(tokens, m)

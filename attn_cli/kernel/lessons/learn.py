@@ -53,12 +53,8 @@ class Descent(NamedTuple):
 def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int) -> Slope:
     """The loss of projections W_Q and W_K `[d, h * e]`, and its gradients.
 
-    The loss is the mean over examples and heads of -log p, p being the weight that the query row of
-    softmax(x W_Q (x W_K)ᵀ / sqrt(e)) puts on its target keys. With w the weights of the row and t the softmax of its
-    target scores alone, the gradient by the scores is w - t, and the rest is the chain rule through two products:
-
-        dL/dq = (w - t) k / sqrt(e)      dL/dk_j = (w - t)_j q / sqrt(e)
-        dL/dW_Q = x_queryᵀ dL/dq         dL/dW_K = xᵀ dL/dk
+    dL/dq = (w - t) k / sqrt(e)      dL/dk_j = (w - t)_j q / sqrt(e)
+    dL/dW_Q = x_queryᵀ dL/dq         dL/dW_K = xᵀ dL/dk
     """
     by_wq, by_wk, loss = np.zeros_like(wq), np.zeros_like(wk), 0.0
     scale = (wq.shape[1] // heads) ** -0.5
@@ -83,11 +79,8 @@ def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: in
 def descend(
     examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, *, steps: int, rate: float | None = None
 ) -> Descent:
-    """`steps` steps of plain gradient descent of W_Q and W_K `[d, h * e]`, so that queries attend to their target keys.
-
-    The loss is that of `slope`: -log of the weight on the targets. Without a `rate` the first one of 1, 1/2, 1/4, ...
-    is taken for which the first step lowers the loss by half of what its slope promises (Armijo 1966): texts differ in
-    the length of their vectors, and so in the rate that is too large.
+    """`steps` steps of plain gradient descent of W_Q and W_K `[d, h * e]`, so that queries attend to their target
+    keys.
     """
     at = slope(examples, wq, wk, heads)
     rate = _first_rate(examples, wq, wk, heads, at) if rate is None else rate
@@ -102,7 +95,6 @@ def descend(
 
 
 def _log_sum(scores: np.ndarray) -> np.ndarray:
-    """The log of the sum of exp(scores) over the last axis."""
     top = scores.max(axis=-1, keepdims=True)
     return np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
 

@@ -55,10 +55,8 @@ _MANY = 32  # so many different numbers don't all have 8 or 11 digits by chance
 
 
 def precision_of(x: np.ndarray) -> Precision:
-    """The precision that numbers were computed in: that of their dtype, or the lower one that they were widened from.
-
-    float32 that holds nothing but numbers of bfloat16 or float16, and many of them, was widened: most files and NumPy
-    know no bfloat16.
+    """The precision that numbers were computed in: that of their dtype, or the lower one that they were widened
+    from.
     """
     own = PRECISIONS.get(str(x.dtype), PRECISIONS["float64"])
     if own.name != "float32" or x.size == 0:

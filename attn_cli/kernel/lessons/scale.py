@@ -56,11 +56,7 @@ def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Satura
 
 
 def spread(d: int, *, keys: int, samples: int, seed: int) -> Spread:
-    """Dot products of `samples` random queries with `keys` random keys each, with and without 1 / sqrt(d).
-
-    A query and a key are d normal numbers. Variance is expected to be exactly d before the scale and 1 after it
-    (Vaswani et al. 2017, footnote 4).
-    """
+    """Dot products of `samples` random queries with `keys` random keys each, with and without 1 / sqrt(d)."""
     stream = np.random.default_rng([seed, d])
     height = max(1, _AT_ONCE // (d * (keys + 1)))
     products = []

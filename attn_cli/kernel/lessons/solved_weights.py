@@ -30,7 +30,6 @@ def solved_weights(
     values     `[h, m, e]`. With more keys than columns, only the first rows are solved, which see at most e / 2 keys
     right      the weights that a right implementation computes `[h, n, m]`
     sizes      the size of each number of the output, by which its error is measured `[h, n, e]`
-    tolerance  the error that the output may have, as a share of `sizes`
     """
     m, e = values.shape[-2:]
     keys = m if m <= e else e // 2
@@ -52,11 +51,6 @@ def solved_weights(
 
 def weights_in_words(solved: SolvedWeights, right: np.ndarray, own_key: int) -> str:
     """What is wrong with the weights behind an output, in words: keys left out or taken in, or rows with wrong sums.
-
-    right    `[h, n, m]`, the weights that are right
-    own_key  the number of the key that stands where query 0 does
-
-    "" where neither is found, and where the weights above 0 in both aren't in proportion: then more is wrong.
 
     >>> right = np.array([[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]])
     >>> yours = np.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.6, 0.0]]])

@@ -20,9 +20,6 @@ class Step(NamedTuple):
 def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
     """The arrays on the way from q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output, in order.
 
-    The rule decides which there are: scores, scaled, capped, biased, masked, shifted (the row's maximum subtracted),
-    exp, weights, all `[h, n, m]`, and output `[h, n, e]`. Equal to `dense.attend` (tests/kernel/lessons/test_steps.py).
-
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
     >>> [step.name for step in steps(x, x, x, Rule(0.5))]

@@ -17,12 +17,9 @@ def structure(
 ) -> str:
     """How errors of an output differ from those of rounding, as a phrase; "" if they don't.
 
-    They do where heads, rows or columns have unequal errors, or where errors follow one of the directions.
-
     errors      `[h, n, e]`, signed
     rounding    the errors of the same numbers as rounding makes them `[h, n, e]`
     directions  by words for another cause, arrays `[h, n, e]` that errors of that cause would be multiples of
-    least       the share, 0 to 1, of the errors' sum of squares from which on a direction is named
     """
     sizes = np.sqrt(np.mean(rounding**2, axis=-1, keepdims=True))  # [h, n, 1]
     known = sizes > 1e-3 * np.sqrt(np.mean(rounding**2))

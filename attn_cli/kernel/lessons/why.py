@@ -44,10 +44,9 @@ class RowTerms:
     contrasts    `[m, terms]`: scale times q_c k_c of every column, or the sum of a rotary pair's two, less its mean
                  over the visible keys
     content      `[m]`: the score, before softcap and bias, that the key would have if rotary positions turned all
-                 visible keys by their mean rotation, less its mean; None where nobody knows how columns were turned, or
-                 no position counts
+                 visible keys by their mean rotation, less its mean
     position     `[m]`: what the key's distance adds, the bias included: the score before a softcap less its mean, less
-                 `content`; None likewise
+                 `content`
     bias         `[m]`, less its mean over the visible keys; None for none
     cap_factor   `[m]`: by which a softcap multiplies the score less the mean score; None without a softcap
     ranks        `[m]`, the rank of every key among the visible by score, 1 for the largest; `content_ranks` by content,
@@ -69,8 +68,6 @@ class RowTerms:
 def columns_of(turning: Turning | None, d: int) -> Columns:
     """The terms of a dot product of width d: pairs of columns that one rotary angle turns, or single columns.
 
-    Pairs come first, in the order of `turning`; then single columns, whose second is -1. All are single for None.
-
     >>> columns_of(Turning((0, 1), (2, 3)), 5)
     Columns(first=array([0, 1, 4]), second=array([ 2,  3, -1]))
     """
@@ -90,14 +87,6 @@ def row_terms(
     turning: Turning | None = None,
 ) -> RowTerms:
     """The scores of one query q `[d]` for keys k `[m, d]`, both after any rotation, taken apart into terms and parts.
-
-    visible  booleans `[m]`, at least one of them True: the keys that the row may see
-    scale    the factor on q · k
-    softcap  c in c * tanh(score / c); None for none
-    bias     `[m]`, added to the scores; None for none
-    turning  how pairs of columns were turned by rotary positions; None where there is nothing that says so
-
-    Computed in float64, in O(m d).
 
     >>> terms = row_terms(np.array([1.0, 2.0]), np.eye(2), np.array([True, True]), 1.0)
     >>> terms.scores.tolist(), terms.contrasts.tolist()
@@ -144,10 +133,7 @@ def _content_and_distance(
     turning: Turning | None,
     bias: np.ndarray | None,
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The content contrast `[m]`, and the score `[m]` that the mean key has at every distance; None where unknown.
-
-    Without a rotation only a bias tells places apart: then all of the dot product is content.
-    """
+    """The content contrast `[m]`, and the score `[m]` that the mean key has at every distance; None where unknown."""
     if turning is None or turning.unknown:
         return None, None
     if not turning.first:
@@ -165,11 +151,9 @@ def _content_and_distance(
 
 
 def _contrast(values: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Values `[m]` less their mean over the visible keys."""
     return values - values[visible].mean()
 
 
 def _ranks(values: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """For every key how many visible keys have a larger value, plus 1."""
     ascending = np.sort(values[visible])
     return len(ascending) - np.searchsorted(ascending, values, side="right") + 1

@@ -38,9 +38,4 @@ class Banded(Protocol):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights as bands of some adjacent rows each, ascending.
-
-        rows         only these; None for all
-        want_scores  bands carry the scores, too
-        in_parts     a band may be of some of the heads only
-        """
+        """The weights as bands of some adjacent rows each, ascending."""

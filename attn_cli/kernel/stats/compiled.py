@@ -27,24 +27,14 @@ Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 
 
 def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
-    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
-
-    None where there is none that can.
-
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. Tensors where a GPU computes them, else NumPy's.
-
-    output  `[h, n, e]`, is filled, if it isn't None
-    """
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code."""
     return stats_of_walks(partial(walked_at_once, q, k, v, rule), wanted, k.shape[1], output)
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, of NumPy's arrays.
 
-    By compiled code; None where it can't.
-
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. It can't for float64, empty arrays, and rules (mask, bias ...) and
-    statistics that it doesn't know.
     """
     shapes = (*q.shape, *k.shape, *v.shape)
     if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
@@ -59,9 +49,6 @@ def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted:
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
     """The statistics of rows over m keys that `wanted` asks for, from as many passes of compiled code as they take.
 
-    None where compiled code can't compute them.
-
-    notes   a function that makes one pass, for one `OneWalk`: one choice of rows, ranking and blocks
     output  `[h, n, e]`, is filled by the first pass, if it isn't None
     """
     if not _is_of_weights(wanted):
@@ -87,7 +74,6 @@ def _is_of_weights(wanted: Wanted) -> bool:
 
 
 def _is_plain(pool: Pool) -> bool:
-    """True for the largest weights of blocks, or their sums, of all keys."""
     return (pool.by, pool.of, pool.columns, pool.lowest) == ("weight", "weights", None, False)
 
 
@@ -103,11 +89,9 @@ class _Walk:
     pool: Pool | None = None
 
     def takes_top(self, top: TopK) -> bool:
-        """True if it notes a ranking of these heads, or may."""
         return self.pool is None if not self.tops else self.tops[0].mean_heads == top.mean_heads
 
     def takes_pool(self, pool: Pool) -> bool:
-        """True if it may note this pool: of its rows and heads, and its first."""
         same_heads = not self.tops or self.tops[0].mean_heads == pool.mean_heads
         return self.pool is None and self.rows == pool.picked and same_heads
 
@@ -156,7 +140,6 @@ def _walks(wanted: Wanted, m: int) -> list[_Walk]:
 
 
 def _place(walks: list[_Walk], rows: Rows, takes: list[bool]) -> _Walk:
-    """The first walk that takes something, or a new one of these rows."""
     if True not in takes:
         walks.append(_Walk(rows, OneWalk()))
         return walks[-1]
@@ -180,8 +163,6 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
 def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, output: Array | None) -> WalkStats | None:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in one pass of compiled code.
 
-    None where there is none that can.
-
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None
     """
     if cpu.suits(q, k, v, rule):
@@ -194,10 +175,7 @@ def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, ou
 
 
 def output_alone(q: Array, k: Array, v: Array, rule: Rule) -> Array:
-    """The output `[h, n, e]` of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, torch tensors, in the dtype of q.
-
-    Weights are never held whole.
-    """
+    """The output `[h, n, e]` of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, torch tensors, in the dtype of q."""
     output = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
     if walked_at_once(q, k, v, rule, OneWalk(), output) is None:
         for band in bands(q, k, v, rule, plan_of(q, k, rule)):

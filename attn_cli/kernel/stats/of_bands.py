@@ -16,10 +16,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
-    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights.
-
-    They are computed some rows at a time.
-    """
+    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights."""
     stats = BandStats(call, wanted)
     for band in call.bands(rows=stats.rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
         stats.add(band)
@@ -93,7 +90,6 @@ class BandStats:
             ranking.add(band, fit.inside, fit.kept)
 
     def _own_places(self, band: Band) -> np.ndarray:
-        """The key places at which the band's queries stand `[b]`."""
         return np.arange(band.start, band.stop) + (self.call.m - self.call.n)
 
     def result(self) -> RowStats:

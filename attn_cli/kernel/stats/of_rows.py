@@ -40,11 +40,7 @@ class RowMoments:
         self.hides = False
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Take in rows of a band (weights of some adjacent rows).
-
-        inside  the index of these rows in the band
-        kept    the index of the same rows in the result
-        """
+        """Take in rows of a band (weights of some adjacent rows)."""
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
         self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
@@ -61,10 +57,7 @@ class RowMoments:
             self.hidden[heads, kept] = band.hidden[:, inside]
 
     def result(self) -> dict[str, np.ndarray]:
-        """What was asked for by its name in `RowNumbers`, such as entropy_nats: `[h, R]` each in float64.
-
-        With `hidden`, the weight on keys that were left out, where the bands had some.
-        """
+        """What was asked for by its name in `RowNumbers`, such as entropy_nats: `[h, R]` each in float64."""
         largest, maximum, total, mean_score, distance, hidden = (
             to_numpy(x).astype(np.float64)
             for x in (self.largest, self.maximum, self.weight_sum, self.mean_score, self.distance, self.hidden)
@@ -100,11 +93,7 @@ class KeySums:
         self.sums = zeros((call.h, rows, len(key_sets)), call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Take in rows of a band (weights of some adjacent rows).
-
-        inside  the index of these rows in the band
-        kept    the index of the same rows in the sums
-        """
+        """Take in rows of a band (weights of some adjacent rows)."""
         weights = band.weights[:, inside]
         at = self.columns[band.start : band.stop][inside] - band.first  # [b, c]
         seen = (at >= 0) & (at < band.last - band.first)
@@ -127,13 +116,7 @@ class RankedRows:
         self.measures = None if top.by == "weight" else zeros(shape, call.like)
 
     def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
-        """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row.
-
-        They are ranked by weight, or by weight times the norm of the value, as `top.by` says.
-
-        inside  the index of these rows in the band
-        kept    the index of the same rows in the result
-        """
+        """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row."""
         together = self.top.mean_heads
         heads = slice(None) if together else band.heads
         weights = band.measured("weight", together=together)[:, inside]
@@ -150,10 +133,7 @@ class RankedRows:
             self.scores[heads, kept, :k] = with_infinities(take_along_last_axis(scores, places))
 
     def result(self) -> RankedKeys:
-        """The ranked keys of every row with weights and scores, `[h, rows, count]`, in NumPy; key -1 for none.
-
-        In a mean over heads, a key that is masked in some of them has a weight, and score -inf.
-        """
+        """The ranked keys of every row with weights and scores, `[h, rows, count]`, in NumPy; key -1 for none."""
         weights, keys, scores, measures = (
             None if x is None else to_numpy(x) for x in (self.weights, self.keys, self.scores, self.measures)
         )

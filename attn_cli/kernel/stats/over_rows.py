@@ -22,11 +22,7 @@ class SummedColumns:
         self.sums = zeros((1 if wanted.joint else call.h, call.m), call.like)
 
     def add(self, band: Band) -> None:
-        """Add the weights of a band (some adjacent rows), of its wanted rows alone, to the sum of each key.
-
-        Or their shares of outputs: weight times the norm of the value over the row's sum of these. By a product with
-        ones, several times faster than a sum across rows.
-        """
+        """Add the weights of a band (some adjacent rows), of its wanted rows alone, to the sum of each key."""
         fit = self.places.of(band)
         if fit is None:
             return
@@ -94,18 +90,13 @@ class PooledBlocks:
         return cells if is_torch(cells) and cells.device.type != "cpu" else to_numpy(cells)
 
     def _kept_columns(self, cells: Array, band: Band) -> tuple[Array, int]:
-        """The band's cells `[h, b, c]` of the keys that have a column, and the first of these columns."""
         if self.columns is None:
             return cells, band.first
         first, last = np.searchsorted(self.columns, (band.first, band.last))
         return cells[:, :, (self.columns[first:last] - band.first).tolist()], int(first)
 
     def result(self) -> np.ndarray:
-        """The largest, smallest or summed number of each block, `[h, blocks of rows, blocks of keys]`.
-
-        h is 1 for a mean over heads. A block of scores without a visible cell is -inf, or inf where the lowest score is
-        kept.
-        """
+        """The largest, smallest or summed number of each block, `[h, blocks of rows, blocks of keys]`."""
         if self.allowed is not None:
             height, width = map(block_sizes, self.size, (self.pool.rows, self.pool.keys))
             with np.errstate(divide="ignore", invalid="ignore"):

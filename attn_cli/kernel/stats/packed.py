@@ -14,11 +14,6 @@ _OF_ALL = ("moments", "key_sets", "tops", "column_sums")  # fields that can be w
 def together(wanted: Sequence[Wanted], texts: Sequence[slice], n: int) -> Wanted | None:
     """The requests for statistics of packed texts as one request for all n rows; None where it can't be one.
 
-    It can where all want the same of all their rows, and of each row no more than moments (largest score, entropy ...),
-    key sets, the largest weights, and column sums.
-
-    texts  the slice of the rows of each text
-
     >>> keys = np.array([[0], [1]])
     >>> one = together([Wanted(key_sets=(keys,)), Wanted(key_sets=(keys[:1],))], [slice(0, 2), slice(2, 3)], 4)
     >>> one.key_sets[0].tolist()
@@ -38,12 +33,7 @@ def together(wanted: Sequence[Wanted], texts: Sequence[slice], n: int) -> Wanted
 
 
 def packed_keys(of_texts: Sequence[np.ndarray], texts: Sequence[slice], n: int) -> np.ndarray:
-    """Keys of each packed text's rows `[rows, c]`, counted from the text's first, as keys of all n rows `[n, c]`.
-
-    -1 is for none.
-
-    texts  the slice of the rows of each text
-    """
+    """Keys of each packed text's rows `[rows, c]`, counted from the text's first, as keys of all n rows `[n, c]`."""
     packed = np.full((n, max(keys.shape[1] for keys in of_texts)), -1)
     for rows, keys in zip(texts, of_texts, strict=True):
         packed[rows, : keys.shape[1]] = np.where(keys < 0, -1, keys + rows.start)
@@ -51,12 +41,7 @@ def packed_keys(of_texts: Sequence[np.ndarray], texts: Sequence[slice], n: int) 
 
 
 def apart(stats: RowStats, wanted: Sequence[Wanted], texts: Sequence[slice]) -> Iterator[RowStats]:
-    """For each packed text the statistics that its own request asks for, cut from those of all rows.
-
-    Keys are counted from the text's first.
-
-    texts  the slice of the rows of each text
-    """
+    """For each packed text the statistics that its own request asks for, cut from those of all rows."""
     for each, rows in zip(wanted, texts, strict=True):
         of_rows: dict[str, Any] = {name: getattr(stats, name)[:, rows] for name in each.moments}
         if each.key_sets:

@@ -28,11 +28,6 @@ def padded_stats(
 
     q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`, in which texts come first, one after the other; their rows of
     `output` `[h, n, e]` are filled, if it isn't None.
-
-    None unless q is a tensor, the rule has a softmax, no bias, no sink and a mask without holes, and what is wanted is
-    key sets, vectors, one list of distance ranges, column sums and the largest weight, perhaps with moments.
-
-    texts  the slice of the rows of each text
     """
     seen = rule.mask
     if not is_torch(q) or not rule.softmax or rule.bias is not None or rule.sink is not None:
@@ -136,7 +131,6 @@ class _PaddedWalk:
         self.received = np.zeros(shape)  # of keys, which come as they are in the text
 
     def _local(self, of_rows: np.ndarray) -> np.ndarray:
-        """Keys of rows `[R, ...]` as `[texts, n, ...]`, counted from each text's own first, -1 for none."""
         shaped = of_rows.reshape(self.count, self.n, *of_rows.shape[1:]).astype(np.int64)
         starts = np.arange(self.count).reshape(-1, *(1,) * (shaped.ndim - 1)) * self.n
         return np.where(shaped < 0, -1, shaped - starts)[:, ::-1]
@@ -170,7 +164,6 @@ class _PaddedWalk:
         self.surprise[:, texts, :, rows] = -xp.sum(xp.multiply(weights, logarithms, out=logarithms), axis=-1)
 
     def _hidden(self, first: np.ndarray, last: np.ndarray, keys: slice) -> list[slice]:
-        """Stretches of keys outside which all rows see all of `keys`."""
         start, stop = int(first.max()), int(last.min())
         if start >= stop:
             return [keys]
@@ -192,10 +185,7 @@ class _PaddedWalk:
         self.received[:, texts, :, keys] += to_numpy(xp.sum(weights, axis=-2))
 
     def _by_place(self, weights: Array, rows: slice, keys: slice) -> Array:
-        """The sums of weights on each stretch of keys, times distance, and on all: what depends on the place alone.
-
-        A product for every row with a table of places: that of each lies one place after that of the row below it.
-        """
+        """The sums of weights on each stretch of keys, times distance, and on all: what depends on the place alone."""
         xp, (g, b, share, r, m) = namespace(weights), weights.shape
         far = np.arange(keys.start - (self.n - 1 - rows.start), keys.stop - (self.n - rows.stop))  # key less query
         of_steps = (far[:, None] >= self.edges[:-1]) & (far[:, None] < self.edges[1:])
@@ -207,7 +197,6 @@ class _PaddedWalk:
         return xp.permute(sums, (1, 2, 3, 0, 4))
 
     def output(self) -> Array:
-        """The output `[h, R, e]`."""
         xp = namespace(self.mixed)
         by_head = xp.permute(xp.flip(self.mixed[..., : self.e], axis=3), (0, 2, 1, 3, 4))
         return xp.reshape(by_head, (self.h, self.count * self.n, self.e))
@@ -233,13 +222,11 @@ class _PaddedWalk:
         )
 
     def _of_rows(self, x: Array) -> np.ndarray:
-        """`[g, texts, h / g, n, ...]`, the last row first, as `[h, R, ...]`."""
         xp = namespace(x)
         made = xp.moveaxis(xp.flip(x, axis=3), 2, 1)
         return to_numpy(xp.reshape(made, (self.h, self.count * self.n, *x.shape[4:])))
 
 
 def _sums_of_columns(wanted: Wanted) -> np.ndarray:
-    """Which key set the cells of each column of all of them add to."""
     widths = [keys.shape[1] for keys in wanted.key_sets]
     return np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)

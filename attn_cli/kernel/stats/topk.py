@@ -10,9 +10,6 @@ _SHORT = 128  # entries; rows up to here are sorted whole
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
     """The `count` largest entries of the last axis, largest first, equal ones by position: values and positions.
 
-    Both are `[..., count]`, in the library and on the device of `weights`, positions as 64-bit integers. `count` is at
-    most the axis' length.
-
     >>> values, positions = heaviest(np.array([0.2, 0.5, 0.1, 0.2]), 3)
     >>> values.tolist(), positions.tolist()
     ([0.5, 0.2, 0.2], [1, 0, 3])
@@ -35,12 +32,7 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
 
 
 def _places(rows: Array, count: int) -> np.ndarray:
-    """The positions `[r, count]` of the largest entries in rows `[r, c]`.
-
-    A long row is cut into `size` pieces of `groups` entries; a group is the entries at the same place of every piece,
-    so that maxima of groups are taken column by column, many at a time. The largest entries are in the `count` groups
-    with the largest maxima. Only if the next group's maximum ties with the last of these is the whole row sorted.
-    """
+    """The positions `[r, count]` of the largest entries in rows `[r, c]`."""
     cells = to_numpy(rows)
     r, c = cells.shape
     if c <= _SHORT or c < 4 * count:
@@ -63,18 +55,15 @@ def _places(rows: Array, count: int) -> np.ndarray:
 
 
 def _entries(cells: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """The entries of every row of cells `[r, c]` at its keys `[r, k]`."""
     return cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
 
 
 def _group_maxima(rows: Array, size: int) -> Array:
-    """Maxima of groups of `size` entries, which are interleaved: `[r, size * groups]` to `[r, groups]`."""
     xp = namespace(rows)
     return xp.max(xp.reshape(rows, (rows.shape[0], size, -1)), axis=1)
 
 
 def _group_size(c: int, count: int) -> int:
-    """The number of entries of a group: more in longer rows, but never fewer than `count` groups."""
     size = 4 if c < 256 else 8 if c < 2048 else 16
     while c // size < count:
         size //= 2
@@ -96,10 +85,6 @@ def _by_weight(weights: np.ndarray, keys: np.ndarray, count: int) -> np.ndarray:
 
 
 def _ascending(weights: np.ndarray) -> np.ndarray:
-    """float32 as 32-bit integers in the same order.
-
-    The bit patterns of positive floats are ordered as their values are, those of negative floats in reverse.
-    """
     bits: np.ndarray = weights.view(np.int32)
     if bits.min(initial=0) >= 0:
         return bits

@@ -144,7 +144,6 @@ class Wanted:
 
 
 def _joined(some: Any, more: Any) -> Any:
-    """Both flags, or both tuples without repeats; arrays repeat where they are the same object."""
     if isinstance(some, bool):
         return some or more
     return some + tuple(x for x in more if not any(x is y if isinstance(x, np.ndarray) else x == y for y in some))
@@ -232,10 +231,7 @@ class RowStats(RowNumbers):
         return self.vector_sums[..., _place(vector, self.wanted.vectors)]
 
     def of_rows(self, numbers: Array, rows: Rows) -> Array:
-        """The part `[h, len(rows), ...]` of `numbers` `[h, R, ...]`, which are of all R wanted rows.
-
-        rows  the ascending rows to take, which must be among them; None takes all
-        """
+        """The part `[h, len(rows), ...]` of `numbers` `[h, R, ...]`, which are of all R wanted rows."""
         if rows is None or rows == self.wanted.rows:
             return numbers
         return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]
@@ -253,7 +249,6 @@ def _in_numpy(answer: Any) -> Any:
 
 
 def _place(array: np.ndarray, among: Sequence[np.ndarray]) -> int:
-    """Where an array is among others: the same object, or else one of equal numbers."""
     for at, other in enumerate(among):
         if array is other:
             return at

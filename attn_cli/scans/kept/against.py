@@ -11,17 +11,7 @@ from attn_cli.text import excerpt
 def differences_of(
     one: ScanResults, other: ScanResults, statistic: str | None = None, shown: int | None = None
 ) -> ScanDifferences:
-    """The differences of two scans: every statistic of every head that both have, and the kinds that changed.
-
-    A scan is statistics of attention heads over a corpus; a kind is what a head attends to (previous token, induction
-    ...). Two scans of the same documents are compared document by document, others by their means.
-
-    statistic  the name of the only statistic to compare, such as "entropy_bits"; None for all, with the
-               correction for so many more tests
-    shown      the number of differences on a screen; None for all that are significant
-
-    InputError for scans without a common head.
-    """
+    """The differences of two scans: every statistic of every head that both have, and the kinds that changed."""
     names = [each.name for each in STATISTICS] if statistic is None else [statistic]
     kinds = {head.place: head.kind_name for head in other.heads}
     common = [head for head in one.heads if head.place in kinds]
@@ -40,7 +30,6 @@ def differences_of(
 
 
 def _paired(one: ScanResults, other: ScanResults) -> Paired:
-    """Standard error and degrees of freedom of the differences over the same documents, by head and statistic."""
     theirs = other.blocks
     errors = {key: paired(blocks, theirs[key]) for key, blocks in one.blocks.items() if key in theirs}
     return {key: (float(error), float(freedom)) for key, (error, freedom) in errors.items()}

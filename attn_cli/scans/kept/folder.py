@@ -75,12 +75,7 @@ class ScanFolder:
         return content
 
     def begin(self, manifest: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
-        """Prepare the folder for this scan; returns how far an earlier run of it has come, as scan.json says.
-
-        That is `finished`, and where it is True the scan's counts of documents, tokens and so on.
-
-        InputError where it holds another scan or something else, unless `force`, which throws an earlier scan away.
-        """
+        """Prepare the folder for this scan; returns how far an earlier run of it has come, as scan.json says."""
         before = None
         if self.work.is_symlink():
             raise InputError(f"{excerpt(self.name)}/{_WORK} is a link, and its target would be emptied",
@@ -109,10 +104,7 @@ class ScanFolder:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Context manager: the folder is this process's; InputError where another one scans into it.
-
-        A killed process leaves no claim. On Windows nothing is claimed.
-        """
+        """Context manager: the folder is this process's; InputError where another one scans into it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -133,7 +125,6 @@ class ScanFolder:
             yield
 
     def _lock_file(self) -> BinaryIO:
-        """The file that a process holds while it scans; no link, by which a file elsewhere would be held."""
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
             return os.fdopen(os.open(self.path / ".lock", flags, 0o666), "rb+", buffering=0)
@@ -205,11 +196,7 @@ class ScanFolder:
         return {int(file.stem) for file in self.work.glob("*.npz") if file.stem.isdecimal()}
 
     def write_shard(self, number: int, sums: SumArrays, content: str, about: Mapping[str, Any]) -> None:
-        """Write the sums of one shard (up to 256 documents) to a file, and a line about it to the journal.
-
-        content  a hash of its documents
-        about    its counts of documents and tokens, and the time
-        """
+        """Write the sums of one shard (up to 256 documents) to a file, and a line about it to the journal."""
         self._save(self._shard_file(number), sums | {"content": np.frombuffer(content.encode(), np.uint8)})
         line = orjson.dumps({"shard": number, **about}) + b"\n"
         with (self.work / _JOURNAL).open("ab") as file:
@@ -217,10 +204,7 @@ class ScanFolder:
             file.flush()
 
     def tokens_of_shard(self, number: int, content: str) -> int | None:
-        """The number of tokens of a shard (up to 256 documents) that is done; None if not, or of other documents.
-
-        content  a hash of its documents
-        """
+        """The number of tokens of a shard (up to 256 documents) that is done; None if not, or of other documents."""
         with self._spoilt_work():
             arrays = self._read(self._shard_file(number), ("content", "about"))
             if arrays is None or arrays["content"].tobytes().decode() != content:
@@ -235,7 +219,6 @@ class ScanFolder:
             return sums_of(arrays)
 
     def _spoilt_work(self) -> AbstractContextManager[None]:
-        """Context manager: sums of shards that can't be read are an InputError."""
         return parse_errors(f"{excerpt(self.name)}/{_WORK}", "it is damaged: --force scans anew")
 
     def write_table(self, name: str, table: Any) -> None:
@@ -251,12 +234,7 @@ class ScanFolder:
         return [PoisonRecord(**row) for row in self.read_table("rejected", "--force scans anew").to_pylist()]
 
     def read_table(self, name: str, hint: str) -> Any:
-        """A table of a finished scan as `pyarrow.Table`; InputError where its file is gone or spoilt.
-
-        LoadError without pyarrow.
-
-        hint  what an InputError tells the user to do
-        """
+        """A table of a finished scan as `pyarrow.Table`; InputError where its file is gone or spoilt."""
         try:
             from pyarrow import parquet
         except ImportError:

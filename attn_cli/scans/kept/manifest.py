@@ -33,20 +33,13 @@ class ScannedModel(NamedTuple):
 
 
 def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells a scan from others, for its scan.json: versions, model, options and documents.
-
-    options  those that change numbers, by name
-    corpus   what tells the documents from others: the files with a hash each, the fields that are read, the sample
-    """
+    """What tells a scan from others, for its scan.json: versions, model, options and documents."""
     about = {**model.about, "weights": model.weights, "longest": model.longest}
     return {"layout": LAYOUT, "attn": __version__, **about, **options, **corpus}
 
 
 def check_manifest(content: Mapping[str, Any]) -> None:
-    """Raise ValueError for the content of a scan.json that attn can't have written.
-
-    One of another version is asked no more than whether it says what was scanned, and how far.
-    """
+    """Raise ValueError for the content of a scan.json that attn can't have written."""
     scan, progress = content.get("scan"), content.get("progress")
     if not isinstance(scan, dict) or not isinstance(progress, dict) or type(progress.get("finished")) is not bool:
         raise ValueError("it doesn't say what was scanned, and how far")
@@ -71,21 +64,15 @@ def check_manifest(content: Mapping[str, Any]) -> None:
 
 
 def _is_file(entry: Any) -> bool:
-    """True if a name in a manifest is that of a file."""
     return isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("name", "kind", "hash"))
 
 
 def _counts(values: Mapping[str, Any]) -> set[str]:
-    """The names of those that are counts."""
     return {name for name, value in values.items() if type(value) is int and 0 <= value < 2**64}
 
 
 def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:
-    """Raise InputError, which names the first difference, if the scan in `folder` is of something else.
-
-    now, before  what the two scans are of: model, options, documents. The model's name, the device and attn's version
-                 may differ
-    """
+    """Raise InputError, which names the first difference, if the scan in `folder` is of something else."""
     for name in dict.fromkeys((*now, *before)):
         one, other = before.get(name), now.get(name)
         if name in _NAMES_ALONE or one == other:
@@ -103,7 +90,6 @@ def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -
 
 
 def _shown(value: Any, name: str = "") -> str:
-    """A value as options write it."""
     if value is None:
         return "all" if name in _ALL else "none"
     if name == "sample":

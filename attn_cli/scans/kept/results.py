@@ -62,10 +62,7 @@ class ScanResults:
         self.about: Row = {name: self.options.get(name) for name in _ABOUT}
 
     def table(self, name: str) -> Any:
-        """A table of the scan, such as "heads" or "kinds", as `pyarrow.Table`; InputError for another name.
-
-        `attn guide scan` describes the tables.
-        """
+        """A table of the scan, such as "heads" or "kinds", as `pyarrow.Table`; InputError for another name."""
         if name not in TABLES:
             raise InputError(f"a scan has no table {name!r}", f"one of {', '.join(TABLES)}")
         return self._scan.read_table(name, "was the folder copied whole?")
@@ -99,10 +96,7 @@ class ScanResults:
 
     @cached_property
     def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
-        """The sums of each head statistic over blocks of neighbouring documents, by (head, name of the statistic).
-
-        By them scans of the same documents are compared.
-        """
+        """The sums of each head statistic over blocks of neighbouring documents, by (head, name of the statistic)."""
         return {
             (place, row["statistic"]): Blocks(
                 row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),
@@ -112,13 +106,7 @@ class ScanResults:
         }  # fmt: skip
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> ScanHeads:
-        """The scan's heads, as a result that can be printed or saved.
-
-        ranking  by which statistic heads are ordered; None for the order of layers
-        kind     heads of this kind alone (what they attend to: "previous", "induction" ...), ordered by the share of
-                 their weight, sinks aside, on its targets; None for all. InputError for an unknown one
-        top      how many at most; None for all
-        """
+        """The scan's heads, as a result that can be printed or saved."""
         if kind is not None and kind not in _KINDS:
             raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
         heads = [head for head in self.heads if kind in (None, head.kind_name)]
@@ -129,13 +117,7 @@ class ScanResults:
         return ScanHeads(self.folder, self.corpus, tuple(heads[:top]), len(self.heads), ranking, kind)
 
     def head(self, layer: int, head: int, stream: str | None = None) -> ScanHead:
-        """All that is known of one head: statistics, kinds, distances, tokens, examples.
-
-        layer, head  negative numbers count from the end
-        stream       "self", "cross", "encoder" ...; None if only one has such a head
-
-        InputError for a head that isn't there.
-        """
+        """All that is known of one head: statistics, kinds, distances, tokens, examples."""
         found = self._find(layer, head, stream)
         kinds = [kind_estimate(row) for row in self._of(found.place, "kinds") if row["documents"]]
         sides: dict[str, list[TokenCount]] = {"to": [], "from": []}
@@ -153,11 +135,7 @@ class ScanResults:
         )  # fmt: skip
 
     def text(self, document: int, piece: int = 0) -> str:
-        """The text of a document, or of piece `piece` of it, as the model read it.
-
-        The start and end of a piece are known from the scan's examples: without one, piece 0 is the whole record.
-        InputError for a document or a later piece that isn't there, for inputs that changed, and for standard input.
-        """
+        """The text of a document, or of piece `piece` of it, as the model read it."""
         files = tuple(CorpusFile(file["name"], file["kind"]) for file in self.options["files"])
         for file, before in zip(files, self.options["files"], strict=True):
             if file.is_stdin:
@@ -206,7 +184,6 @@ class ScanResults:
         return ((self._place(row), row) for row in table.to_pylist())
 
     def _of(self, place: ScannedPlace, name: str) -> Iterator[Row]:
-        """The rows of a table that are about one head."""
         import pyarrow.compute
 
         table, equal = self.table(name), pyarrow.compute.equal
@@ -215,7 +192,6 @@ class ScanResults:
 
     @cached_property
     def _crowded(self) -> set[tuple[str, int]]:
-        """The layers with several modules or runs of one, by stream."""
         names = self.table("heads").select(["stream", "layer", "module", "call"]).to_pylist()
         modules = {tuple(row.values()) for row in names}
         layers = [module[:2] for module in modules]
@@ -233,11 +209,7 @@ def open_scan(folder: str) -> ScanResults:
 
 
 def kind_estimate(row: Row) -> KindEstimate:
-    """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1.
-
-    A kind is what a head attends to, its targets. Certainty is the probability, by Student's t, that the mean share
-    over all documents with targets is above the least for being named so.
-    """
+    """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1."""
     kind = _KINDS[row["kind"]]
     numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}
     share, baseline, control = numbers["share"], numbers["baseline"], row["control"]
@@ -262,7 +234,6 @@ def _example(row: Row) -> ScanExample:
 
 
 def _span(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The characters of a token without the space before it, which byte-level tokenizers include; None for -1."""
     return (start + len(text[start:end]) - len(text[start:end].lstrip()), end) if start >= 0 else None
 
 

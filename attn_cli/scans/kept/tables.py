@@ -55,10 +55,7 @@ MOST_TOKENS = 50  # of a head and side
 
 
 def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[str, Any]:
-    """The tables of a scan by name ("heads", "kinds" ...), as `pyarrow.Table`, from the sums over its documents.
-
-    labels  gives the texts of tokens by their ids
-    """
+    """The tables of a scan by name ("heads", "kinds" ...), as `pyarrow.Table`, from the sums over its documents."""
     arrow = _pyarrow()
     makers: dict[str, Callable[[ModuleSums], Iterator[Row]]] = {
         "heads": _heads, "statistics": _statistics, "kinds": _kinds, "distances": _distances,
@@ -150,7 +147,6 @@ def check_table(name: str, table: Any) -> None:
 
 
 def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
-    """The rows as a table; NaN is null."""
     fields = _fields(arrow, name)
     held = list(rows)
     content = [arrow.array([row[column] for row in held], kind, from_pandas=True) for column, kind in fields]
@@ -158,7 +154,6 @@ def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
 
 
 def _fields(arrow: Any, name: str) -> list[tuple[str, Any]]:
-    """The columns of a table with their types."""
     columns = _POISON if name == "rejected" else _PLACE | _COLUMNS[name]
     types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_(),
              "int64s": arrow.list_(arrow.int64()), "doubles": arrow.list_(arrow.float64())}  # fmt: skip
@@ -166,7 +161,6 @@ def _fields(arrow: Any, name: str) -> list[tuple[str, Any]]:
 
 
 def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
-    """Every head of a module, with the columns that name it."""
     place = module.place
     for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
         yield at, {"stream": place.stream, "layer": place.layer, "head": head, "kv_head": group,
@@ -174,11 +168,7 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 
 
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
-    """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets.
-
-    A kind's targets are the keys that define it, such as the key before the query. For most kinds they must get 0.1 of
-    the weight that sinks don't get, and 5 times what uniform attention gives them, as for a single text.
-    """
+    """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets."""
     values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
     baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)
     totals = module.baselines.mean * module.baselines.count
@@ -201,7 +191,6 @@ def judged_kinds(module: ModuleSums) -> JudgedKinds:
 
 
 def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, variance and standard error; NaN where there are too few documents."""
     count = moments.count
     mean = np.where(count > 0, moments.mean, np.nan)
     variance = np.where(count > 1, moments.squares / np.maximum(count - 1, 1), np.nan)
@@ -259,7 +248,6 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
 
 
 def _shares(weight: np.ndarray) -> np.ndarray:
-    """Of the last axis, NaN where all of it is 0."""
     total = weight.sum(axis=-1, keepdims=True)
     return np.divide(weight, total, out=np.full_like(weight, np.nan), where=total > 0)
 
@@ -294,7 +282,6 @@ def _tokens(module: ModuleSums) -> Iterator[Row]:
 
 
 def _labelled(rows: Iterator[Row], labels: Callable[[list[int]], list[str]]) -> Iterator[Row]:
-    """The rows with the names of their tokens, each of which is asked for once."""
     held = list(rows)
     ids = sorted({row["id"] for row in held})
     names = dict(zip(ids, labels(ids), strict=True))

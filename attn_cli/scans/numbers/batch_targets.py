@@ -51,10 +51,7 @@ class BatchTargets:
 
     @cached_property
     def sinks(self) -> np.ndarray:
-        """Booleans `[R]`, True at keys expected to be sinks, that is, to get much weight from most queries.
-
-        In causal attention each text's first key, else special tokens.
-        """
+        """Booleans `[R]`, True at keys expected to be sinks, that is, to get much weight from most queries."""
         return self.rows.real & (self.rows.place == 0) if self.is_causal else self.rows.special
 
     @cached_property
@@ -64,10 +61,7 @@ class BatchTargets:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The request for the row statistics of all R rows that the kinds and statistics of heads are computed from.
-
-        Sums of weights on the keys that define kinds, in ranges of distances, on each key; the largest weight; entropy.
-        """
+        """The request for the row statistics of all R rows that the kinds and statistics of heads are computed from."""
         lists, on_sinks, controls = self.by_kind.lists, self.by_kind.on_sinks, self.by_kind.controls
         keys = {f"{kind.name}:on_sinks": on_sinks[kind] for kind in (*CONTENT_KINDS, WINDOW)}
         for kind in CONTENT_KINDS:
@@ -107,11 +101,7 @@ class BatchTargets:
 
     @cached_property
     def factors(self) -> RowFactors:
-        """For each of K kinds of heads and R rows whether the row counts: arrays `[K, R]` as `RowFactors`.
-
-        A row counts if it sees 4 keys or more, one of the kind's targets (the keys that define it) among them. The same
-        for targets that are no expected sinks, and what uniform attention gives the targets.
-        """
+        """For each of K kinds of heads and R rows whether the row counts: arrays `[K, R]` as `RowFactors`."""
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 
     @cached_property

@@ -81,7 +81,6 @@ class BatchValues:
         }
 
     def _add(self, names: Sequence[str], totals: np.ndarray, rows: np.ndarray) -> None:
-        """Note sums `[h, B, c]` of these names, and over how many rows `[..., c]`; without any their mean is NaN."""
         columns = slice(len(self._names), len(self._names) + len(names))
         self._totals[..., columns], self._rows[..., columns] = totals, rows
         self._names += names
@@ -95,7 +94,6 @@ class BatchValues:
         return values
 
     def _statistics(self, stats: RowStats) -> np.ndarray:
-        """The head statistics `[S, h, B]`, as for a single text."""
         targets = self.counts.targets
         masked = np.broadcast_to(~targets.live, self.mass.shape)  # padding, too
         of_heads = targets.means
@@ -116,7 +114,6 @@ class BatchValues:
             self._add([f"{kind.name}:{what}" for kind in placed], self.sums[total], rows)
 
     def _marked_kinds(self) -> None:
-        """The kinds whose rows count the same, whatever they give to sinks."""
         both = ("weight", "row_support")
         for kind, names in ((FIRST, both), (DELIMITER, both), (UNIFORM, ("weight",))):
             for what in names:
@@ -140,13 +137,10 @@ class BatchValues:
         self._add([f"{WINDOW.name}:non_sink_weight"], rest, self._rest_rows(WINDOW)[:, None])
 
     def _list(self, sums: str, name: str) -> np.ndarray:
-        """The sums over one list of keys `[h, B, 1]`."""
         return self.sums[sums][..., [LISTS.index(name)]]
 
     def _beyond(self, name: str) -> np.ndarray:
-        """What the rows that count for it give to anything but sinks `[h, B, 1]`."""
         return self.sums["beyond"][..., [self.counts.beyond_at[name]]]
 
     def _rest_rows(self, kind: Kind) -> np.ndarray:
-        """The number of rows of each text with a target that is no sink `[B]`."""
         return self.counts.baselines[BASELINE_AT[f"{kind.name}:rows"]]

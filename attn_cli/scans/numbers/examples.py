@@ -20,15 +20,6 @@ def strongest_rows(
 ) -> np.ndarray:
     """The rows with the largest weights of each head and kind, at most one of a text: `[h, kinds, most]`.
 
-    The strongest first; -1 where there are fewer.
-
-    weights  `[h, rows]` in float32, none below 0; a row of weight 0 is left out. Texts lie side by side, of as many
-             rows each
-    bits     of which kinds each row is, kind k for bit k `[h, rows]` in uint32
-    least    weaker rows are left out `[h, kinds]`
-    order    the texts' numbers: of equally strong rows that of the text first in this order is kept; in a text the
-             first
-
     >>> weights, bits = np.float32([[0.5, 0.2, 0.7, 0.7]]), np.uint32([[1, 3, 1, 2]])
     >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
     [[[2, 0], [3, 1]]]
@@ -172,8 +163,6 @@ def examples_of(
 ) -> Examples:
     """The strongest examples in a batch of texts, up to 5 for each head and kind: of a text the strongest row alone.
 
-    A row is an example of each kind that has the row's key among its targets.
-
     top    the largest weight of each row `[h, R]`
     keys   the keys of these weights `[h, R]`, -1 for none
     least  the smallest weight that is still wanted `[h, kinds]`
@@ -220,7 +209,6 @@ def _membership_bits(keys: np.ndarray, targets: BatchTargets) -> np.ndarray:
 
 
 def _bits(kinds: dict[str, np.ndarray], count: int) -> np.ndarray:
-    """All bits but those of these kinds where they are false."""
     bits = np.full(count, _ALL)
     for name, of in kinds.items():
         bits[~of] &= _ALL - _BIT[name]

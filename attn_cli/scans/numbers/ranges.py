@@ -19,8 +19,6 @@ POSITIONS = len(POSITION_EDGES) - 1
 def distances() -> list[tuple[int | None, int | None]]:
     """The least and the largest distance, query - key, of each range in which distances are counted.
 
-    Negative for keys after the query; None for no end; both are in the range.
-
     >>> distances()[OWN - 1], distances()[OWN], distances()[OWN + 1], distances()[0], distances()[-1]
     ((1, 1), (0, 0), (-1, -1), (1025, None), (None, -1025))
     """

@@ -76,7 +76,6 @@ class RowCounts:
         self.beyond = np.stack(list(given.values()), axis=1).astype(np.float32)
 
     def _rows(self, counted: np.ndarray) -> np.ndarray:
-        """The number of rows of each text that count `[B]`, of 1 or 0 for each row."""
         return self.targets.rows.by_text(counted).sum(axis=-1, dtype=np.float64)
 
     def _count(self, kind: Kind, counted: np.ndarray, rest: np.ndarray, uniform: np.ndarray) -> None:
@@ -89,16 +88,11 @@ class RowCounts:
         self.baselines[BASELINE_AT[f"{kind.name}:rows"]] = self._rows(rest)
 
     def least(self, *kinds: Kind) -> np.ndarray:
-        """The least share on a kind's targets with which a row counts as attending to them, by text `[B, kinds]`.
-
-        It is 0.1, or 5 times what uniform attention gives these keys, if that is more. A kind's targets are the keys
-        that define it, such as the key before the query; for those the share is of the row's weight off sinks.
-        """
+        """The least share on a kind's targets with which a row counts as attending to them, by text `[B, kinds]`."""
         return np.stack([enough(self.baselines[BASELINE_AT[f"{kind.name}:baseline"]]) for kind in kinds], axis=1)
 
 
 def _by_list(factors: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-    """The factors of some lists by name as columns in the order of `LISTS` `[rows, 7]`, 0 for all others."""
     none = np.zeros(rows)
     return np.stack([factors.get(name, none) for name in LISTS], axis=1).astype(np.float32)
 

@@ -73,7 +73,6 @@ def _add_up(wanted: TextSum, sums: np.ndarray) -> None:
 
 
 def _by_text(x: np.ndarray, count: int) -> np.ndarray:
-    """`[..., rows, c]` as `[..., count, rows of a text, c]`."""
     return x.reshape(*x.shape[:-2], count, -1, x.shape[-1])
 
 

@@ -29,10 +29,7 @@ class PoisonRecord(NamedTuple):
 
     @classmethod
     def of(cls, record: Document | RejectedRecord, reason: str, detail: str) -> "PoisonRecord":
-        """The record of a document, or of a piece of one, that a scan leaves out, and why.
-
-        reason  in words that are the same for all of a kind, such as "too long"; `detail` what is wrong with this one
-        """
+        """The record of a document, or of a piece of one, that a scan leaves out, and why."""
         piece = record.piece if isinstance(record, Document) else 0
         return cls(record.number, *record.origin, piece, reason, detail)
 

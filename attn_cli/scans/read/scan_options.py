@@ -13,8 +13,7 @@ class ScanOptions(NamedTuple):
     """What a scan of heads over a corpus computes, and how documents are read.
 
     selection      the layers and heads
-    chunk, stride  the tokens of a piece of a document, and from the start of one piece to the next; None: documents are
-                   not cut, and stride is chunk
+    chunk, stride  the tokens of a piece of a document, and from the start of one piece to the next
     seed           of the draw of keys that the targets of induction and duplicate heads are held against
     most_tokens    how many different tokens are counted for each head, the first of the corpus
     batch_tokens   tokens of a batch with its padding, at most, unless a single text has more

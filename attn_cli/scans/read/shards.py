@@ -20,10 +20,7 @@ class Shard(NamedTuple):
 
 
 def shards_of(documents: Iterator[Document | RejectedRecord], first: int = 0) -> Iterator[Shard]:
-    """The documents in shards, groups of up to 256 that are scanned one by one, numbered from `first`.
-
-    Where shards begin depends on the documents alone, so sums don't depend on who computes what and when.
-    """
+    """The documents in shards, groups of up to 256 that are scanned one by one, numbered from `first`."""
     held: list[Document | RejectedRecord] = []
     characters = 0
     for document in documents:

@@ -57,10 +57,7 @@ class TokenRows:
 
     @cached_property
     def names(self) -> np.ndarray:
-        """A number for each row `[R]`, the same for the same token in the same text.
-
-        Special tokens and padding have a number of their own each.
-        """
+        """A number for each row `[R]`, the same for the same token in the same text."""
         alone = self.special | ~self.real
         most = int(self.ids.max()) + 1
         return np.where(alone, -1 - np.arange(len(alone)), self.begin // self.length * most + self.ids)
@@ -78,10 +75,7 @@ class TokenRows:
 
     @cached_property
     def vocabulary(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of the different tokens, ascending `[U]`, and for each row the index of its own among them `[R]`.
-
-        0 in padding. The ids are those of this batch, or a given list that has all of them.
-        """
+        """The ids of the different tokens, ascending `[U]`, and for each row the index of its own among them `[R]`."""
         ids = np.unique(self.ids[self.real]) if self._vocabulary is None else self._vocabulary
         return ids, np.where(self.real, np.searchsorted(ids, self.ids), 0)
 

@@ -21,11 +21,7 @@ _FEWEST = 512  # tokens of a batch
 
 
 def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions:
-    """The options with sizes of batches and of the longest text that fit in `memory` bytes beside the model.
-
-    Room for the sums of all heads and for some documents' texts is taken off first. LimitError where not even a batch
-    of 512 tokens fits, or of the `chunk` tokens of the pieces that documents are cut into.
-    """
+    """The options with sizes of batches and of the longest text that fit in `memory` bytes beside the model."""
     layers, chunk = source.planned_layers(options.selection), options.chunk or 0
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)
     sums, of_row = heads * _OF_HEAD + _OF_SHARD, source.bytes_of_token + _OF_ROW + widest * _OF_HEAD_AND_ROW

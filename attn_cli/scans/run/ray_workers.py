@@ -65,7 +65,6 @@ class Worker:
 
 
 def _takes_the_place_of_another() -> str | None:
-    """The name of this process among all machines, if its worker died before and was started again."""
     import ray
 
     context = ray.get_runtime_context()
@@ -123,14 +122,8 @@ class RayWorkers:
 def ray_workers(
     address: str, opens: OpenSource, options: ScanOptions, cores: int | None, memory: int = DEFAULT_MEMORY
 ) -> Iterator[RayWorkers]:
-    """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own here.
-
-    opens    opens the model in a worker
-    options  what a scan computes, and how documents are read
-    cores  of a worker; None for one worker per GPU, or, without any, for one per machine with all of its cores
-    memory of each worker beside its model, in bytes
-
-    Raises LoadError where Ray is not installed or can't be reached, and what opening the model raises.
+    """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own
+    here.
     """
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", _DEATHS)  # read while Ray is imported
     try:
@@ -182,7 +175,6 @@ def _check_reachable(address: str) -> None:
 
 
 def _start(ray: Any) -> None:
-    """Start a Ray of our own on this machine."""
     ray.init(
         address="local", num_cpus=used_cores(), resources={_OURS: 1}, object_store_memory=_OBJECTS,
         include_dashboard=False, **_QUIET,

@@ -71,16 +71,7 @@ class Scan:
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self, compute: Compute, *, force: bool = False) -> dict[str, Any]:
-        """Compute the shards (groups of documents) that are missing and write the tables.
-
-        Returns counts of documents, tokens and so on.
-
-        compute  computes the sums of shards, in any order
-        force    throw away another scan in the folder; InputError for one without it
-
-        InputError, too, where documents differ from those that were read before, and where another process scans into
-        the folder.
-        """
+        """Compute the shards (groups of documents) that are missing and write the tables."""
         with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)
             if before["finished"] and self.strict:
@@ -151,7 +142,6 @@ class Scan:
         yield from self._read(ready)
 
     def _read(self, ready: list[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
-        """The sums of shards that are finished, one after the other, as memory would not do for all of them."""
         while ready:
             shard = ready.pop(0)
             yield shard, self.folder.read_shard(shard.number)
@@ -174,7 +164,6 @@ class Scan:
                              "give the same documents again, or --force to begin anew")  # fmt: skip
 
     def _check(self, poison: Sequence[PoisonRecord]) -> None:
-        """InputError for the first record that could not be scanned, if that is to end the scan."""
         if self.strict and poison:
             first = poison[0]
             raise InputError(f"{excerpt(first.file)}:{first.record} can't be scanned: {first.reason}: {first.detail}",
@@ -204,20 +193,17 @@ class _Done:
         self.fresh = (0, 0)
 
     def add(self, shard: Shard, tokens: int, *, fresh: bool) -> None:
-        """Count a finished shard."""
         records = len(shard.documents)
         self.records, self.tokens = self.records + records, self.tokens + tokens
         self.fresh = (self.fresh[0] + records * fresh, self.fresh[1] + tokens * fresh)
         self.say()
 
     def say(self) -> None:
-        """Report how far the scan has come."""
         self.report(ScanProgress(self.records, self.tokens, *self.fresh, time.monotonic() - self.begun))
 
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Context manager: what is there by now, such as a model, is left out when Python looks for garbage."""
     gc.freeze()
     try:
         yield

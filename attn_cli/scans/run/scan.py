@@ -76,10 +76,7 @@ def scan(
 
 
 def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOptions, running: Running) -> dict[str, Any]:
-    """Scan a corpus into the folder `output` by a model that `opens` opens, here or in every worker of Ray.
-
-    Returns counts of documents, records, tokens and rejected records, and raises errors, as `scan` does.
-    """
+    """Scan a corpus into the folder `output` by a model that `opens` opens, here or in every worker of Ray."""
 
     def run(model: ScannedModel, labels: Callable[[list[int]], list[str]], compute: Compute) -> dict[str, Any]:
         manifest = manifest_of(model, _numbers(options), corpus.fingerprint())
@@ -97,7 +94,6 @@ def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOption
 
 
 def _numbers(options: ScanOptions) -> dict[str, Any]:
-    """The options that change numbers, for the manifest."""
     chosen = options.selection
     return {
         "layers": chosen.layers, "heads": chosen.heads, "pairs": chosen.pairs, "chunk": options.chunk,

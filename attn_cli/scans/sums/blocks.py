@@ -29,10 +29,7 @@ class Blocks:
 
     @classmethod
     def of(cls, documents: np.ndarray, values: np.ndarray) -> "Blocks":
-        """The blocks of documents with the numbers `values` `[..., B]`, in any order; NaN is left out.
-
-        documents  their numbers in the corpus `[B]`
-        """
+        """The blocks of documents with the numbers `values` `[..., B]`, in any order; NaN is left out."""
         values = np.moveaxis(values, -1, 0)
         known = ~np.isnan(values)
         return cls(0, documents, known.astype(np.uint32), np.where(known, values, 0.0)).coarser(0)
@@ -63,12 +60,7 @@ class Blocks:
 
 
 def paired(one: Blocks, other: Blocks) -> tuple[np.ndarray, np.ndarray]:
-    """The standard errors of the differences of two scans' means over the same documents, and degrees of freedom.
-
-    Both in the shape of a block's sums. Where each document is a block, this is the paired t-test. Of larger blocks the
-    variance is that of a ratio (Cochran 1977, 6.4), which needs no two neighbours to be drawn apart. NaN and 0 where
-    there are fewer than two blocks.
-    """
+    """The standard errors of the differences of two scans' means over the same documents, and degrees of freedom."""
     step = max(one.step, other.step)
     one, other = one.coarser(step), other.coarser(step)
     number = np.union1d(one.number, other.number)

@@ -37,20 +37,14 @@ class PaddedRows:
         self._ahead = self.places - np.arange(len(self.places))  # [T], the same in all rows of a text
 
     def seen(self, seen: Intervals) -> Intervals:
-        """The keys that each of the R padded rows sees, as numbers of these rows; padding sees none.
-
-        seen  the same for the n packed rows, counted among those
-        """
+        """The keys that each of the R padded rows sees, as numbers of these rows; padding sees none."""
         bounds = np.zeros((2, self.count), np.int32)
         for bound, of_packed in zip(bounds, (seen.first, seen.last), strict=True):
             bound[self.places] = of_packed[: len(self.places)] + self._ahead
         return Intervals(*bounds)
 
     def packed(self, wanted: Wanted) -> Wanted:
-        """The request `wanted` for statistics of all R padded rows, as one for the n packed rows.
-
-        It may not ask for pooled blocks.
-        """
+        """The request `wanted` for statistics of all R padded rows, as one for the n packed rows."""
         vectors = np.zeros((len(wanted.vectors), self.n), np.float32)
         for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
             vector[: len(self.places)] = of_rows[self.places]
@@ -77,7 +71,6 @@ class PaddedRows:
         return RowStats(wanted, **of_rows, distance_sums=bins, column_sums=sums, tops=tops)
 
     def _padded(self, x: np.ndarray) -> np.ndarray:
-        """`[h, T, ...]` as `[h, R, ...]`."""
         if len(self.places) == self.count:
             return x
         padded = np.zeros((len(x), self.count, *x.shape[2:]), x.dtype)
@@ -135,10 +128,7 @@ class BatchCollector(PackedVisit):
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Add the statistics of a layer's heads in all texts to the sums, from one pass over its packed q, k and v.
-
-        Text by text where a text has more or fewer rows in the layer than tokens, or a row's keys aren't an interval.
-        """
+        """Add the statistics of a layer's heads in all texts to the sums, from one pass over its packed q, k and v."""
         rows, mask = self.rows, packed.rule.mask
         if not isinstance(mask, Intervals) or [x.stop - x.start for x in packed.texts] != rows.lengths.tolist():
             for call in packed.calls:
@@ -174,13 +164,11 @@ class BatchCollector(PackedVisit):
         return self._counts[key]
 
     def _rows_of(self, text: int) -> TokenRows:
-        """The rows of one text alone."""
         if text not in self._single:
             self._single[text] = self.rows.of_text(text)
         return self._single[text]
 
     def _check(self, mass: np.ndarray, texts: Sequence[int]) -> None:
-        """Raise NotFiniteError for texts whose sums of weights `[h, B, n]` are not finite."""
         broken = ~np.isfinite(mass).all(axis=(0, 2))
         if broken.any():
             raise NotFiniteError([text for text, bad in zip(texts, broken.tolist(), strict=True) if bad])
@@ -194,10 +182,7 @@ class BatchCollector(PackedVisit):
         self.modules.setdefault(_module_place(place).key, []).append(sums)
 
     def sums(self, most_tokens: int) -> list[ModuleSums]:
-        """The sums of each attention module over all texts, in the order of the modules' first calls.
-
-        most_tokens  how many different tokens are counted
-        """
+        """The sums of each attention module over all texts, in the order of the modules' first calls."""
         together = []
         for parts in self.modules.values():
             whole = parts[0]
@@ -237,7 +222,6 @@ def _sums(
 
 
 def _padded(x: np.ndarray, count: int) -> np.ndarray:
-    """With zeros at the end of the last axis, `count` long."""
     return np.concatenate([x, np.zeros((*x.shape[:-1], count - x.shape[-1]))], axis=-1)
 
 

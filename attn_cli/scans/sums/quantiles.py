@@ -59,10 +59,7 @@ class Quantiles:
         return self
 
     def at(self, ranks: tuple[float, ...]) -> np.ndarray:
-        """The quantiles of each distribution at `ranks`, 0 to 1, `[count, ranks]`; NaN of an empty one.
-
-        Those at 0 and 1 are exact.
-        """
+        """The quantiles of each distribution at `ranks`, 0 to 1, `[count, ranks]`; NaN of an empty one."""
         digests = [_read(digest) for digest in self.settled().digests]
         return np.array([[np.nan if digest.is_empty() else digest.get_quantile(rank) for rank in ranks]
                          for digest in digests]).reshape(-1, len(ranks))  # fmt: skip
@@ -81,7 +78,6 @@ class Quantiles:
 
 
 def _merged(mine: bytes, theirs: bytes) -> bytes:
-    """The digest of what two are of."""
     one, more = _read(mine), _read(theirs)
     if more.is_empty():
         return mine

@@ -35,9 +35,8 @@ class StrongestWeights:
             self._of_modules[key] = np.sort(both, axis=-1)[..., -MOST:]
 
     def least_after(self, module: ModuleKey) -> np.ndarray | float:
-        """The least weight `[h, kinds]` with which an example of a later document is among the 5 largest; 0 at first.
-
-        Of equal weights the earlier document's wins.
+        """The least weight `[h, kinds]` with which an example of a later document is among the 5 largest; 0 at
+        first.
         """
         weights = self._of_modules.get(module)
         return 0.0 if weights is None else np.nextafter(weights[..., 0], np.float32(2))
@@ -46,12 +45,7 @@ class StrongestWeights:
 def scan_shard(
     source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
-    """The sums over the documents of one shard, for every head.
-
-    They are its statistics, weights by kind, distance, position, token and part, and the strongest examples.
-
-    before  the largest weights of examples before this shard: examples that are no stronger are left out
-    """
+    """The sums over the documents of one shard, for every head."""
     sums, before, read = ScanSums(), before or StrongestWeights(), set[int]()
     for texts in ShardTexts(source, options, sums.poison).groups(shard.documents):
         vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
@@ -67,12 +61,8 @@ def scan_shard(
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
-    """Texts in batches of similar lengths, as lists of their indices; with `limit` 1 each by itself, else any number.
-
-    In a batch the longest has at most 1.25 times the tokens of the shortest, and 4 more.
-
-    lengths  how many tokens each text has
-    tokens   of a batch with its padding, at most, unless a single text has more
+    """Texts in batches of similar lengths, as lists of their indices; with `limit` 1 each by itself, else any
+    number.
     """
     most = 1 if limit == 1 else max(len(lengths), 1)
     return batches_by_length(lengths, most, tokens=tokens, together=1, alike=_ALIKE)
@@ -92,10 +82,7 @@ class BatchScan(NamedTuple):
     vocabulary: np.ndarray | None
 
     def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
-        """Run a batch and add the statistics of heads in it to the sums; returns the texts that were added.
-
-        Texts whose numbers are not finite are left out, and noted among the records that could not be scanned.
-        """
+        """Run a batch and add the statistics of heads in it to the sums; returns the texts that were added."""
         while texts:
             encoded = [text.encoded for text in texts]
             rows = TokenRows([text.document.text for text in texts], encoded, self.vocabulary)
@@ -118,7 +105,6 @@ class BatchScan(NamedTuple):
         return texts
 
     def _least(self, module: ModuleKey) -> np.ndarray | float:
-        """The weight that an example of a module needs: documents of this shard come in any order, ties count."""
         mine = self.sums.modules.get(module)
         more = self.before.least_after(module)
         return more if mine is None else np.maximum(mine.examples.least(), more)

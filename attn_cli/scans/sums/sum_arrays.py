@@ -177,7 +177,6 @@ def count_of(value: Any, below: int = 2**62) -> int:
 
 
 def _expect_types(record: NamedTuple) -> None:
-    """ValueError where a field isn't of the type that its class says, or a number doesn't fit in 32 bits."""
     for value, kind in zip(record, type(record).__annotations__.values(), strict=True):
         _expect(type(value) is kind, f"{type(record).__name__} holds something else")
         _expect(kind is not int or -1 <= value < 2**31, f"{type(record).__name__} holds a number out of range")

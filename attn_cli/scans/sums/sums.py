@@ -69,10 +69,7 @@ class TokenCounts:
         return cls(np.zeros(0, np.int64), empty, empty, np.zeros(0, np.int64), np.zeros((heads, 2), np.int64))
 
     def plus(self, other: "TokenCounts", most: int) -> "TokenCounts":
-        """The counts of both together; of more than `most` different tokens the first ones of the corpus are kept.
-
-        Of tokens that come together those of smaller ids are first.
-        """
+        """The counts of both together; of more than `most` different tokens the first ones of the corpus are kept."""
         if np.array_equal(self.ids, other.ids):
             return self._plus_same(other)
         new = other.ids[~np.isin(other.ids, self.ids, assume_unique=True)]
@@ -94,13 +91,11 @@ class TokenCounts:
         return TokenCounts(ids, added("to"), added("of_query"), added("rows"), self.lost + other.lost + lost)
 
     def _plus_same(self, other: "TokenCounts") -> "TokenCounts":
-        """Of both, which are of the same tokens."""
         to, of_query = _counted(self.to, other.to), _counted(self.of_query, other.of_query)
         return TokenCounts(self.ids, to, of_query, self.rows + other.rows, self.lost + other.lost)
 
 
 def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """The sum of two counts, in 64 bits if 32 are too few."""
     largest = int(one.max(initial=0)) + int(more.max(initial=0))
     return one.astype(np.uint64) + more if largest >= np.iinfo(one.dtype).max else one + more
 
@@ -215,10 +210,7 @@ class ModuleSums:
         )  # fmt: skip
 
     def plus(self, other: "ModuleSums", most_tokens: int) -> "ModuleSums":
-        """The sums over the documents of both, of which those of `other` come after.
-
-        most_tokens  for how many different tokens counts are kept
-        """
+        """The sums over the documents of both, of which those of `other` come after."""
         return ModuleSums(
             self.place, self.documents + other.documents, self.values | other.values, self.baselines | other.baselines,
             self.distances | other.distances, self.positions | other.positions, self.quantiles | other.quantiles,

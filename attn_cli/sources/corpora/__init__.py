@@ -58,13 +58,7 @@ def hashes(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]
 
 
 def drawn(spec: str, seed: int, total_of: Callable[[], int | None]) -> Sample:
-    """The sample that `--sample` means: "5%", or exactly a number of documents (all if there are no more).
-
-    seed      of the hash by which documents are drawn
-    total_of  counts all documents; None where they can't be counted
-
-    InputError for any other `spec`, and for a number where documents can't be counted, as on standard input.
-    """
+    """The sample that `--sample` means: "5%", or exactly a number of documents (all if there are no more)."""
     share = _share(spec)
     if share is not None:
         return Sample(seed, min(int(share * 2**64), 2**64) - 1)
@@ -134,13 +128,8 @@ class Corpus:
     sample: Sample | None = None
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | RejectedRecord]:
-        """The documents with numbers from `start` up to and without `stop`, in order, and rejected records among them.
-
-        stop  None for all to the end
-
-        Records before `start` and outside of the sample are passed over without being parsed; where a file says how
-        many it has (.parquet), without being read. Errors: InputError for a file that can't be read, or is a table
-        without the column.
+        """The documents with numbers from `start` up to and without `stop`, in order, and rejected records among
+        them.
         """
         number, last, tried, texts = 0, _ALL if stop is None else stop, 0, 0
         chosen = repeat(True) if self.sample is None else self.sample.chosen(start)
@@ -163,10 +152,7 @@ class Corpus:
                     number += 1
 
     def count(self) -> int | None:
-        """The number of records, in the sample or not; None where standard input is among the files.
-
-        Lines are counted, not parsed; a .parquet file says its number.
-        """
+        """The number of records, in the sample or not; None where standard input is among the files."""
         return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
 
     def count_below(self, stop: int) -> int:
@@ -174,10 +160,7 @@ class Corpus:
         return stop if self.sample is None else self.sample.count_below(stop)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells later whether a corpus is the same: its files with a hash each, fields, sample.
-
-        Standard input has no hash, as nothing is known of it before it is read.
-        """
+        """What tells later whether a corpus is the same: its files with a hash each, fields, sample."""
         files = [
             {"name": file.name, "kind": file.kind, "hash": None if file.is_stdin else content_hash(file.path)}
             for file in self.files
@@ -198,16 +181,7 @@ def open_corpus(
     sample: str | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """The corpus (documents as one sequence) of files, folders, globs, saved datasets and "-" for standard input.
-
-    fields  names of the fields whose text is read; with none "text", else "messages", else the only column of a table
-    kind    how the records of all files are separated: lines, jsonl, csv, tsv, parquet or arrow; None goes by suffixes,
-            and takes standard input and unknown suffixes for lines
-    sample  "5%" or "10000": a part, drawn with `seed`
-
-    Raises InputError for inputs that are not there, for fields that none of the first records of a file has, and for a
-    sample that can't be drawn.
-    """
+    """The corpus (documents as one sequence) of files, folders, globs, saved datasets and "-" for standard input."""
     corpus = Corpus(files_of(inputs, kind), tuple(fields))
     for file in corpus.files:
         if file.kind == "jsonl" and not file.is_stdin:

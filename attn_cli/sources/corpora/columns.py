@@ -126,7 +126,6 @@ class ArrowRows(ColumnRows):
                 return
 
     def _next(self) -> Any:
-        """The next batch, None after the last; a bad record where the file is damaged, and then None."""
         try:
             return next(self.batches, None)
         except _DAMAGE as error:
@@ -135,11 +134,7 @@ class ArrowRows(ColumnRows):
 
 
 def _batches(ipc: Any, stream: BinaryIO) -> Iterator[Any]:
-    """The schema of an Arrow file or stream, then its batches; a file's batches lie at places that it lists.
-
-    The file is mapped: a damaged one that claims more bytes than it has gets no memory for them, and no thread of
-    Arrow's is left reading a closed file.
-    """
+    """The schema of an Arrow file or stream, then its batches; a file's batches lie at places that it lists."""
     import pyarrow
 
     mapped = pyarrow.BufferReader(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
@@ -156,7 +151,6 @@ def _batches(ipc: Any, stream: BinaryIO) -> Iterator[Any]:
 
 
 def _check_count(about: Any) -> None:
-    """ValueError where a Parquet file's number of rows is not that of its groups."""
     sizes = [about.row_group(at).num_rows for at in range(about.num_row_groups)]
     if min(sizes, default=0) < 0 or sum(sizes) != about.num_rows:
         raise ValueError(f"it claims {about.num_rows:,} rows, its groups {sum(sizes):,}")
@@ -180,7 +174,6 @@ def _with_bytes(batch: Any) -> Any:
 
 
 def _top(name: str, columns: Sequence[str]) -> str:
-    """The column that holds the field: of that name, or of the names before a point."""
     return name if name in columns else name.partition(".")[0]
 
 

@@ -24,11 +24,7 @@ class FieldText(NamedTuple):
 
 
 def text_of_record(record: Mapping[str, Any], fields: Sequence[str]) -> FieldText:
-    """The text of the `fields` of a record; with none given, that of "text", else of "messages".
-
-    Messages and several fields stand below each other with a blank line between. A field is a name, or names with
-    points between for a field within a field. BadRecordError for one that is not there or holds no text.
-    """
+    """The text of the `fields` of a record; with none given, that of "text", else of "messages"."""
     names = fields or [name for name in USUAL_FIELDS if name in record][:1]
     if not names:
         raise BadRecordError("no such field", f"no field {USUAL_FIELDS[0]!r} among {listed(map(str, record))}")
@@ -39,10 +35,7 @@ def text_of_record(record: Mapping[str, Any], fields: Sequence[str]) -> FieldTex
 
 
 def joined(parts: Sequence[tuple[str, str]]) -> FieldText:
-    """Texts joined by blank lines, and for each which characters it has and its name.
-
-    parts  (name, text) of each
-    """
+    """Texts joined by blank lines, and for each which characters it has and its name."""
     places, at = [], 0
     for name, text in parts:
         places.append(TextField(at, at + len(text), name))

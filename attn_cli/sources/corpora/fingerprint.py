@@ -11,10 +11,7 @@ _PIECES = 64  # of a large file, at equal distances; a file of up to 16 MiB is r
 
 
 def content_hash(path: Path) -> str:
-    """A hash of a file's size and content: of all of it up to 16 MiB, of 64 pieces of 256 KiB of a larger one.
-
-    Times of change are left out, so that a copy of a corpus on another machine is the same corpus.
-    """
+    """A hash of a file's size and content: of all of it up to 16 MiB, of 64 pieces of 256 KiB of a larger one."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         size = path.stat().st_size

@@ -53,12 +53,7 @@ class CorpusFile:
 
 
 def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[CorpusFile, ...]:
-    """The files of the inputs, in their order; those of a folder or a glob sorted by name.
-
-    `kind` is that of all files, None to go by their suffixes. A folder is searched with its subfolders for files of
-    known suffixes, without hidden ones, pipes and devices. InputError for what is not there, and for a folder without
-    text.
-    """
+    """The files of the inputs, in their order; those of a folder or a glob sorted by name."""
     if kind is not None and kind not in KINDS:
         raise InputError(f"--as {excerpt(kind, 40)}", f"one of {', '.join(KINDS)}")
     if list(inputs).count("-") > 1:
@@ -107,7 +102,6 @@ def _file(name: str, kind: str | None) -> CorpusFile:
 
 
 def _unpacked_name(name: str) -> str:
-    """The name without the suffix of a packing."""
     return name[: -len(_packing(name))] if _packing(name) else name
 
 
@@ -135,7 +129,6 @@ def _files_of_folder(name: str, kind: str | None) -> Iterator[CorpusFile]:
 
 
 def _walk(folder: Path) -> list[str]:
-    """All files below a folder, sorted; without those that are hidden, and those in hidden folders."""
     found = []
     for parent, folders, files in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
@@ -148,10 +141,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _names_in(file: Path, key: str, name_of: Callable[[Any], object]) -> list[str]:
-    """The names of a list in a dataset's own file, each of something in the dataset's folder.
-
-    Raises InputError for a file that isn't such JSON, and for a name that leads out of the folder.
-    """
+    """The names of a list in a dataset's own file, each of something in the dataset's folder."""
     label, hint = excerpt(str(file)), "was the dataset saved whole?"
     value = read_json_document(file, label, InputError, hint)
     try:

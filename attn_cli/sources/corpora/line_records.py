@@ -64,7 +64,6 @@ class Lines:
         return BadRecordError("too long", f"more than {decimal_bytes(LONGEST_RECORD)} without an end")
 
     def _refuse(self, beginning: bytes) -> None:
-        """InputError for a file that holds no lines of text at all."""
         if beginning.startswith(_UTF16):
             raise InputError(f"{self.label} is UTF-16", "convert it: iconv -f utf-16 -t utf-8")
         if b"\0" in beginning:
@@ -94,10 +93,8 @@ class JsonLines(Lines):
 
 
 def refuse_other_fields(stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
-    """Raise InputError if none of the first lines of JSON has the wanted fields, and all that are objects have others.
-
-    label   the file's name in the error
-    fields  the wanted ones; none for "text" or "messages"
+    """Raise InputError if none of the first lines of JSON has the wanted fields, and all that are objects have
+    others.
     """
     reader = JsonLines(stream, label, fields)
     first: dict[str, Any] = {}
@@ -139,10 +136,7 @@ class SeparatedRows:
         self.places = [self.names.index(name) for name in self.fields]
 
     def skip(self, most: int) -> int:
-        """Pass over at most `most` rows without reading their text; returns how many there were.
-
-        Rows must be told apart all the same, for a cell may hold line ends.
-        """
+        """Pass over at most `most` rows without reading their text; returns how many there were."""
         for number in range(most):
             if self._row() is None:
                 return number
@@ -170,7 +164,6 @@ class SeparatedRows:
             return BadRecordError("not CSV", excerpt(str(error)))
 
     def _text_line(self) -> str | None:
-        """The next line with its end, None after the last; bytes that are no UTF-8 stay to be found in their cell."""
         line = next(self.lines, None)
         if isinstance(line, BadRecordError):
             raise line
@@ -178,10 +171,7 @@ class SeparatedRows:
 
 
 def column_of(names: Sequence[str], fields: Sequence[str], label: str) -> str:
-    """The name of a table's text column: the first of `fields`, or with none "text", "messages" or the only column.
-
-    InputError, in which `label` names the table, if there is no such column.
-    """
+    """The name of a table's text column: the first of `fields`, or with none "text", "messages" or the only column."""
     wanted = fields[0] if fields else next((name for name in USUAL_FIELDS if name in names), None)
     if wanted is None and len(names) == 1:
         return names[0]

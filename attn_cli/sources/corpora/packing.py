@@ -21,20 +21,14 @@ _BUFFER = 2**16  # as much of a damaged file is lost before the place of the dam
 
 @contextmanager
 def unpacked(path: Path, packing: str) -> Iterator[BinaryIO]:
-    """The content of a file as a stream to be read forwards; `packing` is "", ".gz" or ".zst".
-
-    Reading raises OSError, EOFError or zlib.error where a packed file is damaged or cut short.
-    """
+    """The content of a file as a stream to be read forwards; `packing` is "", ".gz" or ".zst"."""
     with path.open("rb") as file:
         yield _unpacking(file, packing) if packing else file
 
 
 @contextmanager
 def seekable(path: Path, packing: str) -> Iterator[BinaryIO]:
-    """The content of a file as one that can be read from any place; a packed one is unpacked to a temporary file.
-
-    packing  "", ".gz" or ".zst"
-    """
+    """The content of a file as one that can be read from any place; a packed one is unpacked to a temporary file."""
     with unpacked(path, packing) as stream:
         if not packing:
             yield stream

@@ -16,19 +16,7 @@ _AFTER = 16  # tokens that must follow a piece in its window, as the last ones m
 
 
 def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | None = None) -> Iterator[Document]:
-    """The pieces that a long document is cut into, in order; a short document is its only piece.
-
-    tokenize  the tokens of a text, with those that the tokenizer adds, each with its place in the text
-    size      tokens of a piece at most, with those that the tokenizer adds
-    stride    tokens from the start of a piece to that of the next; None for as many as a piece has
-
-    Pieces end where a word does, if one ends in their second half, so that a piece read by itself has the tokens that
-    it had in the text. Only a window of the text is tokenized for each, however long the document is. A text whose
-    tokens have no places can't be cut, and is its only piece.
-
-    Raises InputError for a size that has no room beside what the tokenizer adds, and for a stride below 1 or above
-    `size`.
-    """
+    """The pieces that a long document is cut into, in order; a short document is its only piece."""
     text, start, number = document.text, 0, 0
     window = size * _CHARACTERS
     while (word := _NOT_SPACE.search(text, start)) is not None:
@@ -64,7 +52,6 @@ def _check(size: int, room: int, stride: int | None) -> None:
 
 
 def _border(tokens: Sequence[Token], count: int) -> int:
-    """At most `count` of the tokens, and at least half of them: so many that a word ends after the last."""
     for at in range(count, (count + 1) // 2, -1):
         if at == len(tokens) or tokens[at].word is None or tokens[at].word is not tokens[at - 1].word:
             return at
@@ -72,7 +59,6 @@ def _border(tokens: Sequence[Token], count: int) -> int:
 
 
 def _end(tokens: Sequence[Token], count: int) -> int:
-    """The character after the first `count` tokens; the space that follows belongs to the next, as in most models."""
     return tokens[count - 1].end or 0
 
 

@@ -37,12 +37,7 @@ class _Entry(NamedTuple):
 
 
 def open_dump(spec: str) -> Dump:
-    """What another engine saved of a pass, as arrays by name, from a file or folder; numbers are read later.
-
-    Headers are read at once, and the numbers of tokens and positions.
-
-    Raises InputError for what can't be read, promises more than is there, or holds no array of numbers.
-    """
+    """What another engine saved of a pass, as arrays by name, from a file or folder; numbers are read later."""
     path = expanded(spec)
     entries: list[_Entry] = []
     for file in _files(path, spec):
@@ -109,7 +104,6 @@ def _of_header(name: str, header: NpyHeader, read: Callable[[], np.ndarray]) -> 
 
 
 def _read_npy(file: Path | Raw) -> np.ndarray:
-    """The array of a file, which is opened again when it is read, so that a folder of them isn't held; or of a pipe."""
     raw = file if isinstance(file, Raw) else open_raw(str(file), None)
     return read_any_npy(raw.data, raw.label)
 

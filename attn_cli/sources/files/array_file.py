@@ -48,10 +48,7 @@ def array_names(file: str) -> list[str]:
 
 
 def widened_from(spec: str, *, name: str) -> str | None:
-    """The precision in which a file stores an array that `read_array` widens, such as "bfloat16"; None for others.
-
-    spec, name  the file, and the array's role such as "q", as `read_array` takes them
-    """
+    """The precision in which a file stores an array that `read_array` widens, such as "bfloat16"; None for others."""
     if not is_file(spec):  # a pipe is read once
         return None
     raw = open_raw(spec, None)

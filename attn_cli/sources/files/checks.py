@@ -18,10 +18,7 @@ _CHUNK = 2**20
 
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
-    """Raise InputError for a shape of fewer than 2 axes, of more than 8, or with an axis of size 0.
-
-    name, label  what the error calls the array, such as "q", and the file
-    """
+    """Raise InputError for a shape of fewer than 2 axes, of more than 8, or with an axis of size 0."""
     subject = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
     if len(shape) == 0:
         raise InputError(f"{subject}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
@@ -39,10 +36,7 @@ def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
 
 
 def require_dtype(dtype: np.dtype[Any], label: str) -> None:
-    """Raise InputError for a dtype of no real numbers: objects, complex, text, dates, structures, unnamed bytes.
-
-    label  the file's name in the error
-    """
+    """Raise InputError for a dtype of no real numbers: objects, complex, text, dates, structures, unnamed bytes."""
     if dtype.hasobject:
         raise pickle_error(label)
     if dtype.kind in "fiub" and dtype.subdtype is None:
@@ -64,12 +58,7 @@ def require_memory(size: int, label: str) -> None:
 
 
 def as_floats(array: Matrix, name: str, label: str) -> Matrix:
-    """The array in a float dtype of this machine's byte order: float16, 32 and 64 stay, the rest becomes float64.
-
-    Whole numbers are exact below 2**53. A mask (`name` is "mask") may stay bool, where True means "may attend".
-
-    label  the file's name in the error (LimitError) where the copy doesn't fit into memory
-    """
+    """The array in a float dtype of this machine's byte order: float16, 32 and 64 stay, the rest becomes float64."""
     is_float = array.dtype.kind == "f" and array.dtype.itemsize <= 8
     if array.dtype.kind == "b" and name == "mask":
         return array
@@ -82,13 +71,7 @@ def as_floats(array: Matrix, name: str, label: str) -> Matrix:
 
 
 def require_finite(array: Matrix, name: str, label: str, root: str | None = None) -> None:
-    """Raise InputError for NaN and Inf, saying how many there are and where the first is; a mask may hold -inf.
-
-    name, label  the array's role, such as "q" or "mask", and the file's name in the error
-
-    `root` is the JSON path of the array (places then read `$[1][3]`), None for other files (`[1, 3]`). Reads a piece at
-    a time, so that a mapped file is never in memory as a whole.
-    """
+    """Raise InputError for NaN and Inf, saying how many there are and where the first is; a mask may hold -inf."""
     flat = array.reshape(-1, order="A")  # "A": a view, not a copy, also where columns are stored one by one
     nans = infs = 0
     first: int | None = None

@@ -14,11 +14,7 @@ _PIECE = 2**20
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a file; of a pipe or a device until it ends.
-
-    Raises OSError as `open` does, and LimitError for a file larger than the free memory and for more than 1 GB from
-    what has no size.
-    """
+    """The bytes of a file; of a pipe or a device until it ends."""
     with path.open("rb") as file:
         status, free = os.fstat(file.fileno()), free_memory()
         if not stat.S_ISREG(status.st_mode):

@@ -17,13 +17,7 @@ _DEEP = "expected lists of lists of numbers"
 
 
 def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """The numbers of nested JSON lists as float64 (bool for a mask of true and false), and their JSON path.
-
-    name  the array's role, such as "q" or "mask", by which it is found in an object of named lists
-
-    The path is `$`, or `$.q` where the file is an object of named lists. Errors: InputError with the path of the first
-    cell that is no number, or of the first list of another length.
-    """
+    """The numbers of nested JSON lists as float64 (bool for a mask of true and false), and their JSON path."""
     value, root = parse_json(decode_text(raw.data, raw.label), raw.label), "$"
     if isinstance(value, dict):
         lists = [key for key, item in value.items() if isinstance(item, list)]
@@ -40,10 +34,7 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def parse_json(text: str, label: str) -> Any:
-    """The JSON value with every number as a float; InputError for invalid JSON and for repeated keys.
-
-    label  the file's name in the error
-    """
+    """The JSON value with every number as a float; InputError for invalid JSON and for repeated keys."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -64,7 +55,6 @@ def parse_json(text: str, label: str) -> Any:
 
 
 def _shape(value: Any) -> tuple[tuple[int, ...], Any]:
-    """The shape, measured along first items only, and the first cell (None if a list is empty)."""
     shape: list[int] = []
     while isinstance(value, list) and len(shape) < MOST_AXES:
         shape.append(len(value))

@@ -52,10 +52,7 @@ _PACKED = ("a gzip file", "a bzip2 file", "an xz file", "a zstd file")
 
 
 def kind_of(raw: Raw) -> FileKind:
-    """The kind to read `raw` as: by its suffix, or by its first bytes if the suffix is unknown.
-
-    Errors: InputError for a pickle, a file of another kind, and a suffix that the bytes contradict.
-    """
+    """The kind to read `raw` as: by its suffix, or by its first bytes if the suffix is unknown."""
     start = raw.data[:SAMPLE].tobytes()
     content = sniff(start)
     if content is None:
@@ -104,10 +101,7 @@ def is_text(start: bytes) -> bool:
 
 
 def refuse_pickle(start: bytes, label: str) -> None:
-    """Raise InputError if a file, called `label` in the error, begins as a pickle does.
-
-    A .safetensors file may begin with the same two bytes, so `sniff` is asked first.
-    """
+    """Raise InputError if a file, called `label` in the error, begins as a pickle does."""
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
 

@@ -17,8 +17,6 @@ _ALIASES = {
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
     """The name of the array to read from a file: `member` if given, else the only name, else the one that is `role`.
 
-    Or that is another word for it (query for q); case and underscores don't count.
-
     Errors: InputError that lists the names, where none or several are; `label` is the file's in it.
 
     >>> choose_member(["Query", "K"], None, "q", "heads.npz")
@@ -54,5 +52,4 @@ def _named(names: Sequence[str], member: str, label: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """The name in a form for comparison, in which W_Q, Wq and wq are equal."""
     return name.casefold().replace("_", "")

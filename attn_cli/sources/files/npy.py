@@ -48,13 +48,7 @@ class NpyHeader(NamedTuple):
 
 
 def read_npy(data: Bytes, name: str, label: str) -> Matrix:
-    """The matrix in the bytes of a .npy file, as a view of them: two axes or more, real numbers.
-
-    name, label  what errors call the array, such as "q", and the file
-
-    Errors: InputError before anything is allocated, where the header is broken or promises more than is there. Source:
-    numpy.lib.format, versions 1.0 to 3.0.
-    """
+    """The matrix in the bytes of a .npy file, as a view of them: two axes or more, real numbers."""
     header = _header(data, label)
     require_dtype(header.dtype, label)
     require_shape(header.shape, name, label)
@@ -62,12 +56,7 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
 
 
 def read_any_npy(data: Bytes, label: str) -> np.ndarray:
-    """The array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view.
-
-    label  the file's name in errors
-
-    Errors: InputError where the header is broken or promises more than is there, and for a pickle.
-    """
+    """The array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view."""
     header = _header(data, label)
     if header.dtype.hasobject:
         raise pickle_error(label)
@@ -76,12 +65,8 @@ def read_any_npy(data: Bytes, label: str) -> np.ndarray:
 
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """One array of an .npz file and its label for messages: `raw.member`, else the only one, else that called `name`.
-
-    name  its role, such as "q" or "mask"; Q and query are q, too, as case and underscores don't count
-
-    InputError where no array, or several, can be meant.
-    Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
+    """One array of an .npz file and its label for messages: `raw.member`, else the only one, else that called
+    `name`.
     """
     with npz_archive(raw) as archive:
         entries = archive.namelist()
@@ -101,10 +86,7 @@ def npz_names(raw: Raw) -> list[str]:
 
 
 def npy_header(data: Bytes, label: str) -> NpyHeader:
-    """The header of a .npy file; InputError for a broken one, one that promises more than is there, and a pickle.
-
-    label  the file's name in the error
-    """
+    """The header of a .npy file; InputError for a broken one, one that promises more than is there, and a pickle."""
     header = _header(data, label)
     if header.dtype.hasobject:
         raise pickle_error(label)
@@ -114,11 +96,7 @@ def npy_header(data: Bytes, label: str) -> NpyHeader:
 
 
 def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
-    """The header of a .npy file (`entry`) in a zip archive, of which nothing more is unpacked.
-
-    InputError, in which `label` names the file, for a broken one, one that promises more numbers than the entry
-    has, and a pickle.
-    """
+    """The header of a .npy file (`entry`) in a zip archive, of which nothing more is unpacked."""
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:
         header = _header(np.frombuffer(member.read(min(size, _LONGEST_HEADER)), np.uint8), label)
@@ -142,11 +120,7 @@ def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
 
 
 def unpacked(archive: zipfile.ZipFile, entry: str, label: str) -> Bytes:
-    """The bytes of a .npy file (`entry`) in a zip archive, as many as its own header promises.
-
-    Errors: InputError where the header promises more than the archive says is there, LimitError where the memory is too
-    small; both before anything is unpacked but the header, and with `label` as the file's name.
-    """
+    """The bytes of a .npy file (`entry`) in a zip archive, as many as its own header promises."""
     size = archive.getinfo(entry).file_size
     with archive.open(entry) as member:
         start = np.frombuffer(member.read(min(size, _LONGEST_HEADER)), np.uint8)

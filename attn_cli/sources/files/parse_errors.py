@@ -12,14 +12,7 @@ SAVE_AGAIN = "it may be damaged, truncated or still being written: save it again
 
 @contextmanager
 def parse_errors(label: str, hint: str = SAVE_AGAIN, kind: type[AttnError] = InputError) -> Iterator[None]:
-    """Context manager: an exception of any type that a parser of the file `label` raises becomes one of `kind`.
-
-    hint  what to do, said with the error
-
-    An AttnError stays as it is. MemoryError becomes a LimitError: sizes that a file claims are compared with the file
-    before memory is taken, so a file that needs too much really is that large. Where a library advises to unpickle, its
-    words are left out.
-    """
+    """Context manager: an exception of any type that a parser of the file `label` raises becomes one of `kind`."""
     try:
         yield
     except AttnError:

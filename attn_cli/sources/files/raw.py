@@ -45,10 +45,7 @@ class Raw:
 
 
 def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
-    """The bytes that `spec` names, a path, path:member or "-" for `stdin`; large files are mapped, not read.
-
-    Errors: InputError for what is missing, a folder, a device, unreadable, empty, closed or a terminal.
-    """
+    """The bytes that `spec` names, a path, path:member or "-" for `stdin`; large files are mapped, not read."""
     path, member = _split(spec)
     raw = Raw("stdin", _stdin_bytes(stdin), member) if path == "-" else _open_path(Path(path), member)
     if raw.data.size:

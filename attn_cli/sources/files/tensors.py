@@ -35,12 +35,8 @@ class SafetensorsHeader(NamedTuple):
 
 
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """One array of a .safetensors file and its label for messages: `raw.member`, else the one whose name fits `name`.
-
-    name  its role, such as "q" or "mask"
-
-    bfloat16 and float8 are widened to float32. Errors: InputError where the safetensors library finds a fault in the
-    file.
+    """One array of a .safetensors file and its label for messages: `raw.member`, else the one whose name fits
+    `name`.
     """
     header = safetensors_header(raw)
     member = choose_member(list(header.tensors), raw.member, name, raw.label)
@@ -85,22 +81,13 @@ def tensor_precision(dtype: str) -> str:
 
 
 def stored_precision(raw: Raw, name: str) -> str | None:
-    """The precision in which a .safetensors file stores an array that is widened on reading, such as "bfloat16".
-
-    name  its role, by which it is chosen among several
-
-    None for one that is not widened.
-    """
+    """The precision in which a .safetensors file stores an array that is widened on reading, such as "bfloat16"."""
     tensors = safetensors_header(raw).tensors
     return _WIDENED.get(tensors[choose_member(list(tensors), raw.member, name, raw.label)]["dtype"])
 
 
 def safetensors_header(raw: Raw) -> SafetensorsHeader:
-    """The header of a .safetensors file; InputError where the safetensors library finds a fault in it.
-
-    The library checks the whole header first (sizes, overlaps, gaps), so offsets are valid here. Its NumPy reader isn't
-    used, because it copies and has no bfloat16.
-    """
+    """The header of a .safetensors file; InputError where the safetensors library finds a fault in it."""
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:
         detail = f"the header takes {offset} bytes, {raw.data.size} are there"
@@ -128,22 +115,16 @@ _AGAIN = "it may be truncated or still being written: save it again"
 
 
 def _from_bfloat16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """The float32 of which these are the upper 16 bits."""
     wide = bits.astype(np.uint32)
     wide <<= 16
     return wide.view(np.float32)
 
 
 def _from_float8_e5m2(bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """The numbers, which are the upper 8 bits of a float16."""
     return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
 
 
 def _from_float8_e4m3(bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """The numbers: 4 bits of exponent (bias 7), 3 of fraction; no Inf, all ones is NaN.
-
-    Source: Micikevicius et al. 2022, "FP8 formats for deep learning", table 1.
-    """
     code = np.arange(256)
     exponent, fraction = code >> 3 & 15, code & 7
     size = np.where(exponent == 0, fraction / 8 * 2.0**-6, (1 + fraction / 8) * 2.0 ** (exponent - 7))

@@ -20,12 +20,7 @@ class _Line(NamedTuple):
 
 
 def read_text(data: Bytes, label: str) -> Matrix:
-    """The numbers of a text file as `[lines, cells]`, float64, two axes always.
-
-    The separator is the first of `;`, tab, comma and blanks that the first line of numbers contains. With `;` and no
-    point in any number, a comma is the decimal mark. A first line of names is skipped, and so are blank lines and lines
-    that begin with `#`. Errors: InputError with the file's `label`, line and column, both from 1.
-    """
+    """The numbers of a text file as `[lines, cells]`, float64, two axes always."""
     lines = _lines(decode_text(data, label))
     if not lines:
         raise InputError(f"{label} holds no numbers", "expected one row of numbers per line")
@@ -49,10 +44,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
 
 
 def decode_text(data: Bytes, label: str) -> str:
-    """The bytes as text: UTF-8, or UTF-16 if it says so in its first two bytes; InputError for other bytes.
-
-    label  the file's name in the error
-    """
+    """The bytes as text: UTF-8, or UTF-16 if it says so in its first two bytes; InputError for other bytes."""
     require_memory(data.size, label)
     raw = data.tobytes()
     utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -63,14 +55,12 @@ def decode_text(data: Bytes, label: str) -> str:
 
 
 def _lines(text: str) -> list[_Line]:
-    """The lines that hold something: not blank, and no comment."""
     # not splitlines(), which also splits at characters that no editor counts as line ends
     every = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
     return [_Line(number, line) for number, line in every if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _separator(line: str) -> str | None:
-    """The separator of the cells, None for blanks."""
     return next((mark for mark in ";\t," if mark in line.strip()), None)
 
 
@@ -100,7 +90,6 @@ def _row(line: _Line, separator: str | None, comma: bool, label: str) -> list[fl
 
 
 def _is_name(cell: str) -> bool:
-    """True if the cell can be a column's name, and not a mistyped number."""
     begins = cell[:1].isalpha() or cell[:1] == "_"
     return begins and _number(cell) is None and cell.casefold() not in ("na", "n/a", "null", "none", "true", "false")
 

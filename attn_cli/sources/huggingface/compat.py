@@ -78,10 +78,7 @@ ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_
 
 
 def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:
-    """A tensor of class `cls` without storage, for masks that are made only on demand.
-
-    By a private function of torch; without it every capture ends in an AttributeError.
-    """
+    """A tensor of class `cls` without storage, for masks that are made only on demand."""
     return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(device))
 
 
@@ -99,19 +96,13 @@ EAGER_PREFIX = "eager"
 
 
 def entries_of(registry: Any) -> MutableMapping[str, Callable[..., Any]]:
-    """The entries of one of transformers' registries, for all models of the process, to replace and put back.
-
-    By a private attribute; without it every capture ends in an AttributeError.
-    """
+    """The entries of one of transformers' registries, for all models of the process, to replace and put back."""
     entries: MutableMapping[str, Callable[..., Any]] = registry._global_mapping
     return entries
 
 
 def attention_name(config: PreTrainedConfig) -> str | None:
-    """The name under which models of a configuration look up their attention at every call; None without one.
-
-    By a private attribute; without it, or where it has no effect, a pass ends with "no attention was seen".
-    """
+    """The name under which models of a configuration look up their attention at every call; None without one."""
     return config._attn_implementation
 
 
@@ -121,11 +112,7 @@ def set_attention_name(config: PreTrainedConfig, name: str | None) -> None:
 
 
 def eager_function(module_class: type) -> Callable[..., Any] | None:
-    """The eager attention function of an attention class, found in the class's Python module; None without one.
-
-    It ignores arguments that it doesn't name. Where transformers has none any more, every option that attn doesn't know
-    is refused, and outputs aren't compared on newer releases.
-    """
+    """The eager attention function of an attention class, found in the class's Python module; None without one."""
     module = sys.modules.get(module_class.__module__)
     function: Callable[..., Any] | None = getattr(module, "eager_attention_forward", None)
     return function
@@ -135,10 +122,7 @@ def eager_function(module_class: type) -> Callable[..., Any] | None:
 
 
 def models_of(auto_class: Any) -> Mapping[type, Any]:
-    """By configuration class the model classes of one of transformers' Auto classes, to choose what is loaded.
-
-    By a private attribute; without it every load of a model ends in an AttributeError.
-    """
+    """By configuration class the model classes of one of transformers' Auto classes, to choose what is loaded."""
     models: Mapping[type, Any] = auto_class._model_mapping
     return models
 
@@ -148,52 +132,32 @@ _CACHE_NAMES = ("cache", "past_key_values")
 
 
 def cache_name(parameters: Iterable[str]) -> str | None:
-    """The name of the KV cache among a forward's parameters, and in its output; None for a model without one.
-
-    Under a name that attn doesn't know, interventions run without the rows before them kept, which takes longer.
-    """
+    """The name of the KV cache among a forward's parameters, and in its output; None for a model without one."""
     return next((name for name in _CACHE_NAMES if name in parameters), None)
 
 
 def uncompiled(model: Any) -> Any:
-    """The module that torch.compile wraps; others unchanged.
-
-    By a private attribute of the wrapper; without it a compiled model isn't recognised as a model.
-    """
+    """The module that torch.compile wraps; others unchanged."""
     return getattr(model, "_orig_mod", model)
 
 
 def is_quantised(model: Any) -> bool:
-    """True if a quantiser loaded the model, which is said where a pass fails.
-
-    By an undocumented attribute; without it such a failure is shown as a bug.
-    """
+    """True if a quantiser loaded the model, which is said where a pass fails."""
     return getattr(model, "hf_quantizer", None) is not None
 
 
 def audio_lengths(model: Any, samples: int) -> int:
-    """The number of frames that a speech model's convolutions make of so many samples.
-
-    By a private method; without it reading audio ends in an AttributeError.
-    """
+    """The number of frames that a speech model's convolutions make of so many samples."""
     return int(model._get_feat_extract_output_lengths(samples))
 
 
 def builder_of(model_class: Any) -> Callable[..., Any]:
-    """The function that builds a model of a configuration, on the default device, by a model class or an Auto class.
-
-    Where the private one is missing, sizes, heads and layers that a model can't have are refused only once it is
-    loaded.
-    """
+    """The function that builds a model of a configuration, on the default device, by a model class or an Auto class."""
     return getattr(model_class, "_from_config", None) or model_class.from_config
 
 
 def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any]]:
-    """Two tables of transformers: by the name of a processor's part its automatic class, and its base class.
-
-    For loading processors without torchvision. AttributeError where transformers has no such tables; without
-    torchvision no processor can then be loaded.
-    """
+    """Two tables of transformers: by the name of a processor's part its automatic class, and its base class."""
     from transformers import processing_utils
 
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES

@@ -20,13 +20,7 @@ _PASSING_ON = ("AttentionMode.", "SoftmaxInputs.", "LazyMask.", "BlockCalls.")
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
-    """The error for a pass in which the attention of a selected layer was not captured; None if all were.
-
-    ledger  what was captured in the pass
-    name    the model's, for messages
-
-    LoadError (exit code 3) where the model is the reason, InputError where the selected layer is.
-    """
+    """The error for a pass in which the attention of a selected layer was not captured; None if all were."""
     kind = kind_of(model)
     if ledger.unseen:
         place = ledger.unseen[0]
@@ -52,12 +46,7 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
 def why_failed(
     model: PreTrainedModel, error: Exception, name: str, missing: Sequence[str], *, unfit: bool
 ) -> AttnError | None:
-    """The error for a forward pass that ended in `error`; None for one of attn's own code, or of a visitor's.
-
-    name     the model's, for messages
-    missing  the names of arguments that parts of the model need and that were not given
-    unfit    whether the given arguments may be the cause
-    """
+    """The error for a forward pass that ended in `error`; None for one of attn's own code, or of a visitor's."""
     modules = _modules_run(error)
     if not modules or any(module.startswith("attn_cli.") for module in modules):
         return None

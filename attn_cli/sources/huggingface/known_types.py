@@ -107,8 +107,7 @@ class ModelType:
     frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
     returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
                             return weights in their true places on request: block-sparse and hashed attention.
-    vision                  The order in which the vision tower sees patches; None where unknown. Tested by changing a
-                            patch and looking for the key that changes, as `tiles` and `image_tokens` are.
+    vision                  The order in which the vision tower sees patches
     tiles                   Where the tiles of an image are, if it sees an image in tiles.
     image_tokens            Which patches the image's tokens in a text hold; None where unknown.
     """
@@ -234,9 +233,8 @@ TYPES: dict[str, ModelType] = {
 
 
 def type_of(config: "PreTrainedConfig") -> ModelType:
-    """The facts noted on the type of a configuration, of a whole model or of a part; the defaults for any other type.
-
-    A type of remote code that is called after RoBERTa numbers positions as RoBERTa does.
+    """The facts noted on the type of a configuration, of a whole model or of a part; the defaults for any other
+    type.
     """
     name = str(config.model_type)
     return TYPES.get(name, TYPES["roberta"] if "roberta" in name else ModelType())

@@ -24,12 +24,7 @@ _TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of anoth
 
 
 def supports_packing(model: PreTrainedModel) -> bool:
-    """True if the model gives packed texts, in one row of tokens, the vectors that it gives them as a padded batch.
-
-    Tried on short texts, to rounding, in a row that is longer than the model's positions if these are below 4,224; only
-    for models in float32 on the CPU that take `position_ids`. Positions, convolutions or recurrences over the whole
-    row, or attention that is not in transformers' registry, make it fail. False for encoder-decoders.
-    """
+    """True if the model gives packed texts, in one row of tokens, the vectors that it gives them as a padded batch."""
     parameters = signature(model.forward).parameters
     if (
         model.device.type != "cpu"
@@ -65,7 +60,6 @@ def _texts(model: PreTrainedModel) -> list[np.ndarray]:
 
 
 def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: RowOfTexts | None) -> torch.Tensor:
-    """The model's first output; attention is computed by attn, and shown to nobody."""
     ledger = Ledger(model, Selection(layers=()), unlabelled(model))
     with Capture(model, ObservedAttention(ledger, lambda call: None, row_of_texts=texts)):
         output: torch.Tensor = model(**arguments)[0]

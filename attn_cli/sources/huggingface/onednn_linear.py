@@ -29,11 +29,7 @@ _FEWEST_PRODUCTS = 2**22  # rows times numbers of the weight: less doesn't earn 
 
 @contextmanager
 def onednn_linear() -> Iterator[None]:
-    """Context manager: `functional.linear` and `torch.addmm` multiply by oneDNN what it is quicker for.
-
-    Nothing changes on processors of which oneDNN uses no wider vectors than MKL, where gradients are on, or where
-    another library replaced these functions. They are put back at the end.
-    """
+    """Context manager: `functional.linear` and `torch.addmm` multiply by oneDNN what it is quicker for."""
     plain_linear, plain_addmm = functional.linear, torch.addmm
     if plain_linear is not torch._C._nn.linear or not onednn_is_wider():
         yield
@@ -58,11 +54,7 @@ def onednn_linear() -> Iterator[None]:
 
 @cache
 def onednn_is_wider() -> bool:
-    """True if this processor has vectors that oneDNN uses and MKL doesn't, and this torch can call oneDNN.
-
-    MKL leaves 512-bit vectors alone on processors that aren't Intel's: 90 GFLOP/s on a core of a Zen 5, where oneDNN
-    reaches 200 (measured).
-    """
+    """True if this processor has vectors that oneDNN uses and MKL doesn't, and this torch can call oneDNN."""
     if made_by_intel() or not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
     return multiplies()
@@ -85,10 +77,7 @@ def multiplies() -> bool:
 
 
 def suits(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
-    """True where oneDNN takes x `[..., k]` times weight `[c, k]`, and may be quicker than MKL: from 8 rows on.
-
-    That is, float32 on the CPU, 2**22 multiplications or more, without gradients or autocast.
-    """
+    """True where oneDNN takes x `[..., k]` times weight `[c, k]`, and may be quicker than MKL: from 8 rows on."""
     return (
         type(x) is torch.Tensor
         and type(weight) in (torch.Tensor, nn.Parameter)
@@ -128,10 +117,6 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) ->
 @cache
 def pieces(rows: int) -> list[tuple[int, int]]:
     """Sections `start:stop` that cover so many rows, of few sizes; one for a multiple of 128 rows, up to 4,096.
-
-    Otherwise sections of 512 rows, then one for what is left, whose size is a multiple of 32 (of 8 for less than 64
-    rows). That one begins before the end of the one before it where rows aren't such a multiple; where it would begin
-    before the first row, it ends after the last.
 
     >>> pieces(1100)
     [(0, 512), (512, 1024), (1004, 1100)]

@@ -55,12 +55,7 @@ class _Compared(Exception):
 
 
 def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
-    """The class of the first attention layer if attn's output of it isn't the model's own eager one; else "".
-
-    Compared is the first layer alone that calls transformers' registry of attention functions, to rounding.
-
-    arguments  of the model's forward, for a few tokens
-    """
+    """The class of the first attention layer if attn's output of it isn't the model's own eager one; else ""."""
     unlike = ""
 
     def compare(call: RegistryCall) -> NoReturn:
@@ -119,10 +114,7 @@ class ModelPasses:
         self.reader.on_token = call
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The selected layers with attention, and how many of each one's heads are selected, before any pass.
-
-        By the head count that the attention module states, else the configuration's.
-        """
+        """The selected layers with attention, and how many of each one's heads are selected, before any pass."""
         usual = number_of(text_configuration(configuration_of(self.loaded.model)), "num_attention_heads") or 1
         layers = []
         for module, places in self.modules.items():
@@ -135,11 +127,7 @@ class ModelPasses:
         return layers
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; `pair` is a second text, read after each.
-
-        Raises InputError for what the model doesn't read, LimitError for a text longer than its positions. On a
-        transformers newer than tested, with a note if the first layer's output isn't that of the model's own attention.
-        """
+        """The texts as this model's tokens; `pair` is a second text, read after each."""
         prompts = self.reader.read(texts, pair)
         if not is_newer_than_tested() or not self.module_places.in_registry:
             return prompts
@@ -160,9 +148,8 @@ class ModelPasses:
         return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Run one prompt, calling `visit` for every layer's attention; returns the blocks whose attention wasn't seen.
-
-        First blocks with something else in place of softmax attention, then attention modules that did not run.
+        """Run one prompt, calling `visit` for every layer's attention; returns the blocks whose attention wasn't
+        seen.
         """
         with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
@@ -178,14 +165,7 @@ class ModelPasses:
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text.
-
-        rotations    calls can say how rotary positions turned their queries and keys
-        projections  calls carry W_O, which a pass over a few tokens finds first
-
-        Raises LoadError if a selected layer's attention can't be captured, or its W_O not be found, InputError for a
-        layer that doesn't exist and for inputs that don't fit the model, MemoryError where memory is too small.
-        """
+        """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text."""
         self._check_layers(selection)
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
@@ -197,11 +177,7 @@ class ModelPasses:
             self._run(visit, arguments, ledger, rotations=rotations)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
-        """Run a captured pass; LoadError where a selected layer is missing. `how`: options of `ObservedAttention`.
-
-        Its output is thrown away: of a model with its head, which takes a row of the vocabulary for each token, one
-        token is asked for.
-        """
+        """Run a captured pass; LoadError where a selected layer is missing."""
         model = self.loaded.model
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments = {"logits_to_keep": 1} | dict(arguments)
@@ -212,10 +188,7 @@ class ModelPasses:
 
     @contextmanager
     def _translating_errors(self, arguments: Mapping[str, Any], *, unfit: bool = False) -> Iterator[None]:
-        """Context manager: errors of the model's own become such as say what is wrong with it or its inputs.
-
-        unfit  whether any error may be of inputs that don't fit the model
-        """
+        """Context manager: errors of the model's own become such as say what is wrong with it or its inputs."""
         model = self.loaded.model
         try:
             yield
@@ -233,22 +206,15 @@ class ModelPasses:
             raise failure from error
 
     def _projections(self, arguments: Mapping[str, Any]) -> Projections:
-        """W_O of every layer, looked for once: on the first tokens of a text, or on all inputs of another kind."""
         if self._projections_cache is None:
             self._projections_cache = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
         return self._projections_cache
 
     def _check_layers(self, selection: Selection) -> None:
-        """InputError for a layer number that is too large for every stack of the model."""
         blocks = max((place.blocks for place in self.places), default=0)
         check_layer_numbers(selection.layers or (), blocks, self.about["model"])
 
     def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with `use_cache` switched off, unless it is left to the model; the cache itself is never used.
-
-        A model whose forward doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs
-        keeps its default, because an FSMT masks differently with and without a cache.
-        """
         parameters = signature(self.loaded.model.forward).parameters
         whole = self.reader.arrays is not None and self.reader.has_decoder
         if "use_cache" in arguments or "use_cache" not in parameters or whole:
@@ -263,9 +229,8 @@ class ModelPasses:
         visit: Visit,
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run one prompt: `visit` sees each selected attention call, `arrive` each block's input and output at `rows`.
-
-        These are the residual stream of the tokens `rows` before and after the block, `[rows, d]`, as `BlockVectors`.
+        """Run one prompt: `visit` sees each selected attention call, `arrive` each block's input and output at
+        `rows`.
         """
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
@@ -289,14 +254,7 @@ class ModelPasses:
         return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
-        """Run the texts as one batch; `visit` gets each selected layer's attention, its tokens labelled by number.
-
-        For corpora: linear layers are multiplied by oneDNN where that is quicker, which on some processors rounds less
-        well. A `PackedVisit` gets all texts of a layer as one call, where they can be packed (varlen).
-
-        Raises LoadError if a selected layer's attention can't be captured, InputError for a layer that doesn't exist,
-        MemoryError where memory is too small.
-        """
+        """Run the texts as one batch; `visit` gets each selected layer's attention, its tokens labelled by number."""
         model = self.loaded.model
         self._check_layers(selection)
         numbers = [text.ids for text in texts]

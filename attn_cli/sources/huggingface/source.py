@@ -33,10 +33,7 @@ from attn_cli.sources.huggingface.stations.reference import ModelReference
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
-    """A source (it runs texts and shows their attention) of a model that the user loaded, left where it is.
-
-    predicts  whether the model's language-model head is used, if it has one, so that it can be asked what comes next
-    """
+    """A source (it runs texts and shows their attention) of a model that the user loaded, left where it is."""
     model = uncompiled(model)
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
     about = about_model(model, name=name, model_type=str(configuration_of(model).model_type))
@@ -49,7 +46,6 @@ class ModelSource(ModelPasses):
     """A model as a source of attention calls, which also predicts, runs interventions, and tells what wrote a score."""
 
     def _projected_places(self, arguments: Mapping[str, Any]) -> tuple[Projections, dict[str, ModulePlace]]:
-        """W_O of every layer, and the places of the modules for which it is known, by their paths."""
         found = self._projections(arguments)
         return found, {place.path: place for place in self.places if place.path in found.found}
 
@@ -59,28 +55,19 @@ class ModelSource(ModelPasses):
         return self.loaded.generating is not None
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model writes after it: at most `most` tokens, fewer where fewer positions are free.
-
-        one_sentence  whether it ends with its first sentence or line
-
-        Raises LoadError for a model that generates in its own way.
+        """The prompt with what the model writes after it: at most `most` tokens, fewer where fewer positions are
+        free.
         """
         return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
-        """The prompt with `answer` after it, as if the model had written it.
-
-        Raises InputError for an answer without tokens and for a model with a decoder, LimitError for one too long.
-        """
+        """The prompt with `answer` after it, as if the model had written it."""
         if self.reader.has_decoder:
             raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
         return answered(self.loaded, prompt, answer)
 
     def experiment_bytes(self, tokens: int) -> int:
-        """The bytes that an experiment on so many tokens keeps of its run without interventions; 0 if unknown.
-
-        At most: with keys and values as wide as the residual stream.
-        """
+        """The bytes that an experiment on so many tokens keeps of its run without interventions; 0 if unknown."""
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
         return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
@@ -95,15 +82,8 @@ class ModelSource(ModelPasses):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> ModelExperiment:
-        """Run the prompt once, as the baseline of interventions (heads ablated, tokens hidden ...) run from the result.
-
-        rows        the rows in which interventions hold; None for those that choose the answer
-        everywhere  whether they hold in all rows, as always without a language-model head
-        mean        ablate a head to its mean output over all other rows, not to 0
-        earliest    the first row that interventions will name, if it is before these
-        look        a visitor of the baseline run's attention calls; None for none
-
-        Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
+        """Run the prompt once, as the baseline of interventions (heads ablated, tokens hidden ...) run from the
+        result.
         """
         arguments = self.reader.arguments([prompt])
         if look is not None:
@@ -114,10 +94,7 @@ class ModelSource(ModelPasses):
             )
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits.
-
-        Raises LoadError, with the check that failed, where these don't add up to the model's own logit.
-        """
+        """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits."""
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
@@ -128,12 +105,7 @@ class ModelSource(ModelPasses):
     def written_tokens(
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
-        """What heads write in some rows, through W_O and the final norm, to the logits of the tokens with these ids.
-
-        reads  by head its rows, each with the id of the token that the head reads there
-
-        Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
-        """
+        """What heads write in some rows, through W_O and the final norm, to the logits of the tokens with these ids."""
         arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         every = {row for of_head in reads.values() for row, _ in of_head}
@@ -143,9 +115,8 @@ class ModelSource(ModelPasses):
             return run_to_logits(self.loaded, arguments, found, places, every, tokens, answer)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the sum.
-
-        LoadError for other models.
+        """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the
+        sum.
         """
         arguments = self._without_cache(self.reader.arguments([prompt]))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
@@ -153,10 +124,7 @@ class ModelSource(ModelPasses):
             return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     def reference(self) -> ModelReference:
-        """The model as a reference that shows its numbers at stations, places in its pass such as q.
-
-        InputError for a model of an encoder and a decoder.
-        """
+        """The model as a reference that shows its numbers at stations, places in its pass such as q."""
 
         def arguments(ids: Sequence[int]) -> dict[str, Any]:
             return self._without_cache(self.reader.padded_batch([np.array(ids)]))

@@ -101,10 +101,7 @@ class Matrices:
         return labels if len(labels) == m else _numbered(m)
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with the attention of each batch entry, whose number is `place.text`.
-
-        InputError for some heads alone where a W_O mixes all of them.
-        """
+        """Call `visit` with the attention of each batch entry, whose number is `place.text`."""
         selection.check_layers([0])
         if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
             raise InputError(
@@ -157,11 +154,7 @@ _SMALLER = "divide q or k by a number, or give a smaller --scale; float32 may be
 
 
 def open_matrices(options: MatrixOptions) -> Matrices:
-    """Read and check the matrices of one attention problem, as the options name them.
-
-    They are q (k defaults to q, v to k), or embeddings x, a file or the words of a text, with any of the projections.
-    Raises InputError that names both shapes where two don't fit.
-    """
+    """Read and check the matrices of one attention problem, as the options name them."""
     options.check()
     projected = project(options, embed(options)) if options.has_embeddings else own_matrices(options)
     return _ruled(options, projected, in_heads(options, projected))

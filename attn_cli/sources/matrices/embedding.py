@@ -60,9 +60,8 @@ class Embedded:
 
 
 def embed(options: MatrixOptions) -> Embedded:
-    """The embeddings that the options name, from files or words, with sinusoidal positions added if the options say so.
-
-    Raises InputError where the batch axes of x and context differ.
+    """The embeddings that the options name, from files or words, with sinusoidal positions added if the options say
+    so.
     """
     dtype = np.float64 if options.precise else None
     words = None if options.text is None else words_of(options.text, options.model, dtype)
@@ -85,15 +84,11 @@ def embed(options: MatrixOptions) -> Embedded:
 
 
 def _with_sinusoids(x: np.ndarray) -> np.ndarray:
-    """`x [..., n, width]` plus the sinusoids of positions 0 to n - 1, in the precision of x."""
     return np.asarray(x + sinusoidal(np.arange(x.shape[-2], dtype=np.float64), x.shape[-1]).astype(x.dtype))
 
 
 def words_of(text: str, model: str, dtype: type | None = None) -> Words:
-    """The vectors of the words of `text` in the table `model`; a word that it lacks is left out, with a warning.
-
-    dtype  the precision of the vectors; None for the table's own
-    """
+    """The vectors of the words of `text` in the table `model`; a word that it lacks is left out, with a warning."""
     if not is_table(model):
         raise InputError(
             f"{model} is not a table of word vectors", f"attn inspect TEXT --steps -m {model} follows a model"

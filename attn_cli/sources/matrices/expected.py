@@ -27,7 +27,6 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
     """Read the file `spec`, which is to be compared with the "output" or the "weights" (`name`) of `matrices`.
 
     Axes of length 1 don't matter; rows before heads, `[..., n, h, e]`, and joined heads, `[..., n, h * e]`, are put
-    right and noted. Raises InputError that names both shapes.
     """
     array = read_array(spec, name=name, allow_nonfinite=True)
     values = array.astype(np.float64)
@@ -57,7 +56,6 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
 
 
 def _width(matrices: Matrices) -> int:
-    """The width of a row of the output: of one head, or of all heads joined, after W_O if there is one."""
     latent = matrices.latent
     e = matrices.v.shape[-1] if latent is None else latent.up_v.shape[-1]
     if matrices.projection is not None:

@@ -33,10 +33,7 @@ class InHeads:
 
 
 def in_heads(options: MatrixOptions, projected: Projected) -> InHeads:
-    """q, k and v cut into heads and rotated, as the options say. InputError where they don't fit, naming both shapes.
-
-    projected  q, k and v with heads side by side, or the latents of keys and values
-    """
+    """q, k and v cut into heads and rotated, as the options say."""
     if isinstance(projected.kv, Latent):
         return _of_latents(options, projected, projected.kv)
     return _of_matrices(options, projected, projected.kv)
@@ -69,12 +66,10 @@ def _of_latents(options: MatrixOptions, projected: Projected, latent: Latent) ->
 
 
 def _rotation(options: MatrixOptions, n: int, m: int) -> Rotation:
-    """The rotary positions of n queries and m keys; the queries' positions are those of a causal mask."""
     return Rotation(options.rope_base, options.positions == "rotary-interleaved", offset_of(options, n, m))
 
 
 def _rotated(x: np.ndarray, rotation: Rotation, offset: int = 0) -> np.ndarray:
-    """`x [..., n, d]` rotated by the rotary positions offset, offset + 1, ...; InputError for an odd d."""
     if x.shape[-1] % 2:
         raise InputError(f"rotary positions turn pairs of columns, and a head is {x.shape[-1]} wide", "an even size")
     return np.asarray(rotation.turn(x, offset).astype(x.dtype))

@@ -48,11 +48,7 @@ class MaskParts:
         )
 
     def mask(self, m: int, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Mask:
-        """The mask of one batch entry on m keys, for these heads (indices): all masks combined, but for biases.
-
-        at      the entry's index in each batch axis
-        number  its number, from 0, in the order of the batch axes
-        """
+        """The mask of one batch entry on m keys, for these heads (indices): all masks combined, but for biases."""
         masks = [*self.masks]
         if self.lengths is not None:
             masks.append(Keys(np.arange(m) < self.lengths[number if len(self.lengths) > 1 else 0]))
@@ -106,10 +102,7 @@ class MaskEntry:
         return self.syntax.partition(":")[0]
 
     def takes(self, text: str) -> bool:
-        """True if `text` is this name, with an argument if it takes one, and no file of that name is there.
-
-        A name without argument is taken whatever files there are.
-        """
+        """True if `text` is this name, with an argument if it takes one, and no file of that name is there."""
         if not self.example:
             return text == self.name
         return text.partition(":")[0] == self.name and not leads_somewhere(text)

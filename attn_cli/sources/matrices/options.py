@@ -108,7 +108,6 @@ class MatrixOptions:
         return (self.positions or "").startswith("rotary")
 
     def _changes(self) -> list[str]:
-        """The given options that change scores or what is made of them."""
         names = [f"--{name}" for name in ("scale", "softcap", "bias", "sink") if self.sets(name)]
         names += ["--positions alibi"] if self.sets("alibi") else []
         return [*names, *([] if self.softmax else ["--no-softmax"])]
@@ -119,10 +118,7 @@ class MatrixOptions:
 
 
 def latent_options(latent: str | None) -> dict[str, Any]:
-    """The options that --latent stands for: a rank to draw, or the arrays of a file by their names.
-
-    InputError for a rank below 1, and for a file that is none or holds no wdkv, wuk and wuv.
-    """
+    """The options that --latent stands for: a rank to draw, or the arrays of a file by their names."""
     if latent is None or latent.isdecimal():
         rank = None if latent is None else int(latent)
         if rank == 0:

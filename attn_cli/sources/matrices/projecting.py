@@ -22,8 +22,6 @@ def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: 
     """The latents of `context [..., m, width]` and the up-projections that make keys and values of them.
 
     Read or drawn are W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]` and W_KR `[width, p]`, which makes the
-    key part of all heads (none without rotary positions). Raises InputError for a missing projection, for shapes that
-    don't fit, and where queries are not h * (d + p) = `q_width` wide.
     """
     width = context.shape[-1]
     matrices = _matrices(options, width, heads)
@@ -130,10 +128,8 @@ def own_matrices(options: MatrixOptions) -> Projected:
 
 
 def project(options: MatrixOptions, embedded: Embedded) -> Projected:
-    """q, k and v of embeddings: their products with W_Q, W_K and W_V, which are read, drawn at random, or the identity.
-
-    For words of a vector table that has q, k and v of its own, and whose vectors no option changed, these are taken. In
-    latent attention keys and values stay a latent vector of each token.
+    """q, k and v of embeddings: their products with W_Q, W_K and W_V, which are read, drawn at random, or the
+    identity.
     """
     x, source, heads = embedded.x, embedded.source, embedded.heads
     ws = projections_of(options, x.shape[-1], source.shape[-1], heads)
@@ -161,18 +157,12 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
 
 
 def _changed(options: MatrixOptions) -> bool:
-    """True if the user projects x or adds positions to it, so that a table's own q, k and v are not meant."""
     projections = (options.wq, options.wk, options.wv, options.seed)
     return options.positions == "sinusoidal" or any(w is not None for w in projections)
 
 
 def projections_of(options: MatrixOptions, width: int, context_width: int, heads: int) -> ProjectionMatrices:
-    """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`; h is `heads`.
-
-    g is the number of key heads.
-
-    Each is read from the file that its option names, else drawn at random if there is a seed, else None.
-    """
+    """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`; h is `heads`."""
     matrices = {name: read_matrix(options, name) for name in PROJECTIONS}
     names: tuple[str, ...] = ()
     if options.seed is not None:

@@ -9,13 +9,7 @@ from attn_cli.sources.matrices.options import MatrixOptions
 def drawn_shapes(
     options: MatrixOptions, width: int, context_width: int, heads: int, rank: int = 0
 ) -> dict[str, tuple[int, int]]:
-    """The shapes of the projections that can be drawn at random, by their options' names: "wq" and so on.
-
-    width, context_width  of the embeddings of queries, and of those of keys and values
-    heads                 the number of query heads
-
-    For latent attention, projections to and from latents of `rank` numbers take the place of W_K and W_V.
-    """
+    """The shapes of the projections that can be drawn at random, by their options' names: "wq" and so on."""
     d, groups = _head_size(options, width, heads), options.kv_heads or heads
     if not options.is_latent:
         keys = (context_width, groups * d)
@@ -33,16 +27,14 @@ def drawn_shapes(
 
 
 def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
-    """A random projection of this shape: normal numbers of variance 1 / rows, so that products keep the variance of x.
-
-    Every name has its own random stream: giving W_K by hand doesn't change the W_Q that a seed draws.
+    """A random projection of this shape: normal numbers of variance 1 / rows, so that products keep the variance of
+    x.
     """
     stream = np.random.default_rng([seed, *name.encode()])
     return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))
 
 
 def _head_size(options: MatrixOptions, width: int, heads: int) -> int:
-    """The size of a head: the option --head-dim, else width / heads."""
     if options.head_dim is None and width % heads:
         raise InputError(f"x is {width} wide, which {heads} heads don't divide", "say the size of a head: --head-dim D")
     return options.head_dim or width // heads

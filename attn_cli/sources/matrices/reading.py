@@ -7,10 +7,7 @@ from attn_cli.sources.matrices.options import MatrixOptions
 
 
 def read_matrix(options: MatrixOptions, name: str) -> np.ndarray | None:
-    """The array of the file that the option `name` names; None where the option is not given.
-
-    In float64 if the options are `precise`. Raises InputError for a file without a usable array.
-    """
+    """The array of the file that the option `name` names; None where the option is not given."""
     file = getattr(options, name)
     if file is None:
         return None

@@ -40,11 +40,7 @@ class RuleParts:
     sink: np.ndarray | None = None
 
     def rule(self, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Rule:
-        """How scores become weights in one batch entry, for these heads (indices): scale, softcap, bias, mask, sink.
-
-        at      the entry's index in each batch axis
-        number  its number, from 0, in the order of the batch axes
-        """
+        """How scores become weights in one batch entry, for these heads (indices): scale, softcap, bias, mask, sink."""
         biases: list[Bias] = [GivenBias(of_entry(numbers, at, heads)) for numbers in self.biases]
         if self.slopes is not None:
             biases.append(Alibi(self.slopes[list(heads)], self.offset))

@@ -48,11 +48,7 @@ def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -
 def cut_into_heads(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int | None, kv_heads: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, k, v with a heads axis, third from the end: the last axis cut into `heads`; None: the axis that is there.
-
-    Matrices of two axes are then one head. Raises InputError where heads don't divide the axis, or where there are not
-    `kv_heads` key heads.
-    """
+    """q, k, v with a heads axis, third from the end: the last axis cut into `heads`; None: the axis that is there."""
     if heads is None:
         with_axis = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
         _check_kv_heads(with_axis[1].shape[-3], kv_heads, "k has shape {}", k.shape)
@@ -129,10 +125,7 @@ def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
 
 
 def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
-    """Raise InputError for a mask or bias that is not `[..., n, m]`, with other axes as the scores' or 1 long.
-
-    name  what the error calls it
-    """
+    """Raise InputError for a mask or bias that is not `[..., n, m]`, with other axes as the scores' or 1 long."""
     n, m = shape.n, shape.m
     if cells.shape[-2:] != (n, m):
         slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""
@@ -148,9 +141,8 @@ def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
 
 
 def of_entry(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> np.ndarray:
-    """The part `[n, m]` or `[h, n, m]` of a mask or bias `[..., n, m]` for one batch entry and these heads (indices).
-
-    at  the entry's index in each batch axis; axes of length 1 serve all entries
+    """The part `[n, m]` or `[h, n, m]` of a mask or bias `[..., n, m]` for one batch entry and these heads
+    (indices).
     """
     while cells.ndim > 3:
         place = at[len(at) - (cells.ndim - 3)]

@@ -21,11 +21,7 @@ _EXPECTED = "a table has `words` and `vectors` [words, d]"
 
 
 def npz_table(raw: Raw) -> VectorTable:
-    """The table of word vectors in an .npz file: the arrays `words` and `vectors`.
-
-    Words are text, or UTF-8 bytes joined by line ends. A compressed archive is unpacked in memory; in one that np.savez
-    wrote, the vectors are mapped.
-    """
+    """The table of word vectors in an .npz file: the arrays `words` and `vectors`."""
     with npz_archive(raw) as archive:
         _require({name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}, raw.label)
         words = read_any_npy(unpacked(archive, "words.npy", f"{raw.label}: words"), f"{raw.label}: words")
@@ -38,11 +34,7 @@ def npz_table(raw: Raw) -> VectorTable:
 
 
 def safetensors_table(raw: Raw) -> VectorTable:
-    """The table of word vectors in a .safetensors file: the tensor `vectors`, and its words.
-
-    In the metadata `words` is a JSON list, as a tensor UTF-8 bytes; else they are lines of a text file beside,
-    `vectors.txt` for `vectors.safetensors`. The vectors are mapped.
-    """
+    """The table of word vectors in a .safetensors file: the tensor `vectors`, and its words."""
     header = safetensors_header(raw)
     members, metadata = set(header.tensors), header.metadata
     beside = raw.path.with_suffix(".txt") if raw.path else None
@@ -134,10 +126,6 @@ def _is_text_list(value: Any) -> bool:
 
 
 def _stored_at(raw: Raw, entry: zipfile.ZipInfo) -> slice | None:
-    """The offset of a member's bytes in the file; None where it is compressed.
-
-    Source: APPNOTE.TXT 4.3.7, the local header: 30 bytes, then a name and an extra field of given lengths.
-    """
     if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
         return None
     name, extra = np.frombuffer(raw.data[entry.header_offset + 26 : entry.header_offset + 30].tobytes(), "<u2").tolist()

@@ -45,10 +45,7 @@ class BinaryFormat:
             raise InputError(f"{label}: the first line promises {self.d:,} numbers a word", _HINT)
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The words with their vectors as bytes, from number `row` on, as many as the first line states.
-
-        start  the offset of the first in bytes; 0 for the beginning
-        """
+        """The words with their vectors as bytes, from number `row` on, as many as the first line states."""
         place, buffer, at = start or self.begin, b"", 0  # the buffer holds the file from byte `place` on
         while row < self.count:
             blank = buffer.find(b" ", at)
@@ -87,11 +84,7 @@ _WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
 
 
 def open_table_file(name: str) -> WordTable:
-    """The table of word vectors in a file: text, word2vec's binary, gzip of these, npz, safetensors or JSON.
-
-    The format is recognised. Only words that are looked up are read, as far as the format allows. Raises LoadError for
-    a file that isn't there, InputError for one that isn't a table.
-    """
+    """The table of word vectors in a file: text, word2vec's binary, gzip of these, npz, safetensors or JSON."""
     path = expanded(name)
     kind = kind_of_path(path, LoadError)
     if kind is PathKind.NOTHING:

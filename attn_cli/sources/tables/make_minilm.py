@@ -57,10 +57,7 @@ STEPS_PER_UNIT = 256
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the built-in word table made from the installed model, or with --check compare it; returns an exit code.
-
-    0 when it was written, or is the same byte for byte; 1 when it differs; 3 without the model.
-    """
+    """Write the built-in word table made from the installed model, or with --check compare it; returns an exit code."""
     parser = argparse.ArgumentParser(description="Make the built-in word table from the installed model.")
     parser.add_argument("--out", type=Path, default=MINILM_FILE, help="where to write, or what to check")
     parser.add_argument("--check", action="store_true", help="write nothing; compare with the file that is there")
@@ -113,20 +110,14 @@ def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool
 
 
 def dealt_to_heads(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The columns of x `[words, d]` put in another order, so that each of 4 heads gets its share of the first ones.
-
-    Dealt like cards, forth and back: head 0 gets columns 0, 7, 8, 15 ..., head 1 gets 1, 6, 9 ...
-    """
+    """The columns of x `[words, d]` put in another order, so that each of 4 heads gets its share of the first ones."""
     rounds = np.arange(x.shape[1]).reshape(-1, HEADS)
     rounds[1::2] = rounds[1::2, ::-1].copy()
     return x[:, rounds.T.ravel()]
 
 
 def scaled(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """x `[words, d]` times the one factor by which its `fitted` rows have a root mean square length of 5.
-
-    fitted  booleans `[words]`
-    """
+    """x `[words, d]` times the one factor by which its `fitted` rows have a root mean square length of 5."""
     length = float(np.sqrt((x[fitted] ** 2).sum(axis=1).mean()))
     return x * (TYPICAL_LENGTH / length)
 

@@ -23,13 +23,7 @@ class TableProjections(NamedTuple):
 
 
 def read_projections(file: str, width: int, heads: int) -> TableProjections:
-    """The arrays wq, wk and, if there is one, wv of an .npz, .safetensors or .json file, checked against a table.
-
-    width  the length of the table's vectors
-    heads  into how many heads the projected vectors are cut
-
-    Raises InputError for a file that lacks wq or wk, and for shapes that don't fit `width`, `heads` or each other.
-    """
+    """The arrays wq, wk and, if there is one, wv of an .npz, .safetensors or .json file, checked against a table."""
     wq, wk = (read_array(f"{file}:{name}", name=name) for name in ("wq", "wk"))
     wv = _optional(file, "wv")
     for name, w in (("wq", wq), ("wk", wk), ("wv", wv)):

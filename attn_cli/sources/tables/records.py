@@ -39,10 +39,7 @@ class RecordFormat(Protocol):
     label: str
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The records (a word with its vector) from number `row` on; `start` is the first one's offset in bytes.
-
-        0 and 0 give all records.
-        """
+        """The records (a word with its vector) from number `row` on; `start` is the first one's offset in bytes."""
 
     def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
         """The word and its numbers; InputError for what isn't a vector of d finite numbers."""
@@ -108,10 +105,7 @@ class RecordTable:
         return self._vectors[row][0]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows that were looked up before.
-
-        part  "vectors", "q", "k" or "v": all the same, as a file holds no others
-        """
+        """The vectors `[len(rows), d]` of rows that were looked up before."""
         return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
@@ -148,7 +142,6 @@ class RecordTable:
         self._at_end = True
 
     def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[WordRecord]:
-        """The records already read whose hash is in `open_keys`, read again."""
         hashes = np.array(self._hashes)  # a copy: an array with a view of it can't grow
         for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
             yield next(self.format.records(int(row), self._places[int(row)]))
@@ -173,5 +166,4 @@ class RecordTable:
 
 
 def _key(word: bytes) -> int:
-    """A hash of the word that is the same in any case."""
     return hash(word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode())

@@ -60,11 +60,7 @@ class TableSource:
             self.about["projections"] = projections
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as words of the table; a word that it lacks is left out and named in a warning.
-
-        InputError for a `pair` (a second text), an empty text, and one of which the table has no word; LimitError for
-        one too long.
-        """
+        """The texts as words of the table; a word that it lacks is left out and named in a warning."""
         if pair is not None:
             raise InputError("--pair needs a model", "a table knows no sentence pairs; add -m MODEL")
         return [self._prompt(text) for text in texts]
@@ -106,7 +102,6 @@ class TableSource:
         return (f"not in the table {self.table.name}, left out: {listed(named, _NAMED)}",)
 
     def _recased(self, tokens: Sequence[Token]) -> tuple[str, ...]:
-        """A note about words that the user's table has in another case only; none for built-in tables."""
         if not self.own_file:
             return ()
         spellings = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
@@ -114,10 +109,7 @@ class TableSource:
         return (f"read in the case that {self.table.name} has: {', '.join(changes)}",) if changes else ()
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random words of the table, each run of words written twice; InputError for too few words.
-
-        seed  of the random words
-        """
+        """Three prompts of random words of the table, each run of words written twice; InputError for too few words."""
         first, words, _ = next(self.table.blocks(), (0, (), None))
         lengths = repeat_lengths(
             min(longest_repeat(), len(words) // 2), f"the table {self.table.name} has too few words"
@@ -148,10 +140,7 @@ class TableSource:
         return self.table.rows([token.id for token in prompt.tokens if token.id is not None]).astype(np.float64)
 
     def first_projections(self, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """The W_Q and W_K `[d, d]` from which learning starts: the identity if `seed` is None, else random ones.
-
-        The random ones are those of `attn compute --random-projections SEED`.
-        """
+        """The W_Q and W_K `[d, d]` from which learning starts: the identity if `seed` is None, else random ones."""
         d = self.table.width
         if seed is None:
             return np.eye(d), np.eye(d)
@@ -178,10 +167,7 @@ class TableSource:
         rotations: bool = False,
         projections: bool = False,
     ) -> None:
-        """Call `visit` once per prompt, with the attention of layer 0.
-
-        A table has no rotary positions and no W_O, so `rotations` and `projections` change nothing.
-        """
+        """Call `visit` once per prompt, with the attention of layer 0."""
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
@@ -194,10 +180,7 @@ class TableSource:
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Call `visit`, then `arrive` with two vectors of each of `rows`: the word's own, and its output.
-
-        The output is that of the chosen heads side by side, `[rows, heads * e]`.
-        """
+        """Call `visit`, then `arrive` with two vectors of each of `rows`: the word's own, and its output."""
         selection.check_layers([0])
         call = self.call(prompt, selection)
         visit(call)
@@ -206,10 +189,7 @@ class TableSource:
         arrive(BlockVectors(0, "self", 0, before, join_heads(np.concatenate(outputs, axis=1))))
 
     def call(self, prompt: Prompt, selection: Selection, text: int = 0) -> AttentionCall:
-        """The attention of a prompt's words in the chosen heads of the only layer.
-
-        text  the prompt's number in a batch
-        """
+        """The attention of a prompt's words in the chosen heads of the only layer."""
         table = self.table
         heads = selection.pick_heads(table.heads)
         rows = [token.id for token in prompt.tokens if token.id is not None]
@@ -221,7 +201,6 @@ class TableSource:
         return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))
 
     def _parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
-        """Queries, keys and values of some rows, all heads side by side."""
         if self.projections is None:
             return self.table.rows(rows, "q"), self.table.rows(rows, "k"), self.table.rows(rows, "v")
         x, (wq, wk, wv, _) = self.table.rows(rows), self.projections

@@ -19,11 +19,7 @@ _LONGEST = 40  # letters of a word that is worth guessing at
 
 
 def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
-    """For each word the one that was probably meant, if the table has any: letters swapped, doubled, missing, wrong.
-
-    Of several words that are one slip away it is one with two letters swapped, else that which the table has first.
-    Words of fewer than 3 or more than 40 letters have none.
-    """
+    """For each word the one that was probably meant, if the table has any: letters swapped, doubled, missing, wrong."""
     guesses = {word: [*dict.fromkeys(_one_edit_away(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
     table.look_up([guess for candidates in guesses.values() for guess in candidates])
     near = {}
@@ -42,7 +38,6 @@ def with_suggestions(words: Sequence[str], table: WordIndex) -> list[str]:
 
 
 def _one_edit_away(word: str) -> Iterator[str]:
-    """All words that are one slip away, the likelier slips first."""
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     yield from (left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1)
     yield from (left + right[1:] for left, right in cuts if right and len(word) > 3)

@@ -52,19 +52,12 @@ class WordTable(Protocol):
         """The vectors `[len(rows), d]` of rows, or `part` "q", "k" or "v": the table's own queries, keys or values."""
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors.
-
-        The vectors are `[words, d]`.
-        """
+        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors."""
 
 
 @dataclass(frozen=True, eq=False)
 class VectorTable:
     """A table of word vectors in memory; some tables have queries, keys and values of their own.
-
-    vectors  `[words, d]`; `heads`, into which they are cut, divides d
-    q, k     `[words, d_q]`; v `[words, e]`; each may be None, and is then the vectors themselves
-    about    one line that names origin and licence
 
     >>> table = VectorTable("pair", ("My", "name"), np.eye(2), heads=1, about="")
     >>> table.index("name"), table.index("MY"), table.index("is")
@@ -108,19 +101,13 @@ class VectorTable:
         return self.words[row]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows, in float32 or float64; InputError where one has NaN or Inf.
-
-        part  "vectors"; or "q", "k" or "v", which are the vectors themselves where the table has none of its own
-        """
+        """The vectors `[len(rows), d]` of rows, in float32 or float64; InputError where one has NaN or Inf."""
         own = getattr(self, part)
         vectors: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
         return self._checked(vectors, rows)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors.
-
-        The vectors are `[words, d]`.
-        """
+        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors."""
         for start in range(0, len(self.words), BLOCK):
             rows = range(start, min(start + BLOCK, len(self.words)))
             yield start, self.words[rows.start : rows.stop], self._checked(self.vectors[rows.start : rows.stop], rows)

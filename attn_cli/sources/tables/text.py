@@ -38,10 +38,7 @@ class TextFormat:
         self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The lines of words with their vectors, from number `row` on; blank lines may stand at the end.
-
-        start  the offset of the first in bytes; 0 for the beginning
-        """
+        """The lines of words with their vectors, from number `row` on; blank lines may stand at the end."""
         start = start or self.begin
         self.file.seek(start)
         while line := self._line(self._number(row)):
@@ -88,7 +85,6 @@ class TextFormat:
         raise AssertionError(place)
 
     def _number(self, row: int) -> int:
-        """The number of the line of a record."""
         return row + 1 + self.header
 
     def _line(self, number: int) -> bytes:

@@ -11,13 +11,6 @@ _JOINERS = "\u200c\u200d"
 def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, int, int]]:
     """The words of a text, in order, as (word, start, end) with `text[start:end] == word`.
 
-    A word is a run of letters and digits of any script, with the accents set on them; every other visible character
-    is a word by itself. An apostrophe is such a character too, so "don't" is three words: don, ', t. The vocabulary of
-    the `minilm` table was cut in the same way: it has those three, and no word with an apostrophe inside.
-
-    With a table, punctuation that it doesn't hold is left out; a word or symbol that it doesn't hold stays in, so
-    that the caller can name it.
-
     >>> split_words("Don't sit.")
     [('Don', 0, 3), ("'", 3, 4), ('t', 4, 5), ('sit', 6, 9), ('.', 9, 10)]
     """

@@ -19,8 +19,7 @@ class HeadCheck:
     worst_relative  the largest of these over the size of the number: of an output the root of the sum of squares of its
                     terms, of a weight the largest of its row
     bad_by_row      how many numbers of each row are off by more than the tolerance, NaN included
-    first_bad       (row, column) from 0 of the first of these; None if there is none. `found` and `expected` are the
-                    numbers there
+    first_bad       (row, column) from 0 of the first of these
     nan_rows        how many rows hold NaN or Inf
     numbers         how many were compared
     """
@@ -129,17 +128,11 @@ class Check(Part):
         return (made(_HEAD, head) for head in self.heads)
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object: the verdict on the batch entry, the likely cause of wrong numbers, and `heads`.
-
-        That is a list with one object per head and array ("output", "weights"): its errors, and the first that is off.
-        """
+        """One JSON object: the verdict on the batch entry, the likely cause of wrong numbers, and `heads`."""
         yield made(_VERDICT, _Verdict(self, summary))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`worst_absolute_error` `[checks]`, and `bad_by_row` `[checks, n]`, how many of a row's numbers are off.
-
-        A check is one head's, or of joined heads, of one array (output or weights).
-        """
+        """`worst_absolute_error` `[checks]`, and `bad_by_row` `[checks, n]`, how many of a row's numbers are off."""
         return {
             "worst_absolute_error": np.array([head.worst_absolute for head in self.heads]),
             "bad_by_row": np.stack([head.bad_by_row for head in self.heads]),
@@ -151,7 +144,6 @@ def head_check(
 ) -> HeadCheck:
     """Compare one matrix `[rows, columns]` with the definition's, `expected`; `what` is "output" or "weights".
 
-    head     its head's number; None where heads are joined
     allowed  the largest error that is allowed for each number `[rows, columns]`
     size     the size of each number, above 0, that errors are relative to `[rows, columns]`
     """

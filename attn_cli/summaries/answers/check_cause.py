@@ -39,8 +39,7 @@ class Cause(NamedTuple):
     """The likely reason why numbers are wrong: a mistake of an implementation that gives the same numbers.
 
     words     the mistake in words; "" if none is known
-    error     the largest error left when the mistake is made on purpose, relative to the size of the numbers; None
-              where that wasn't tried
+    error     the largest error left when the mistake is made on purpose, relative to the size of the numbers
     rounding  the precision whose rounding all errors could be; "" if they could not
     picture   in words where the errors are and what tells them from rounding; "" where a mistake explains them
     """
@@ -52,13 +51,7 @@ class Cause(NamedTuple):
 
 
 def cause_of(numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, *, own_tolerance: bool) -> Cause:
-    """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers.
-
-    tolerance      the error allowed, relative to the size of a number
-    bad            which numbers are off, of the output or else of the weights: booleans `[h, n, e]`, values e wide, or
-                   `[h, n, m]`
-    own_tolerance  whether the user chose the tolerance
-    """
+    """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers."""
     return _Search(numbers, tolerance, bad, own_tolerance).cause()
 
 
@@ -113,7 +106,6 @@ class _Search:
         return "" if solved is None else weights_in_words(solved, right, _own_key(call.rule.mask, call.m - call.n))
 
     def _problem(self, start: int, stop: int) -> Problem:
-        """The attention of some rows."""
         call, ingredients = self.numbers.call, self.numbers.call.ingredients
         width = call.h * call.q.shape[-1] if ingredients.x is None else ingredients.x.shape[-1]
         rule = call.rule.of_rows(start, stop, call.m)
@@ -132,10 +124,6 @@ class _Search:
         return best, words
 
     def _explains(self, off: ErrorSize, wrong: ErrorSize) -> bool:
-        """True if the user's numbers are those of a mistake that is so far from them.
-
-        A mistake may round more than what is right: a missing scale makes scores large.
-        """
         if off.worst <= self.tolerance:
             return True
         is_small = off.worst <= _LEFT or off.typical <= _LIKELY * self.tolerance
@@ -288,19 +276,12 @@ def _three_axes(x: np.ndarray) -> np.ndarray:
 
 
 def _own_key(mask: Mask, after: int) -> int:
-    """The number of the key at query 0's place: as the causal mask has it, else with the last of both aligned.
-
-    after  how many more keys there are than queries
-    """
     parts = mask.masks if isinstance(mask, Intersection) else (mask,)
     return next((part.offset for part in parts if isinstance(part, Causal)), after)
 
 
 def _mask_of_sizes(mask: Mask, before: int, after: int) -> Mask | None:
-    """The same mask where there are other numbers of queries and keys; None if it doesn't say what it would be.
-
-    before, after  how many more keys there are than queries
-    """
+    """The same mask where there are other numbers of queries and keys; None if it doesn't say what it would be."""
     if isinstance(mask, Intersection):
         parts = [_mask_of_sizes(part, before, after) for part in mask.masks]
         return None if None in parts else all_of(*(part for part in parts if part is not None))

@@ -65,10 +65,7 @@ class CheckedNumbers:
 
     @cached_property
     def right(self) -> Definition:
-        """Output, weights where they are checked, and the size of each output number, by the definition in float64.
-
-        In the user's layout; computed some rows at a time.
-        """
+        """Output, weights where they are checked, and the size of each output number, by the definition in float64."""
         call = self.call
         weights = np.zeros((call.h, call.n, call.m)) if "weights" in self.user else None
         output, squares = np.zeros((call.h, call.n, call.e)), np.zeros((call.h, call.n, call.e))
@@ -87,20 +84,13 @@ class CheckedNumbers:
         return right
 
     def sizes(self, what: str) -> np.ndarray:
-        """The scale that the error of each number is relative to, above 0, in the shape of the array `what`.
-
-        what  "output": the root of the sum of squares of the terms that make a number; "weights": the largest weight
-              of the row, since all share one sum
-        """
+        """The scale that the error of each number is relative to, above 0, in the shape of the array `what`."""
         right, smallest = self.right_of(what), self.precisions[what].smallest
         own = self.right.sizes if what == "output" else np.abs(right).max(axis=-1, keepdims=True)
         return np.broadcast_to(np.maximum(np.maximum(own, np.abs(right)), smallest), right.shape)
 
     def in_user_layout(self, output: np.ndarray) -> np.ndarray:
-        """An output `[h, n, e]`, values e wide, in the user's layout: if theirs is so, heads joined and times W_O.
-
-        Where values were latents, it is first raised by U_V.
-        """
+        """An output `[h, n, e]`, values e wide, in the user's layout: if theirs is so, heads joined and times W_O."""
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:
             output = output @ ingredients.value_up
@@ -122,8 +112,8 @@ class CheckedNumbers:
         return np.asarray(np.sqrt(squares))
 
     def rounded(self, what: str, precision: Precision) -> np.ndarray:
-        """The "output" or "weights" (`what`) by the definition, with q, k, v, scores,
-        weights rounded to a precision.
+        """The "output" or "weights" (`what`) by the definition, with q, k, v, scores, weights rounded to a
+        precision.
         """
         call = self.call
         q, k, v = (precision.rounded(x) for x in (call.q, call.k, call.v))
@@ -141,12 +131,8 @@ class CheckedNumbers:
         return result if what == "weights" else self.in_user_layout(result)
 
     def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
-        """The errors of the user's output or of the user's weights, whichever have the larger `worst`; 0 for neither.
-
-        Each is |difference| over the size of its number, which is above 0, also where 0 is expected.
-
-        output   the expected output, in the user's layout, of rows from `start` on
-        weights  the expected weights of the same rows; None where they are not compared
+        """The errors of the user's output or of the user's weights, whichever have the larger `worst`; 0 for
+        neither.
         """
         distances = [
             self.distance_of(name, self.user[name], numbers, start)
@@ -158,11 +144,6 @@ class CheckedNumbers:
     def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
         """The errors of `values` against `expected`, |difference| over the size of each number: largest and root mean
         square.
-
-        what      "output" or "weights", which says the sizes
-        expected  as many rows as there are, from row `start` of `values` on
-
-        Infinite where shapes differ, and where NaN or Inf is expected.
         """
         rows = slice(start, start + expected.shape[-2])
         values, size = values[..., rows, :], self.sizes(what)[..., rows, :]

@@ -90,10 +90,6 @@ class CheckOutput:
 
 
 def _rounding_errors(numbers: CheckedNumbers, what: str) -> np.ndarray:
-    """The error of each row from rounding q, k, v, scores and weights, times `_ROUNDED`: `[h, n]`, joined `[n]`.
-
-    Large scores lose digits before the point, so that no fixed tolerance is fair to all rows.
-    """
     precision = numbers.precisions[what]
     if precision is PRECISIONS["float64"]:
         return np.zeros(1)

@@ -41,11 +41,8 @@ class Journey:
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
     def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
-        """For block `step` the word's weights on each of m tokens, mean over heads, and the tokens' pulls: `[m]` each.
-
-        Both are means over the word's tokens. A pull is the share of the attention output that comes from a token's
-        value, measured along the output, of all heads side by side: signed, they add to 1. None where values are
-        unknown. InputError for a block without attention of the text.
+        """For block `step` the word's weights on each of m tokens, mean over heads, and the tokens' pulls: `[m]`
+        each.
         """
         for summary in self.summaries:
             place, part = summary.place, summary.part(Pulls)
@@ -159,12 +156,7 @@ class Comparison(Answer):
     heads: tuple[ChangedHead, ...] = ()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull.
-
-        The columns are layer, cosine_before and cosine_after (of the two texts' vectors before and after the block),
-        text (0 or 1), cosine_turned (of that text's vector before with the one after), key, key_token, weight, the mean
-        over heads, and pull, the key's share of the attention output: signed, None where values are unknown.
-        """
+        """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull."""
         for block in self.blocks:
             for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
                 for token, weight, pull in zip(
@@ -183,11 +175,7 @@ class Comparison(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `cosine_before` and `cosine_after` `[layers]`; `before` and `after` `[layers, 2, d]`, by text.
-
-        For each text N, 1 or 2, of m tokens `tokensN` `[m]`, the word's weights on them `weightsN` and their shares of
-        its attention output `pullsN` `[layers, m]`; NaN for pulls without values.
-        """
+        """`layers`, `cosine_before` and `cosine_after` `[layers]`; `before` and `after` `[layers, 2, d]`, by text."""
         blocks = self.blocks
         arrays = {
             "layers": np.array([block.layer for block in blocks]),
@@ -206,10 +194,7 @@ class Comparison(Answer):
 
 
 def comparison_of(first: Journey, second: Journey) -> Comparison:
-    """One word in two contexts, block by block: its vectors, means over its tokens, and what it attends to.
-
-    Both come from the same blocks of the same model or table. InputError for a block without attention of the text.
-    """
+    """One word in two contexts, block by block: its vectors, means over its tokens, and what it attends to."""
     blocks = []
     for one, other in zip(first.steps, second.steps, strict=True):
         contexts = _context(first, one), _context(second, other)
@@ -230,7 +215,6 @@ def _differing_heads(first: Journey, second: Journey) -> list[ChangedHead]:
 
 
 def _word_row(summary: Summary) -> np.ndarray:
-    """Each head's weights of the word on all keys, mean over its tokens: `[h, m]`."""
     part = summary.part(Matrix)
     assert part is not None and part.weights is not None
     return part.weights.mean(axis=1)

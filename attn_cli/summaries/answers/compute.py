@@ -22,34 +22,27 @@ class _Computed(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The heads of every entry, and their key heads."""
         return self.answer.summaries[0].place
 
     @property
     def rule(self) -> Mapping[str, Any]:
-        """The rule of every entry, in words and numbers."""
         return self.answer.summaries[0].rule
 
     @property
     def masked_cells(self) -> int:
-        """The number of scores that are -inf, of all entries."""
         return int(np.isneginf(self.arrays["scores"]).sum())
 
     @property
     def masked_rows(self) -> int:
-        """The number of fully masked rows, of all heads and entries."""
         masked = (summary.part(Masked) for summary in self.answer.summaries)
         return sum(int(part.rows.sum()) for part in masked if part is not None)
 
     @property
     def nonfinite_cells(self) -> int:
-        """The number of NaN and infinities in all arrays, without masked scores."""
         return sum(int((~np.isfinite(x)).sum()) for x in self.arrays.values()) - self.masked_cells
 
 
 def _array(name: str, meaning: str, *, optional: bool = False) -> Field:
-    """An array as nested lists; an optional one is left out where it wasn't made."""
-
     def value(computed: _Computed) -> np.ndarray | None:
         return computed.arrays.get(name)
 
@@ -97,25 +90,21 @@ class Computation(Answer):
     mixed: bool = False
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The flat rows of each batch entry's matrix (or output), led in a batch by `batch`,
-        the entry's number from 0.
+        """The flat rows of each batch entry's matrix (or output), led in a batch by `batch`, the entry's number
+        from 0.
         """
         for summary in self.summaries:
             entry = {"batch": summary.place.text} if self.batch else {}
             yield from (entry | row for row in summary.parts[0].records(summary))
 
     def document(self) -> dict[str, Any]:
-        """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null,
-        such as masked scores.
+        """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null, such as masked
+        scores.
         """
         return made(FIELDS, _Computed(self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The collected arrays of `scores` and `weights` `[*batch, h, n, m]`, and `output`.
-
-        `output` is `[*batch, h, n, e]`, values e wide; `q`, `k` and `v` are there if attn made them. Without
-        `head_axis` there is no h.
-        """
+        """The collected arrays of `scores` and `weights` `[*batch, h, n, m]`, and `output`."""
         arrays = {}
         for name in ("scores", "weights", "output"):
             entries = [x for summary in self.summaries for part in summary.parts
@@ -127,5 +116,4 @@ class Computation(Answer):
         return arrays | operands
 
     def _has_heads(self, name: str) -> bool:
-        """True if an array has an axis of heads."""
         return self.head_axis and not (name == "output" and self.joined)

@@ -110,10 +110,7 @@ class Cost(Answer):
     is_longest: bool = False
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By kind of KV cache: `variants`, their names, `cache_bytes` and `matrix_operations`, `[variants]` each.
-
-        The latter are the multiplications and additions for scores and mixing (weights times values) in all layers.
-        """
+        """By kind of KV cache: `variants`, their names, `cache_bytes` and `matrix_operations`, `[variants]` each."""
         return {
             "variants": np.array([variant.name for variant in self.variants]),
             "cache_bytes": np.array([variant.cache_bytes for variant in self.variants]),
@@ -125,11 +122,8 @@ def cost_of(
     layer: LayerSizes, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2,
     is_longest: bool = False,
 ) -> Cost:  # fmt: skip
-    """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of them.
-
-    causal      whether queries see no later keys
-    itemsize    bytes of a number in the KV cache
-    is_longest  whether n is the longest text of the model
+    """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of
+    them.
     """
     shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
     operations = dict.fromkeys(_OPERATIONS, 0)

@@ -120,18 +120,11 @@ class Decoding(Part):
         return [_Step(step, summary.queries[step.query]) for step in self.steps]
 
     def caches(self, tokens: int) -> list[_Cache]:
-        """For each kind of cache (multi-head, grouped, latent ...) what its size and its cost in a step follow from.
-
-        That is the layer's sizes, and `tokens`, how many are in the cache.
-        """
+        """For each kind of cache (multi-head, grouped, latent ...) what its size and its cost in a step follow from."""
         return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per decoding step, that of one query: counts of tokens, of numbers and of multiplications.
-
-        `query` and `query_token`, tokens added (`new`) and read from the cache (`reused`), `cached_numbers` after the
-        step, `multiplications` of it and, in a pass over all tokens so far, `multiplications_without_cache`.
-        """
+        """One row per decoding step, that of one query: counts of tokens, of numbers and of multiplications."""
         return (made(_STEP, step) for step in self.labelled(summary))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -151,10 +144,7 @@ class WalkDecoding:
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Decoding:
-        """Every decoding step, compared with the causal matrix computed whole.
-
-        InputError for fewer keys than queries or attention that shows weights alone, LimitError for too many weights.
-        """
+        """Every decoding step, compared with the causal matrix computed whole."""
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can decode")
         if call.n > call.m:

@@ -200,11 +200,7 @@ def installation(
     stdout: OutputStream,
     kept: KeptRuns,
 ) -> Installation:
-    """The installation, by what Python itself knows; torch is not imported.
-
-    devices  a row for each: device, name, cores, threads, bytes
-    cache    the folder, the bytes by model, and how many entries are broken
-    """
+    """The installation, by what Python itself knows; torch is not imported."""
     folder, models, broken = cache
     return Installation(
         python=platform.python_version(),
@@ -240,6 +236,5 @@ def _version(package: str) -> str | None:
 
 
 def _variables() -> dict[str, str | None]:
-    """The variables that are set and that attn or its libraries heed."""
     values: dict[str, str | None] = {name: os.environ[name] for name in TOLD if name in os.environ}
     return values | {name: None for name in UNTOLD if name in os.environ}

@@ -108,19 +108,11 @@ class KindMap(Answer):
 
     @property
     def sinks(self) -> list[SinkKey]:
-        """The sinks of the text, those of most heads first; [] for prompts of random tokens.
-
-        In a tenth of the heads or more they get over 0.3 of the weight of the rows that see them, in the mean.
-        """
+        """The sinks of the text, those of most heads first; [] for prompts of random tokens."""
         return text_sinks(self.parts) if self.is_of_text else []
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head, kv_head, kind, its weight, share, baseline and control, then all kinds'.
-
-        A share is of non-sink weight, the baseline what uniform attention gives, the control what random keys get.
-        `stream` first where the model has several (encoder, cross ...); `module` and `call`, too, where a layer has
-        several attention calls.
-        """
+        """One row per head: layer, head, kv_head, kind, its weight, share, baseline and control, then all kinds'."""
         streams = {summary.place.stream for summary in self.summaries}
         modules = [(summary.place.stream, summary.place.layer) for summary in self.summaries]
         lead = [STREAM] if len(streams) > 1 else []
@@ -139,11 +131,7 @@ class KindMap(Answer):
         return "weight" if self.seed is not None else "share"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`streams` (self ...), `layers`, `heads`, `kv_heads` and `kind` of all N heads `[N]`, and `kinds` `[K]`.
-
-        `kind_weight`, `kind_share` (of non-sink weight), `kind_baseline` (of uniform attention) and `kind_control` are
-        `[N, K]`: what a head gives to the keys that define each of K kinds, the control to random keys.
-        """
+        """`streams` (self ...), `layers`, `heads`, `kv_heads` and `kind` of all N heads `[N]`, and `kinds` `[K]`."""
         parts = [(summary, part.arrays()) for summary, part in self.parts]
         arrays = {
             "streams": np.array([summary.place.stream for summary, _ in parts for _ in summary.place.heads]),
@@ -202,26 +190,19 @@ class CollectedKinds:
 
 
 def _together(one: Summary, other: Summary) -> Summary:
-    """The summary of a layer's heads on the texts of both; its tokens and sinks are those of the first."""
     first, second = one.part(HeadKinds), other.part(HeadKinds)
     assert first is not None and second is not None
     return replace(one, parts=(replace(first, texts=first.texts + second.texts),))
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
-    """What each head of a recorded text attends to: for each layer a summary with a part `HeadKinds`.
-
-    A layer whose queries and keys were not recorded, for want of memory, has a summary without parts.
-    """
+    """What each head of a recorded text attends to: for each layer a summary with a part `HeadKinds`."""
     kinds = TextKinds()
     return tuple(reduce(layer, *([kinds.reducer(layer)] if layer.is_kept else [])) for layer in recording.layers)
 
 
 def with_kinds(report: Report) -> Report:
-    """The report of one text with the kinds of its heads (induction ...) as its answer, in place of its summaries.
-
-    report  its summaries hold `HeadKinds`, what each head gives to the keys that define kinds
-    """
+    """The report of one text with the kinds of its heads (induction ...) as its answer, in place of its summaries."""
     lengths = tuple(len(prompt.tokens) for prompt in report.prompts)
     answer = KindMap(report.summaries, None, lengths, copying=report.copying)
     return replace(report, answer=answer, summaries=())

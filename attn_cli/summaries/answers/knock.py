@@ -104,25 +104,13 @@ class Knock(Answer):
         return [KnockedRow(head, head.place.stream if several else None) for head in self.heads]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight.
-
-        Effects are bits (change of the answer's log2 p), kl_bits (KL divergence of the next token's probabilities),
-        loss_bits (rise of the text's mean -log2 p), cosine_distance (1 - cosine of its vectors, without an LM head),
-        and direct_logit (what the head adds through W_O to the answer's logit, less the mean over all logits): None
-        where unknown. `key` is the one of largest mean weight in the rows that choose the answer, such as the
-        last, or those before generated tokens.
-        """
+        """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight."""
         none = dict.fromkeys(field.name for field in KEY)
         for row in self.table_rows:
             yield made(HEAD, row) | (made(KEY, row.head.top_keys[0]) if row.head.top_keys else none)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `heads`, `kv_heads`, `streams` (encoder ...) and effects of heads, `[heads]`, most needed first.
-
-        The effects are `bits` (change of the answer's log2 p), `kl_bits` (KL divergence of the next token's
-        probabilities), `loss_bits` (rise of the text's mean -log2 p), `cosine_distance` (1 - cosine of its vectors) and
-        `direct_logit` (what the head adds to the answer's logit): NaN where one is unknown, left out where all are.
-        """
+        """`layers`, `heads`, `kv_heads`, `streams` (encoder ...) and effects of heads, `[heads]`, most needed first."""
         numbers = {
             name: np.array([np.nan if value is None else value for value in values], dtype=np.float64)
             for name, values in {
@@ -181,10 +169,7 @@ def knock(
 
 
 def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
-    """The chosen heads by layer, in the order of the forward pass.
-
-    Raises InputError for a layer or head that isn't there.
-    """
+    """The chosen heads by layer, in the order of the forward pass."""
     numbers = sorted({layer.layer for layer in layers})
     if numbers:
         selection.check_layers(numbers)
@@ -206,11 +191,7 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
 def top_keys_of(
     source: Predicting, prompt: Prompt, experiment: Experiment, layers: Sequence[ChosenHeads]
 ) -> TopKeysOfHeads:
-    """For each chosen head the 3 keys of largest mean weight, largest first, with these weights.
-
-    Means are over the rows that predict the target, the experiment's answer; over all rows in an encoder or vision
-    tower that the answer's stack reads from, and where there is no target.
-    """
+    """For each chosen head the 3 keys of largest mean weight, largest first, with these weights."""
     top_keys: TopKeysOfHeads = {}
     choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
 
@@ -230,11 +211,7 @@ def top_keys_of(
 
 
 def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
-    """What each head's output adds through W_O to the target's logit, less the mean over all logits; and "".
-
-    The target is the experiment's answer: the likeliest next token, or what was generated. (None, reason) where the
-    logit is no plain sum of what heads add; (None, "") without a target.
-    """
+    """What each head's output adds through W_O to the target's logit, less the mean over all logits; and ""."""
     if experiment.target is None:
         return None, ""
     try:
@@ -253,14 +230,7 @@ def knock_of(
     step: Callable[[], None] = lambda: None,
     shown: int | None = None,
 ) -> Knock:
-    """What ablating each chosen head by itself changes of the answer, the most needed first, as `Knock`.
-
-    context   what is known of the heads beside: the keys they attend to, what they add by themselves to the logit
-    mean      whether the experiment ablates heads to their mean, not to 0
-    together  ablate all of them at once, too
-    step      called after each layer
-    shown     how many heads a screen will name: the text's loss is then found for these alone; None: for all
-    """
+    """What ablating each chosen head by itself changes of the answer, the most needed first, as `Knock`."""
     outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
     direct = {} if context.direct is None else context.direct.heads
     heads: list[KnockedHead] = []

@@ -27,8 +27,7 @@ class Layer:
     way       how its attention was captured: by the "registry" of attention functions, as a call of "sdpa" ...
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
-    scale, softcap  of its scores; `bias` and `sink` whether it has a bias on scores, a learned sink; None where only
-              weights were captured
+    scale, softcap  of its scores; `bias` and `sink` whether it has a bias on scores, a learned sink
     mask      in words; where only weights were captured, "causal" or "none seen" by the weights
     note      why softmax attention was not captured: "did not run: needs pixel_values"; None if it ran
     """
@@ -143,7 +142,6 @@ class LayerMap:
 
 
 def _mask_of_weights(call: Call) -> str:
-    """The mask inferred from weights alone: "causal" or "none seen"."""
     matrix = reduce(call, FullMatrix()).part(Matrix)
     assert matrix is not None and matrix.weights is not None
     square = call.n == call.m > 1

@@ -70,8 +70,8 @@ class Learning(Answer):
 
     @property
     def during(self) -> int:
-        """The first step after which the loss is half of that before training or less;
-        the last step if there is none.
+        """The first step after which the loss is half of that before training or less; the last step if there is
+        none.
         """
         losses = self.descent.losses
         half_loss_steps = np.flatnonzero(losses <= losses[0] / 2)
@@ -88,11 +88,7 @@ class Learning(Answer):
         return self.descent.weights[step][text].mean(axis=0)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per step of `milestones`, text and key: step, loss, text, query, key, key_token, target, weight.
-
-        Those are steps 0, 1, 2, 5, 10 ..., the first of half the loss, and the last. `target` says whether the key is
-        one that the query should attend to; `loss` is in nats, after that step.
-        """
+        """One row per step of `milestones`, text and key: step, loss, text, query, key, key_token, target, weight."""
         for step in self.milestones:
             for text, (prompt, example) in enumerate(zip(self.prompts, self.examples, strict=True)):
                 weights = self.weights(text, step).tolist()
@@ -109,9 +105,8 @@ class Learning(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`wq` and `wk` `[d, d]` at the end, for --projections, and `losses` `[steps + 1]`, from before the first step.
-
-        For each text N from 1 `weightsN` `[steps + 1, n]` of its query, means over heads, and `tokensN` `[n]`.
+        """`wq` and `wk` `[d, d]` at the end, for --projections, and `losses` `[steps + 1]`, from before the first
+        step.
         """
         arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
         for text, prompt in enumerate(self.prompts):

@@ -145,11 +145,7 @@ class LogitKeys(Answer):
         return (rows[::-1] if self.turned else rows)[: self.count]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed key (key, key_token) or head (layer, head), as `of` says; of a matrix per head and key.
-
-        Each with `direct_logit`, what it adds to the answer's logit less the mean logit: of a key over all chosen
-        heads, of a head over all keys.
-        """
+        """One row per listed key (key, key_token) or head (layer, head), as `of` says; of a matrix per head and key."""
         if self.of == "matrix":
             for place, row in zip(self.heads, self.values.tolist(), strict=True):
                 head = {"layer": place.layer, "head": place.head}
@@ -159,10 +155,7 @@ class LogitKeys(Answer):
         yield from (made(fields, row) for row in self.listed)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`direct_logit` `[heads, m]` of all chosen heads and all m keys, with their `layers` and `heads` `[heads]`.
-
-        It is what a head writes from a key to the answer's logit, less the mean over all logits.
-        """
+        """`direct_logit` `[heads, m]` of all chosen heads and all m keys, with their `layers` and `heads` `[heads]`."""
         return {
             "direct_logit": self.values,
             "layers": np.array([place.layer for place in self.heads]),
@@ -175,11 +168,7 @@ def _largest(values: np.ndarray) -> list[int]:
 
 
 def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:
-    """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits.
-
-    The answer is what was generated, else the likeliest next token. Raises InputError for a model without one, and
-    LoadError, with the check that failed, where the logit is no plain sum of what heads write.
-    """
+    """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits."""
     target = source.experiment(prompt).target
     if target is None:
         raise InputError("this model predicts no token, so heads have no direct logit", "--by output needs none")

@@ -50,9 +50,8 @@ class Neighbours(Answer):
         return list(zip(range(len(self.words)), self.words, self.rows, self.cosines.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`words`, `ids` (rows in the table) and `cosines` `[k]` of the k nearest words, in order, and `target` `[d]`.
-
-        The target is the vector that they were compared with: the signed sum of the question's words.
+        """`words`, `ids` (rows in the table) and `cosines` `[k]` of the k nearest words, in order, and `target`
+        `[d]`.
         """
         return {
             "words": np.array(self.words, dtype=np.str_),
@@ -70,10 +69,6 @@ def nearest(
     k: int,
 ) -> Neighbours:
     """The k words of a table whose vectors have the largest cosine with the signed sum of `vectors [terms, d]`.
-
-    signs    1 or -1 for each vector of the sum
-    without  rows of the table that are left out, the words of the question: king - man + woman is nearest to king
-    blocks   the table in pieces: the number of the first row, the words, their vectors `[rows, d]`
 
     Every vector of the sum is first made 1 long, so that no word counts for more because its vector is longer
     (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word Representations"). A vector of zeros has
@@ -105,7 +100,6 @@ def nearest(
 
 
 def _units(vectors: np.ndarray) -> np.ndarray:
-    """The vectors `[n, d]` in float64, each 1 long, or of zeros."""
     vectors = vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1.0)

@@ -58,10 +58,7 @@ class Plane(Answer):
 
     @property
     def outgrown(self) -> bool:
-        """True if the points before or after span less than an eighth of the others, as where vectors grow by block.
-
-        The span is the larger of both axes' largest less smallest coordinate.
-        """
+        """True if the points before or after span less than an eighth of the others, as where vectors grow by block."""
         before, after = (float(np.ptp(points, axis=0).max()) for points in (self.before, self.after))
         return min(before, after) < max(before, after) / 8
 
@@ -81,11 +78,7 @@ class Plane(Answer):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`before` and `after` `[n, 2]`, the points' `texts` and `tokens` `[n]`, `axes` `[2, d]` and `centre` `[d]`.
-
-        `variance_shares` `[2]` are along the axes; `layers` `[2]` the first and the last block. Other vectors have the
-        coordinates `(x - centre) @ axes.T`.
-        """
+        """`before` and `after` `[n, 2]`, the points' `texts` and `tokens` `[n]`, `axes` `[2, d]` and `centre` `[d]`."""
         return {
             "texts": np.array(self.texts),
             "tokens": np.array([token.text for token in self.tokens]),
@@ -99,14 +92,7 @@ class Plane(Answer):
 
 
 def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *, unit: bool = False) -> Plane:
-    """The tokens of all prompts (those that stand for text) on the first two principal components.
-
-    steps  for each prompt the vectors of all its tokens before and after each block; of these the first block's input
-           and the last one's output are used
-    unit   make each vector 1 long first, so that only directions count
-
-    InputError where the last block's output is of another width than the first one's input.
-    """
+    """The tokens of all prompts (those that stand for text) on the first two principal components."""
     for_text = [[at for at, token in enumerate(prompt.tokens) if not token.special] for prompt in prompts]
     before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])
     after = np.concatenate([way[-1].after[rows] for way, rows in zip(steps, for_text, strict=True)])
@@ -136,10 +122,6 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
 
 def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The mean `[d]` of points `x [n, d]`, their first principal directions `[count, d]`, and their variance shares.
-
-    The directions are the right singular vectors of the centred points (Pearson 1901), each turned so that its entry
-    of largest size is positive; rounded before they are compared, so that ties fall the same way everywhere. Where
-    the points span fewer directions, the rest are zeros.
 
     >>> centre, axes, shares = principal_axes(np.array([[0.0, 0.0, 1.0], [0.0, -2.0, 1.0], [0.0, -4.0, 1.0]]))
     >>> centre.tolist(), (axes.round(9) + 0.0).tolist(), shares.round(9).tolist()

@@ -38,10 +38,7 @@ def record(
 
 
 def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
-    """One layer's attention as a recording keeps it: queries and keys, head statistics, pooled weights.
-
-    budget  the memory for queries and keys, without which they are left out; None for no limit
-    """
+    """One layer's attention as a recording keeps it: queries and keys, head statistics, pooled weights."""
     part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
     assert part is not None
     return part.layer

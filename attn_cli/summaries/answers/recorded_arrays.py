@@ -49,11 +49,6 @@ def recording_of(
 
     q, k, v  by layer `[h, n, d]`, `[g, m, d]` and `[g, m, e]`: h query heads, g key heads, which divide h, values e
              wide; the queries are the last n of m. One array, a list of layers, or a mapping from layer numbers
-    rule     scale, mask and the like of all layers, or a function of the layer's number; None: causal, 1 / sqrt(d)
-    tokens   texts or ids of the m keys; None for their numbers
-    model    the name that is shown
-
-    Raises InputError for shapes that are not of one attention, and layers that have q or k alone.
     """
     queries, keys, values = _by_layer(q), _by_layer(k), {} if v is None else _by_layer(v)
     if not queries or set(queries) != set(keys) or not set(values) <= set(keys):
@@ -75,7 +70,6 @@ def recording_of(
 
 
 def _by_layer(x: Layers) -> Mapping[int, Array]:
-    """Arrays by the numbers of their layers; one of three axes is of layer 0."""
     if isinstance(x, Mapping):
         return x
     return dict(enumerate([x] if len(getattr(x, "shape", ())) == 3 else x))
@@ -127,10 +121,7 @@ def _checked(q: Array, k: Array, v: Array | None) -> Iterator[tuple[str, str, Ar
 
 
 def _in_file(x: np.ndarray | None, file: IO[bytes]) -> np.ndarray | None:
-    """The array in a file without a name, mapped: of many layers memory holds what is looked at.
-
-    float32 that holds nothing but bfloat16 is kept as its bits.
-    """
+    """The array in a file without a name, mapped: of many layers memory holds what is looked at."""
     if x is None:
         return None
     if x.dtype == np.float32 and not (x.view(np.uint16)[..., _LOW::2]).any():

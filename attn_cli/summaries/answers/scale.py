@@ -54,10 +54,8 @@ class Scaling(Answer):
     seed: int
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """F `factors` `[F]`, the `weights` `[F, scores]` that each makes of the same scores, then numbers of S sizes d.
-
-        These are `d`, the `variance` of q · k and the `top_weight`, the mean largest weight of a row, and both after
-        the division by sqrt(d), `scaled_variance` and `scaled_top_weight`, `[S]` each.
+        """F `factors` `[F]`, the `weights` `[F, scores]` that each makes of the same scores, then numbers of S
+        sizes d.
         """
         columns = {name: np.array([row[name] for row in self.records()]) for name in next(self.records(), {})}
         return {

@@ -98,10 +98,7 @@ class Steps(Part):
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of every array: step from 1, stage (its name), head, row, column and value.
-
-        `head` is None where an array has no axis of heads; `row` is the query's index where rows are queries.
-        """
+        """One row per number of every array: step from 1, stage (its name), head, row, column and value."""
         for number, stage in enumerate(self.stages, 1):
             by_head = stage.axes[0] == "heads"
             for head, values in enumerate(stage.values if by_head else stage.values[None]):
@@ -130,17 +127,11 @@ class Steps(Part):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`.
-
-        Each has the axes that its stage names: heads first, then rows and columns, or rows and columns alone.
-        """
+        """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""
         return {stage.name: stage.values for stage in self.stages}
 
     def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
-        """An output row as a sum: `0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys the `most` heaviest.
-
-        head, row  indices into the arrays
-        """
+        """An output row as a sum: `0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys the `most` heaviest."""
         stage = self.stage("weights")
         assert stage is not None
         weights = stage.values[head, row]
@@ -170,10 +161,7 @@ class WalkSteps:
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Steps:
-        """Every array from q, k, v to the output.
-
-        InputError for attention that shows weights alone, LimitError for too many weights to keep.
-        """
+        """Every array from q, k, v to the output."""
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"

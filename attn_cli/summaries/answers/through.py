@@ -81,9 +81,8 @@ class Through(Answer):
         return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
 
     def ranked(self, at: int) -> list[tuple[Token, float]]:
-        """The `count` tokens with the largest shares in row `at` of `shares`, each with its share, the largest first.
-
-        Shares are from 0 to 1, and 0 is listed, too; fewer tokens for a shorter text.
+        """The `count` tokens with the largest shares in row `at` of `shares`, each with its share, the largest
+        first.
         """
         order = np.argsort(-self.shares[at], kind="stable")[: self.count]
         return [(self.tokens[key], float(self.shares[at, key])) for key in order.tolist()]
@@ -99,11 +98,7 @@ class Through(Answer):
         ]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`through_share` `[r, n]`: for each of r rows the share that came from each of n tokens; a row adds to 1.
-
-        The rows' token indices are `queries`, the texts of all tokens `tokens` `[n]`. If `overall` there is one row,
-        the mean over the rows `queries`.
-        """
+        """`through_share` `[r, n]`: for each of r rows the share that came from each of n tokens; a row adds to 1."""
         tokens = np.array([token.text for token in self.tokens], dtype=np.str_)
         return {"through_share": self.shares, "queries": np.array(self.rows), "tokens": tokens}
 
@@ -173,7 +168,6 @@ class _LayerLengths:
 
     @staticmethod
     def _behind(layer: MixedLayer, y: Array) -> Array:
-        """Vectors behind the norm, up to the factor that all vectors of a row share."""
         if layer.gain is None:
             return y
         xp = namespace(y)

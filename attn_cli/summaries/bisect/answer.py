@@ -24,10 +24,7 @@ _SAMPLED = 2**16  # numbers of an array that tell its precision
 
 
 def precision_of_arrays(arrays: Sequence[DumpArray]) -> str:
-    """The lowest precision among the arrays: "bfloat16", else "float16", else "float32".
-
-    The first numbers of a float32 or float64 array say whether it was computed in less; float8 counts as bfloat16.
-    """
+    """The lowest precision among the arrays: "bfloat16", else "float16", else "float32"."""
     found: set[str] = set()
     for array in arrays:
         name = array.precision
@@ -155,11 +152,7 @@ class Bisected(Answer):
         return next((one for one in self.cause.after if one.is_wrong), None)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of `records` by name, `[arrays]` each, one row per placed array; "" for None.
-
-        Such as `station`, the place in the pass; `error`, relative, at the position and head furthest beyond rounding;
-        `noise`, what rounding alone makes there.
-        """
+        """The columns of `records` by name, `[arrays]` each, one row per placed array; "" for None."""
         rows = list(self.records())
         return {name: np.array(["" if row[name] is None else row[name] for row in rows]) for name in rows[0]}
 
@@ -183,12 +176,7 @@ class BisectRequest:
 def bisect(
     reference: Reference, ids: Sequence[int], dump: Dump, request: BisectRequest, step: Callable[[str], None]
 ) -> Bisected:
-    """Which array of a dump of a pass over `ids` differs first from the model's, and which mistake explains it.
-
-    step  is told in words what is being done
-
-    Raises InputError where no array is of a station, a place in the pass, of the model.
-    """
+    """Which array of a dump of a pass over `ids` differs first from the model's, and which mistake explains it."""
     step("the reference's pass")
     shapes, logits = reference.shapes(ids), len(reference.logit_rows(len(ids)))
     placed, unplaced = placed_arrays(dump, shapes, len(ids), logits, request.names, request.until)

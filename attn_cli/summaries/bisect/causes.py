@@ -41,11 +41,8 @@ class FoundCause:
 
 
 def cause_of(comparison: HeldAgainst, judged: Sequence[Compared], step: Step) -> FoundCause:
-    """The mistakes that explain the wrong arrays, one after the other in the order of the pass, until nothing is wrong.
-
-    comparison  runs the model with mistakes made on purpose, against the dump
-    judged      the dump's arrays against the model's numbers
-    step        is told in words what is tried
+    """The mistakes that explain the wrong arrays, one after the other in the order of the pass, until nothing is
+    wrong.
     """
     found: dict[PlantedMistake, tuple[int, ...] | None] = {}
     after = tuple(judged)
@@ -86,7 +83,6 @@ def _whole(
 
 
 def _with(comparison: HeldAgainst, mistakes: Mapping[PlantedMistake, tuple[int, ...] | None]) -> tuple[Compared, ...]:
-    """All arrays against the pass with mistakes, and what they make of rounding where that is needed."""
     made = tuple(comparison.run(comparison.placed, mistakes))
     if any(one.is_wrong for one in made):
         made = tuple(comparison.run_with_own_noise(comparison.placed, mistakes, keep=True))

@@ -41,18 +41,13 @@ class Compared:
 
     @property
     def is_doubtful(self) -> bool:
-        """True if `over` is 6 at most everywhere, or above 1 at no more than 30 % of positions and heads.
-
-        `over` is the error as a multiple of what rounding explains. Another way of rounding may explain so little.
-        True, too, where nothing is wrong.
-        """
+        """True if `over` is 6 at most everywhere, or above 1 at no more than 30 % of positions and heads."""
         return self.worst <= _SLIGHTLY or float(np.mean(self.over > 1)) <= _FEW_WRONG
 
     @property
     def typical(self) -> float:
-        """The root mean square over positions and heads of `over`, the errors as multiples of what rounding explains.
-
-        Each counts as 100 at most.
+        """The root mean square over positions and heads of `over`, the errors as multiples of what rounding
+        explains.
         """
         return float(np.sqrt(np.mean(np.minimum(self.over, 100.0) ** 2)))
 
@@ -70,9 +65,8 @@ class Compared:
 
     @property
     def noise(self) -> float:
-        """What rounding alone makes where the error is furthest beyond it, as a share of the numbers' root mean square.
-
-        0 where there is no error.
+        """What rounding alone makes where the error is furthest beyond it, as a share of the numbers' root mean
+        square.
         """
         over = float(self.over[self.at_worst])
         return self.error / over / 4 if over > 0 and np.isfinite(over) else 0.0
@@ -115,12 +109,7 @@ class HeldAgainst:
         return len(self.ids)
 
     def compared(self, step: Callable[[str], None]) -> list[Compared]:
-        """Each array of the dump against the model's numbers, as `Compared`, in the order of the pass.
-
-        Of two passes, one that goes on with the dump's numbers and one with the model's alone, that which is nearer.
-
-        step  is told in words what is being done
-        """
+        """Each array of the dump against the model's numbers, as `Compared`, in the order of the pass."""
         step("the dump's numbers from station to station")
         errors = self._errors(self.placed, {}, self._right)
         step(f"the same in {self.precision}")
@@ -137,15 +126,11 @@ class HeldAgainst:
 
     @staticmethod
     def _better(judged: Sequence[Compared], free: Sequence[Compared]) -> list[Compared]:
-        """Of every array the comparison in which it is nearer: a number may be dumped wrongly, and used rightly."""
         by_name = {one.placed.array.name: one for one in free}
         return [min(one, by_name[one.placed.array.name], key=lambda each: each.worst) for one in judged]
 
     def shortest(self, first: Compared) -> int | None:
-        """How many of the text's first tokens show what is wrong with the array `first`, to make runs shorter.
-
-        None for all of them, also where later tokens change the numbers of the first.
-        """
+        """How many of the text's first tokens show what is wrong with the array `first`, to make runs shorter."""
         rows = np.flatnonzero((first.over > 1).any(axis=1)) + first.errors.start
         count = max(_FEWEST, 1 << int(rows[min(len(rows) - 1, _SHOWING)]).bit_length())
         if count * 2 > len(self.ids) or first.placed.at.kind == "logits":
@@ -158,11 +143,7 @@ class HeldAgainst:
         return count if np.abs(alone[0][rows] - self._right[at][: len(rows)]).max() <= _SAME * noise else None
 
     def judged(self, errors: Mapping[str, Errors], more: Mapping[Station, Noise] | None = None) -> list[Compared]:
-        """The errors of a dump's arrays as multiples of what rounding explains, in the order of the pass.
-
-        errors  the errors of arrays, by name
-        more    rounding as it is in a pass with a mistake, which is allowed too; None for none
-        """
+        """The errors of a dump's arrays as multiples of what rounding explains, in the order of the pass."""
         found = []
         for name, of in errors.items():
             placed = self.placed[name]
@@ -179,24 +160,14 @@ class HeldAgainst:
         self._begun = {at: lambda: found[0]} if found else {}
 
     def run(self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None) -> list[Compared]:
-        """Each array of `names` against a pass of the reference with these mistakes, made on purpose, as `Compared`.
-
-        Its errors are relative to what rounding explains.
-
-        tokens  how many of the first tokens are run and compared; None for all
-        """
+        """Each array of `names` against a pass of the reference with these mistakes, made on purpose, as `Compared`."""
         return self.judged(self._errors(names, mistakes, {}, tokens))
 
     def run_with_own_noise(
         self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None, *, keep: bool = False
     ) -> list[Compared]:
-        """Each array of `names` against a pass of the reference with these mistakes,
-        beside rounding in just such a pass.
-
-        So larger scores, which make more of rounding, count for no mistake.
-
-        tokens  how many of the first tokens are run and compared; None for all
-        keep    allow this rounding in later comparisons as well
+        """Each array of `names` against a pass of the reference with these mistakes, beside rounding in just such a
+        pass.
         """
         made: dict[Station, np.ndarray] = {}
         errors = self._errors(names, mistakes, made, tokens)
@@ -234,7 +205,6 @@ class HeldAgainst:
         return errors
 
     def _measure(self, stations: Collection[Station], mistakes: Mistakes, *, draw: int = 0) -> None:
-        """Run the reference in the dump's precision, and keep how far its stations are from the plain pass."""
         for at, noise in self._noise(stations, mistakes, self._right, draw=draw).items():
             self.noise.setdefault(at, []).append(noise)
 

@@ -19,10 +19,7 @@ def kept_rows(n: int) -> np.ndarray:
 
 
 def root_mean_squares(x: np.ndarray) -> np.ndarray:
-    """The root mean squares over columns: `[n, heads]` of `[n, heads, width]`, `[n, 1]` of `[n, width]`.
-
-    Infinity where a number is NaN or Inf.
-    """
+    """The root mean squares over columns: `[n, heads]` of `[n, heads, width]`, `[n, 1]` of `[n, width]`."""
     x = x if x.ndim == 3 else x[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("nhd,nhd->nh", x, x, dtype=np.float64) / x.shape[-1]
@@ -48,10 +45,7 @@ class Errors:
         return float(np.median(self.error / np.maximum(self.size, 1e-30)))
 
     def over(self, noises: "Sequence[Noise]") -> np.ndarray:
-        """The errors as multiples of what rounding explains, `[p, heads]`: above 1 is wrong; infinite for NaN.
-
-        noises  what rounding does there, by several draws of it: 4 times the largest is explained
-        """
+        """The errors as multiples of what rounding explains, `[p, heads]`: above 1 is wrong; infinite for NaN."""
         allowed = np.full_like(self.error, 1e-30)
         for noise in noises:
             allowed = np.maximum(allowed, FACTOR * noise.at(self.start, len(self.error), self.size))
@@ -74,11 +68,7 @@ class Noise:
     unit: float
 
     def at(self, start: int, count: int, size: np.ndarray) -> np.ndarray:
-        """The error that rounding makes at p = `count` positions from `start` on, `[p, heads]`.
-
-        Of the two nearest measured positions the larger; at least the 90 % quantile of all, and `unit` times `size`,
-        the root mean square of the numbers there `[p, heads]`.
-        """
+        """The error that rounding makes at p = `count` positions from `start` on, `[p, heads]`."""
         positions = np.arange(start, start + count)
         nearest = np.searchsorted(self.rows, positions).clip(0, len(self.rows) - 1)
         before = (nearest - 1).clip(0)
@@ -91,7 +81,6 @@ def errors_of(values: np.ndarray, right: np.ndarray, start: int) -> Errors:
     """The errors of an array's numbers against the right ones.
 
     values  `[p, heads, width]`, or `[p, width]` for a vector per token, at p positions from `start` on
-    right   the same of all positions of the text
     """
     part = right[start : start + len(values)]
     with np.errstate(over="ignore", invalid="ignore"):

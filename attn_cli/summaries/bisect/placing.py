@@ -84,12 +84,7 @@ class Unplaced(NamedTuple):
 def placed_arrays(
     dump: Dump, shapes: Mapping[Station, Shape], tokens: int, logits: int, names: StationNames, until: int | None
 ) -> tuple[dict[str, Placed], list[Unplaced]]:
-    """By name each array that is of one of the model's stations, in the order of the pass; and all others.
-
-    shapes  heads and width of the model's own numbers, by station
-    tokens  how many the text has; of `logits` of them logits are compared
-    until   the last layer whose arrays are compared, others are left out; None for all
-    """
+    """By name each array that is of one of the model's stations, in the order of the pass; and all others."""
     placed: list[Placed] = []
     unplaced: list[Unplaced] = []
     for array in dump.arrays:
@@ -126,7 +121,6 @@ def _rows(sizes: tuple[int, ...], shape: Shape) -> int | None:
 
 
 def _has_rows_first(sizes: tuple[int, ...], shape: Shape) -> bool:
-    """True for `[n, heads, width]` or `[n, heads * width]`, with an axis of 1 before it or without."""
     return prod(sizes[1:]) == _columns(shape) or (sizes[:1] == (1,) and prod(sizes[2:]) == _columns(shape))
 
 

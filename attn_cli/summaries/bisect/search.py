@@ -77,7 +77,6 @@ class Search:
         self.nearest: list[Tried] = []
 
     def _is_cut_off(self) -> bool:
-        """True where a pass goes on with the dump's numbers before the layer, or in it."""
         return any(at.layer <= self.layer for at in self.comparison.given)
 
     def _is_made(self, mistake: PlantedMistake) -> bool:
@@ -97,10 +96,7 @@ class Search:
             self.comparison.begin_at(0, {})
 
     def near(self) -> list[Tried]:
-        """The single mistakes that leave at most half the first wrong array's error, and make no right array wrong.
-
-        The nearest first.
-        """
+        """The single mistakes that leave at most half the first wrong array's error, and make no right array wrong."""
         most = _NEARER * self.before.errors.typical
         return [one for one in self.nearest if one.error <= most and not one.spoilt]
 

@@ -11,9 +11,6 @@ _GROWN = 3.0  # times the errors of the first quarter that those of the last hav
 def where_wrong(errors: Errors, over: np.ndarray) -> str:
     """Which positions and heads of an array are wrong, in words.
 
-    errors  of each position and head
-    over    these as multiples of what rounding explains `[p, heads]`: above 1 is wrong
-
     >>> ones = np.ones((3, 2))
     >>> where_wrong(Errors(0, ones, ones), np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 0.0]]))
     'differs from position 1 on · head 0'

@@ -51,22 +51,12 @@ class HiddenKeys(DerivedCall):
         self.weight = HiddenWeight() if weight is None else weight
 
     def device_stats(self, wanted: Wanted) -> RowStats:
-        """The wanted statistics of its rows, without the hidden keys.
-
-        From compiled code over all keys, less the part of the hidden ones; else from the weights, some rows at a time.
-        Entropies and distances come by subtraction: where a head leaves less than a thousandth of its weight, they too
-        are read off the weights.
-        """
+        """The wanted statistics of its rows, without the hidden keys."""
         stats = self.by_subtraction(self.call, wanted) if isinstance(self.call, AttentionCall) else None
         return super().device_stats(wanted) if stats is None else stats
 
     def by_subtraction(self, call: AttentionCall, wanted: Wanted) -> RowStats | None:
-        """The statistics of all rows by compiled code over all keys of `call`, less the part of the hidden keys.
-
-        None where `wanted` has more than column sums, entropy, distance and the weight on one key a row; where over 32
-        keys are hidden; and where a head's rows leave less than a thousandth of their weight on the other keys, on
-        average.
-        """
+        """The statistics of all rows by compiled code over all keys of `call`, less the part of the hidden keys."""
         if not self.hidden or not _is_simple(wanted) or (wanted.notes_rows and len(self.hidden) > _MOST_CELLS):
             return None
         hidden, left = np.array(self.hidden), np.ones(self.m, np.float32)
@@ -106,21 +96,13 @@ class HiddenKeys(DerivedCall):
         )
 
     def _count(self, weight: float) -> None:
-        """Count the weight that all rows of all heads give to hidden keys."""
         self.weight.weight += weight
         self.weight.rows += self.h * self.n
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights some adjacent rows at a time (a band), of all rows or of `rows`, 0 in the hidden columns.
-
-        Shares of what a row reads are 0 there, too, and scores the lowest number. `band.hidden` `[h, b]` is the
-        weight that each of b rows gave to the hidden keys.
-
-        want_scores  bands carry the scores, too
-        in_parts     a band may be of some of the heads only
-        """
+        """The weights some adjacent rows at a time (a band), of all rows or of `rows`, 0 in the hidden columns."""
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             weights, scores = band.weights, band.raw_scores
             hidden = 0 * namespace(weights).sum(weights[:, :, :1], axis=-1)  # [h, b]
@@ -137,19 +119,16 @@ class HiddenKeys(DerivedCall):
 
 
 def _is_simple(wanted: Wanted) -> bool:
-    """True if only sums over keys of all rows are wanted from which those of hidden keys can be subtracted."""
     others = [x.name for x in fields(wanted) if getattr(wanted, x.name) != x.default and x.name not in _SUBTRACTED]
     of_sums = {*wanted.moments} <= _SUMS
     return not others and of_sums and all(keys.shape[1] == 1 for keys in wanted.key_sets)
 
 
 def _less(sums: np.ndarray | None, of_hidden: np.ndarray) -> np.ndarray | None:
-    """Sums over all keys `[h, n]` without those of hidden ones `[h, n, hidden]`."""
     return None if sums is None else sums.astype(np.float64) - of_hidden.sum(axis=-1)
 
 
 def _times_log(weights: np.ndarray) -> np.ndarray:
-    """w log w, 0 for 0."""
     return weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)
 
 

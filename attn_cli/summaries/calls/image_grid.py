@@ -37,9 +37,6 @@ class ImageGrid:
 def image_grids(tokens: Sequence[Token]) -> list[ImageGrid]:
     """The grids of the patches among `tokens`: one, or of an image in tiles that of the whole and that of its tiles.
 
-    [] without a rectangle of at least 4 patches. A rectangular part of an image counts; several images, and tiles of
-    which nobody knows the place, do not.
-
     >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]
     >>> image_grids(tokens)[0].cells.tolist(), image_grids(tokens[:4])
     ([[1, 2], [3, 4]], [])

@@ -48,8 +48,6 @@ class MergedWords(NamedTuple):
 def words_of(tokens: Sequence[Token]) -> MergedWords:
     """The words of `tokens`; a token that is no part of a word is a word by itself and keeps its id.
 
-    A merged word has no id; its start and end in the text are those of all its tokens.
-
     >>> from attn_cli.prompt import Word
     >>> bank, un = Word("bank"), Word("unsafe")
     >>> words = words_of([Token(0, "[CLS]", 9), Token(1, "un", 7, word=un), Token(2, "safe", 8, word=un),
@@ -108,13 +106,7 @@ class InWords(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights between words as bands of some adjacent words as rows, ascending; of all words or of `rows`.
-
-        A word whose tokens lie in several bands of the tokens' attention comes with the last of them.
-
-        want_scores  bands carry the logarithms of the weights as scores, too
-        in_parts     a band may be of some of the heads only
-        """
+        """The weights between words as bands of some adjacent words as rows, ascending; of all words or of `rows`."""
         starts = self._rows.starts
         tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
         # the sums of a word that continues in the next band, by the band's first head
@@ -166,7 +158,6 @@ def _added(unfinished: Band, sums: Band) -> Band:
 
 
 def _hull(one: Band, other: Band) -> tuple[int, int]:
-    """The smallest range of keys that holds those of both bands."""
     nonempty = [band for band in (one, other) if band.last > band.first]
     return min((band.first for band in nonempty), default=0), max((band.last for band in nonempty), default=0)
 
@@ -182,7 +173,6 @@ def _widened(band: Band, first: int, last: int) -> Array:
 
 
 def _last_row(sums: Band) -> Band:
-    """A copy of the last row: the memory of bands is reused."""
     weights, output = sums.weights[:, -1:] + 0, sums.output[:, -1:] + 0
     return replace(sums, start=sums.stop - 1, weights=weights, output=output)
 

@@ -12,11 +12,7 @@ _CAPACITY = 16
 
 
 def memoised(make: Callable[[Sequence[Token]], Result]) -> Callable[[Sequence[Token]], Result]:
-    """A function that returns make(tokens), and keeps its last 16 results; don't mutate them.
-
-    Tokens are the same if they are the same object: comparing long texts takes as long as most of what is computed from
-    them.
-    """
+    """A function that returns make(tokens), and keeps its last 16 results; don't mutate them."""
     cache: dict[int, tuple[Sequence[Token], Result]] = {}
 
     @wraps(make)

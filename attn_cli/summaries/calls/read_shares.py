@@ -54,13 +54,7 @@ class ReadShares(DerivedCall):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share.
-
-        That is `shares` `[h, b, c]` by head, if `each`, and `joint` `[1, b, c]` of all heads, if `together`.
-
-        want_scores  bands carry the scores, too
-        in_parts     a band may be of some of the heads only; never with `together`
-        """
+        """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share."""
         in_parts = in_parts and not self.together
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)
@@ -70,7 +64,6 @@ class ReadShares(DerivedCall):
             yield replace(band, shares=shares, joint=joint)
 
     def _joint(self, band: Band, lengths: Array) -> Array:
-        """The length of what all heads together read `[1, b, c]`."""
         if self.products is not None:
             squares = joint_squares(band.weights, self.products[band.first : band.last])
             return namespace(squares).sqrt(squares)[None]
@@ -113,8 +106,6 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]` of g key heads and m keys, e wide, and the matrix that turns them into vectors.
 
     The matrix is `[h, e, width]`, one for each query head; keys are ranked by the vectors' norms. By "output" it is W_O
-    (after U_V of latents), by "value" U_V of latents, None where values are no latents. InputError by "output" without
-    W_O, and for a recording; LoadError for a call that shows weights alone.
     """
     if isinstance(call, RecordedLayer):
         what = "value norms alone" if by == "output" else "no value norms here"
@@ -154,7 +145,6 @@ def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
 
 
 def _lengths(v: Array, matrix: Array | None) -> Array:
-    """The length of what each head sends on of each key `[h, m]`; of values alone `[g, m]`."""
     xp = namespace(v)
     parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in outputs(v, matrix)]
     return xp.concat(parts, axis=-1)
@@ -162,8 +152,6 @@ def _lengths(v: Array, matrix: Array | None) -> Array:
 
 def products_of_heads(v: Array, matrix: Array) -> Array:
     """For each of m keys the dot products, between any two heads, of its values through their matrices: `[m, h, h]`.
-
-    With them the norm of any weighted sum over heads costs h numbers a weight more, not the width of the model.
 
     v       the values `[g, m, e]` of g key heads, each e wide
     matrix  of each query head, its rows of W_O `[h, e, width]`

@@ -11,10 +11,7 @@ from attn_cli.summaries.median import median
 
 
 def key_head_norms(call: Call) -> np.ndarray | None:
-    """The norm of each value `[g, m]`, of g key heads and m keys, summed in float32 or longer.
-
-    None where there are no values, or where every query head makes values of its own from shared latents.
-    """
+    """The norm of each value `[g, m]`, of g key heads and m keys, summed in float32 or longer."""
     if isinstance(call, ReadShares):
         call = call.call
     if isinstance(call, RecordedLayer):
@@ -26,19 +23,13 @@ def key_head_norms(call: Call) -> np.ndarray | None:
 
 
 def value_norms(call: Call) -> np.ndarray | None:
-    """The norm of each of m keys' values in float64, for every query head `[h, m]`.
-
-    None where there are no values, or where every query head makes values of its own from shared latents.
-    """
+    """The norm of each of m keys' values in float64, for every query head `[h, m]`."""
     norms = key_head_norms(call)
     return None if norms is None else np.repeat(norms.astype(np.float64), call.h // max(1, len(norms)), axis=0)
 
 
 def relative_value_norms(call: Call) -> np.ndarray | None:
-    """The norm of each value over the median of its key head's, `[g, m]` of g key heads and m keys.
-
-    1 where the median is 0. None without values or keys, and where query heads make values of shared latents.
-    """
+    """The norm of each value over the median of its key head's, `[g, m]` of g key heads and m keys."""
     norms = key_head_norms(call)
     if norms is None or not norms.size:
         return None

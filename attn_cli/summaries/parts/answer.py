@@ -63,21 +63,12 @@ class PartsRead(Answer):
 
     @property
     def effects(self) -> list[float]:
-        """For each part of the text in its order the number it is sorted by, smallest first.
-
-        It is the change of log2 p of the answer with the part masked (of an encoder, minus the cosine distance); where
-        nothing was masked, minus its share of the weight that sinks don't get.
-        """
+        """For each part of the text in its order the number it is sorted by, smallest first."""
         return [-read.non_sink_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
 
     @property
     def order(self) -> list[ReadPart]:
-        """The parts as they are shown: first the most needed of those given before the question, then all others.
-
-        By the change of the answer's log2 p with the part masked, most negative first; where nothing was masked by the
-        share of the weight that sinks don't get, largest first. Without parts before the question the first is one that
-        holds none of the rows whose attention is measured.
-        """
+        """The parts as they are shown: first the most needed of those given before the question, then all others."""
         effects = self.effects
         order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
         context = set(self.context) if self.hidden is not None and self.hidden.target is not None else set()
@@ -92,10 +83,7 @@ class PartsRead(Answer):
 
     @property
     def citation(self) -> Citation | None:
-        """The parts of the text that the whole answer needed: without which it is half as likely or less.
-
-        None where there is no answer, or nothing can be masked.
-        """
+        """The parts of the text that the whole answer needed: without which it is half as likely or less."""
         if self.hidden is None or self.hidden.target is None:
             return None
         text = "".join(token.text for token in self.hidden.target.tokens)
@@ -106,10 +94,7 @@ class PartsRead(Answer):
 
     @property
     def citations(self) -> list[Citation]:
-        """For each sentence or line of the answer the parts of the text without which it is half as likely or less.
-
-        [] where there is no answer, or nothing can be masked.
-        """
+        """For each sentence or line of the answer the parts of the text without which it is half as likely or less."""
         if self.hidden is None or self.hidden.target is None:
             return []
         return citations(self.hidden, self.context, self.prompt)
@@ -125,10 +110,7 @@ class PartsRead(Answer):
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
     def has_queries(self, read: ReadPart) -> bool:
-        """True if some of the rows whose attention is measured are tokens of this part.
-
-        Masking it would hide the question from itself.
-        """
+        """True if some of the rows whose attention is measured are tokens of this part."""
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
     @property
@@ -149,10 +131,8 @@ class PartsRead(Answer):
         ]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part, as shown: its text, its shares of the measured rows' weights, and the effect of masking it.
-
-        `hidden_bits` is the change of log2 p of the answer with it masked, negative where it was needed; an encoder has
-        `hidden_cosine_distance`. Neither is known where nothing can be masked.
+        """One row per part, as shown: its text, its shares of the measured rows' weights, and the effect of masking
+        it.
         """
         return (made(COLUMNS, row) for row in self.table_rows)
 
@@ -163,11 +143,6 @@ class PartsRead(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """Of the S parts, in text order, `[S]` each: `names`, `tokens` (how many), `share` of the measured `rows`'
         weight, `non_sink_share` of their weight off sinks, and `vs_uniform`, this over what uniform attention gives.
-
-        `direct_logit` if asked for, what heads write from the part to the answer's logit; where parts were masked
-        `hidden_bits`, changes of the answer's log2 p, or of an encoder `hidden_cosine_distance`. `head_share`
-        `[calls, heads, S]`, the mean weight of each head on each part, is `call0.head_share` `[heads, S]` and so on
-        where calls differ in the number of heads; `layers` are the calls'.
         """
         parts = self.read.parts
         arrays = {
@@ -300,7 +275,6 @@ class _Watcher:
         self.forget()
 
     def forget(self) -> None:
-        """Drop what was collected, for a pass that begins anew."""
         self.summaries: list[Summary] = []
         self.hidden = HiddenWeight()
         self._shares: SharesOfParts | None = None
@@ -321,6 +295,5 @@ class _Watcher:
 
 
 def _without(parts: Sequence[TextPart], hidden: Sequence[int]) -> list[TextPart]:
-    """The parts without hidden tokens; those that have none but these are left out."""
     left = [(part, tuple(token for token in part.tokens if token not in set(hidden))) for part in parts]
     return [replace(part, tokens=tokens) for part, tokens in left if tokens or not part.tokens]

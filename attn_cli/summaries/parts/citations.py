@@ -38,13 +38,7 @@ class Citation:
 
 
 def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets: slice = slice(None)) -> Citation:
-    """Which parts of the text a piece of the answer needed: those without which it is half as likely or less.
-
-    hidden   the runs with parts masked
-    context  the numbers of the parts that it may have needed
-    text     the piece
-    targets  which of the answer's tokens it has
-    """
+    """Which parts of the text a piece of the answer needed: those without which it is half as likely or less."""
     bits = PieceBits(hidden.outcomes, hidden.together, context, targets)
     least = max(NEEDED_BITS, -NEEDED_SHARE * min(bits.of_parts.values(), default=0.0))
     needed = sorted(((part, value) for part, value in bits.of_parts.items() if value <= -least), key=lambda x: x[1])
@@ -53,12 +47,8 @@ def citation_of(hidden: HiddenParts, context: Sequence[int], text: str, targets:
 
 
 def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
-    """An answer's tokens from the first to the last that by itself loses a tenth or more of what all lose, as a slice.
-
-    A loss is a fall of log2 p. All tokens where the answer loses nothing.
-
-    outcome  the change of each token's log2 p with a part masked; None where that isn't known
-    tokens   how many tokens the answer has
+    """An answer's tokens from the first to the last that by itself loses a tenth or more of what all lose, as a
+    slice.
     """
     bits = () if outcome is None else outcome.token_bits
     least = _LEAST_SHARE * sum(bits)
@@ -67,19 +57,13 @@ def tokens_needing(outcome: Outcome | None, tokens: int) -> slice:
 
 
 def citations(hidden: HiddenParts, context: Sequence[int], prompt: Prompt) -> list[Citation]:
-    """For each sentence or line of the answer, in order, the parts that it needed, among those numbered `context`.
-
-    They are those with which masked it is half as likely or less, or two that replace each other.
-    """
+    """For each sentence or line of the answer, in order, the parts that it needed, among those numbered `context`."""
     assert hidden.target is not None
     return [citation_of(hidden, context, text, targets) for text, targets in pieces_of(hidden.target, prompt)]
 
 
 def pieces_of(target: Target, prompt: Prompt) -> list[tuple[str, slice]]:
-    """The sentences and lines of the answer `target`: the text of each, and the slice of its tokens that it is.
-
-    A single piece where the answer was not generated, or is no part of the prompt's text.
-    """
+    """The sentences and lines of the answer `target`: the text of each, and the slice of its tokens that it is."""
     starts = [token.start for token in target.tokens]
     if not target.generated or prompt.generated is None or None in starts or prompt.generated.start is None:
         return [("".join(token.text for token in target.tokens), slice(None))]

@@ -18,8 +18,7 @@ NEEDED_SHARE = 0.25
 class HiddenParts:
     """What masking each part of a text changes of the answer.
 
-    outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0; None of a
-                part that was generated, which isn't masked for the rows that wrote it
+    outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0
     target      the answer; None of a model without a language-model head, whose mean vectors are compared
     everywhere  whether parts were masked for all rows after them, not only for those that predict the answer's tokens
     rounding    the largest |change| of log2 p, or cosine distance, in a run in which nothing was masked
@@ -42,11 +41,7 @@ class HiddenParts:
 
     @property
     def effects(self) -> list[float]:
-        """For each part the change of log2 p of the answer, in bits, with it masked: negative where it was needed.
-
-        Without an answer minus the cosine distance, 1 - cosine of the vectors with and without the part. 0 for a part
-        that was not masked.
-        """
+        """For each part the change of log2 p of the answer, in bits, with it masked: negative where it was needed."""
         known = [outcome or Outcome() for outcome in self.outcomes]
         return [x.bits or 0.0 if self.target else -(x.cosine_distance or 0.0) for x in known]
 
@@ -75,16 +70,8 @@ def hide_parts(
     step: Callable[[], None],
     context: AnswerContext = AnswerContext(),
 ) -> HiddenParts:
-    """Mask each part of a text in turn, then all that the answer may come from;
-    a part without tokens has an effect of 0.
-
-    An effect is the change of the answer's log2 p, or a cosine distance; one that may be rounding is 0, too. Where
-    masking parts singly leaves a piece of the answer unexplained, the two that it needs most are masked at once. Sinks
-    stay in sight, unless a part is nothing else: the weight on a hidden sink goes to other keys.
-
-    context  which parts the answer may come from, and which keys are sinks
-    everywhere  mask a part for all rows after it, and not for the experiment's rows alone
-    step     called after each part
+    """Mask each part of a text in turn, then all that the answer may come from; a part without tokens has an effect of
+    0.
     """
     nothing = Outcome(bits=0.0) if experiment.target else Outcome(cosine_distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows
@@ -146,19 +133,13 @@ class PieceBits:
 
     @property
     def is_explained(self) -> bool:
-        """True if the losses with single parts masked add up to half of that with all masked, or more.
-
-        True, too, where the piece loses less than a bit without the context.
-        """
+        """True if the losses with single parts masked add up to half of that with all masked, or more."""
         together = self.together or 0.0
         return together > -NEEDED_BITS or sum(x for x in self.of_parts.values() if x < 0) <= together / 2
 
     def without_pair(self, pairs: Mapping[tuple[int, int], Outcome]) -> float | None:
-        """The change of the piece's log2 p, in bits, without the two parts it needs most, if they replace each other.
-
-        They do where single parts don't explain the loss, and the two together half of it or more; else None.
-
-        pairs  the outcomes of masking two parts at once, by their numbers
+        """The change of the piece's log2 p, in bits, without the two parts it needs most, if they replace each
+        other.
         """
         if self.is_explained or self.pair not in pairs:
             return None
@@ -167,13 +148,7 @@ class PieceBits:
 
 
 def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
-    """About what masking all parts one by one costs, as a multiple of one run of the text.
-
-    1 where only the rows that predict the answer's tokens run again.
-
-    everywhere  a part is masked for all rows after it, which run again by the model's KV cache
-    whole       all rows run again, as in an encoder
-    """
+    """About what masking all parts one by one costs, as a multiple of one run of the text."""
     if not everywhere and not whole:
         return 1.0
     begins = [0 if whole else part.tokens[0] for part in parts if part.tokens]

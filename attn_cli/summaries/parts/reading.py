@@ -41,8 +41,7 @@ class ReadPart:
     share       mean over these rows, heads and layers of the weights on its tokens, added up, 0 to 1
     non_sink_share  the weight on its tokens that are no sinks over all that the rows give to such keys; without keys
                     that the user left out
-    vs_uniform  `non_sink_share` divided by what it would be if every row gave the same to all keys that it may see;
-                None for a part that the rows can't see, or that holds sinks alone
+    vs_uniform  `non_sink_share` divided by what it would be if every row gave the same to all keys that it may see
     sinks       the sinks of the text that are in it: keys that are a sink of at least a tenth of the heads
     """
 
@@ -79,14 +78,7 @@ class TextReading:
 
 
 def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
-    """How much some rows attend to each part of the prompt.
-
-    summaries  of calls with the parts `PartShares`, weights by part of the text, and `HeadSinks`, the sinks of each
-               head
-    hidden     the weight of these rows on the keys that the user left out
-
-    Raises InputError where no summary has `PartShares`.
-    """
+    """How much some rows attend to each part of the prompt."""
     pairs = [(s, shares, s.part(HeadSinks)) for s in summaries if (shares := s.part(PartShares)) is not None]
     if not pairs:
         raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
@@ -124,7 +116,6 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
 
 
 def _sinks(prompt: Prompt, of_heads: np.ndarray, heads: int, received: np.ndarray) -> tuple[ReadSink, ...]:
-    """The sinks of the text, those with the largest share first; each key is a sink `of_heads` `[m]` of all heads."""
     keys = sinks_by_heads(of_heads, heads)
     ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
     return tuple(ReadSink(prompt.tokens[key], float(of_heads[key] / heads), float(received[key])) for key in ordered)

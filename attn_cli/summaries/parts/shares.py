@@ -34,10 +34,7 @@ class PartShares(Part):
     even: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and part: layer, head, part (its number), name and share, the mean weight on it, 0 to 1.
-
-        summary  names the call's layer and heads
-        """
+        """One row per head and part: layer, head, part (its number), name and share, the mean weight on it, 0 to 1."""
         for at, head in enumerate(summary.place.heads):
             for number, part in enumerate(self.parts):
                 yield {

@@ -73,19 +73,12 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
 
 
 def named_parts(prompt: Prompt, spans: Sequence[PartSpan], rest: str) -> tuple[TextPart, ...]:
-    """The parts of a text that named spans of characters make, in the order of the text.
-
-    Spans of the same name are one part; all other characters are one named `rest`. Generated text is the last part.
-    """
+    """The parts of a text that named spans of characters make, in the order of the text."""
     return _assigned(prompt, spans, _written(prompt, None), rest)
 
 
 def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSpan]:
-    """The character ranges of (role, content) messages in the text that a chat template made of them.
-
-    Each is searched for after the one before, also without the space around it. A role that speaks several times has
-    the number of its turn. Raises InputError for a content that the template left out or changed.
-    """
+    """The character ranges of (role, content) messages in the text that a chat template made of them."""
     spans: list[PartSpan] = []
     roles = [role for role, _ in messages]
     contents = [content for _, content in messages]
@@ -115,10 +108,7 @@ def template_tokens(prompt: Prompt, messages: Iterable[tuple[str, str]]) -> tupl
 
 
 def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
-    """The rows, ascending, of the last part that was given, such as a question, and of all tokens given after it.
-
-    Rows of tokens that the model generated are not among them.
-    """
+    """The rows, ascending, of the last part that was given, such as a question, and of all tokens given after it."""
     given = [part for part in parts if part.kind == "given" and part.tokens]
     first = given[-1].tokens[0] if given else 0
     return tuple(token.index for token in prompt.tokens if token.index >= first and not token.generated)
@@ -126,8 +116,6 @@ def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
 
 def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
     """The numbers of the parts that ask: the last one given, or all from the one that ends in a question mark on.
-
-    That must be among the last 3 given; of several it is the last. Empty for a text without given parts.
 
     >>> text = "It is red. What is red? Answer:"
     >>> cut = [(0, 11), (11, 24), (24, 31)]
@@ -144,7 +132,6 @@ def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
 
 
 def _read_end(prompt: Prompt) -> int:
-    """One past the last character that the model did not generate itself."""
     generated = prompt.generated
     return len(prompt.text) if generated is None or generated.start is None else generated.start
 
@@ -163,7 +150,6 @@ def _pieces(prompt: Prompt, cut: str, start: int, end: int) -> list[tuple[int, i
 
 
 def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:
-    """The first tokens of all words but the first: subwords of a word are together, other tokens by themselves."""
     inside = [token for token in prompt.tokens if token.start is not None and start <= token.start < end]
     words = groupby((t for t in inside if t.text.strip()), lambda token: token.word or token.start)
     return [next(pieces).start or 0 for _, pieces in words][1:]
@@ -185,7 +171,6 @@ def _of_file(text: str, places: Sequence[tuple[int, int]]) -> list[PartSpan]:
 
 
 def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
-    """The spans of what the model generated: cut as the text is, or one."""
     if prompt.generated is None or prompt.generated.start is None or not prompt.generated.tokens:
         return []
     start, end = prompt.generated.start, len(prompt.text)
@@ -224,12 +209,10 @@ def _kind(span: PartSpan, written: Sequence[PartSpan]) -> Kind:
 
 
 def _place(part: TextPart) -> tuple[int, int]:
-    """The sort key of a part: the start of its text, and its tokens; parts without text come first or last."""
     return (part.tokens[0] if part.tokens else 0, part.start or 0)
 
 
 def _name_outside(token: Token, rest: str) -> str:
-    """The name of the part of a token that no span holds."""
     if token.start is not None:
         return rest
     return "image" if token.row is not None or token.piece is not None else "special"

@@ -38,10 +38,8 @@ class CellSource(Protocol):
         """
 
     def terms(self, cell: "ExplainedCell") -> Sequence["DotTerm"]:
-        """The terms that the scaled dot product of a query and key is the sum of,
-        each less its mean over the visible keys.
-
-        One for each pair of columns of q and k that rotary positions turn together, or single column.
+        """The terms that the scaled dot product of a query and key is the sum of, each less its mean over the visible
+        keys.
         """
 
 
@@ -81,10 +79,7 @@ class ExplainedCell:
 
     @property
     def contrast(self) -> float:
-        """The score less the mean score of the visible keys.
-
-        It equals the log of the weight less the mean log weight over these keys.
-        """
+        """The score less the mean score of the visible keys."""
         return self.score - self.mean_score
 
 

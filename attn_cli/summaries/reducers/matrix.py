@@ -30,23 +30,18 @@ class _CallMaps(NamedTuple):
 
     @property
     def hidden_keys(self) -> list[int] | None:
-        """The hidden keys whose columns are 0; None where the columns of picked keys leave them out."""
         return [*self.summary.hidden] if self.summary.hidden and self.part.keys is None else None
 
     @property
     def masked_cells(self) -> int | None:
-        """The number of masked scores; None without scores."""
         return None if self.part.scores is None else int(np.isneginf(self.part.scores).sum())
 
     @property
     def nonfinite_cells(self) -> int:
-        """The number of NaN and infinities, without masked scores."""
         return sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in self.arrays.values())
 
 
 def _map(name: str, meaning: str) -> Field:
-    """One matrix per head, nested as lists; left out where it wasn't collected."""
-
     def value(maps: _CallMaps) -> np.ndarray | None:
         return maps.arrays.get(name)
 
@@ -142,11 +137,7 @@ class Matrix(Part, Displayed):
         return [(column, key) for column, key in enumerate(keys) if key not in hidden]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head, query and key that isn't hidden: layer, head, both with their tokens, score and weight.
-
-        Then, where collected, `value_share` or `output_share`, weight times norm of the value (after W_O) over the
-        row's sum of these. Score or weight is None where it wasn't collected.
-        """
+        """One row per head, query and key that isn't hidden: layer, head, both with their tokens, score and weight."""
         place, keys = summary.place, self.listed_keys(summary)
         for at, head in enumerate(self.head_names(summary)):
             for row, query in enumerate(self.row_numbers(summary)):
@@ -171,19 +162,12 @@ class Matrix(Part, Displayed):
         yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, `scores`, `value_share`, `output_share`, `[h, rows, keys]`, if collected.
-
-        `value_share` is a key's weight times the norm of its value over the row's sum of these, `output_share` the
-        same with the value after W_O.
-        """
+        """`weights`, `scores`, `value_share`, `output_share`, `[h, rows, keys]`, if collected."""
         named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The token indices `queries` `[r]` of picked rows, and `keys` `[c]` of picked keys; left out where all are.
-
-        `block`, the (rows, keys) that were pooled to one number, unless (1, 1): indices are of all r rows then, too.
-        """
+        """The token indices `queries` `[r]` of picked rows, and `keys` `[c]` of picked keys; left out where all are."""
         picked = {"queries": self.rows, "keys": self.keys, "block": None if self.block == (1, 1) else self.block}
         return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 
@@ -216,10 +200,7 @@ class FullMatrix:
         self.mean_heads = self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
-        """Allocate memory for what is collected of `call`, `[h, rows, keys]` each: weights, scores, shares.
-
-        Shares are those of weight times norm of the value, by value or output.
-        """
+        """Allocate memory for what is collected of `call`, `[h, rows, keys]` each: weights, scores, shares."""
         heads = 1 if self.mean_heads else call.h
         self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h
@@ -231,10 +212,7 @@ class FullMatrix:
         self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
 
     def add(self, band: Band) -> None:
-        """Copy weights, scores and shares of the picked rows and keys of a band (some adjacent query rows).
-
-        Shares are those of weight times norm of the value, by value or output.
-        """
+        """Copy weights, scores and shares of the picked rows and keys of a band (some adjacent query rows)."""
         fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
         if fit is None or columns is None:
             return
@@ -266,7 +244,6 @@ class FullMatrix:
 
 
 def _put(kept: np.ndarray, heads: slice, rows: RowIndex, keys: RowIndex, values: np.ndarray) -> None:
-    """Store some rows and keys `[h, b, c]`."""
     if isinstance(rows, list) and isinstance(keys, list):
         kept[heads, np.array(rows)[:, None], np.array(keys)] = values
     else:

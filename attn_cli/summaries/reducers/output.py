@@ -33,17 +33,11 @@ class Outputs(Part):
                     yield {"map": name, "query": query, "dimension": dimension, "value": value}
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object: layer, batch entry, `output` nested as [head][query][dimension], and `names`.
-
-        These are the titles of the matrices of the first axis: one per head, or one of joined heads.
-        """
+        """One JSON object: layer, batch entry, `output` nested as [head][query][dimension], and `names`."""
         yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`.
-
-        The width is h * e, or where there is a W_O that of its output.
-        """
+        """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`."""
         return {"output": self.values}
 
 

@@ -61,11 +61,7 @@ class Overall(Part):
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight.
-
-        Then, where collected, `value_share` or `output_share`, the mean share of weight times norm of the value (after
-        W_O). Ranks without a key are left out.
-        """
+        """One row per head and rank from 0: layer, head, rank, key, key_token and received_share, the mean weight."""
         columns = {} if self.read is None else {f"{self.by}_share": self.read}
         names = [*(one.name for one in _KEY), *columns]
         for at, head in enumerate(summary.head_names(self.averaged)):
@@ -76,13 +72,7 @@ class Overall(Part):
                     yield dict(zip(names, (*cell, *numbers), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The k keys of each head that receive most, and their shares by name, `[h, k]` each.
-
-        keys            their indices, the largest share first; -1 where nothing is received
-        received_share  the mean weight on each, over the queries
-        value_share     the mean share of weight times the norm of its value in a row's sum of these; by value only
-        output_share    the same with the norm after W_O; by output only
-        """
+        """The k keys of each head that receive most, and their shares by name, `[h, k]` each."""
         named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read}
         return {name: values for name, values in named.items() if values is not None}
 
@@ -120,17 +110,11 @@ class OverallKeys:
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sums over rows of the weights on each key.
-
-        By "value" or "output" also of the key's share in the row's sum of weight times norm of the value (after W_O).
-        """
+        """A request for the sums over rows of the weights on each key."""
         return self.received.wanted(call)
 
     def part(self, call: Call, stats: RowStats) -> Overall:
-        """The `count` keys of largest mean over the rows, largest first.
-
-        Of the weight, or by value or output the share in the row's sum of weight times norm of the value (after W_O).
-        """
+        """The `count` keys of largest mean over the rows, largest first."""
         received = self.received.part(call, stats)
         measured = received.measured
         keys = heaviest(measured, min(self.count, call.m))[1]

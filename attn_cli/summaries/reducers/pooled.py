@@ -45,15 +45,11 @@ class PooledMatrix:
         self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the largest weight (score, share) of each block, or their sum where means are pooled.
-
-        Of signed numbers, such as scores, for the largest and the smallest.
-        """
+        """A request for the largest weight (score, share) of each block, or their sum where means are pooled."""
         pool = self._pool(call)
         return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))
 
     def _is_signed(self, call: Call) -> bool:
-        """True if the number of a block that is farthest from 0 is kept: of scores, used as weights or not."""
         return self.pooling == "max" and (self.scores or not call.rule.softmax) and self._pool(call).covers_many
 
     def _pool(self, call: Call) -> Pool:
@@ -66,15 +62,11 @@ class PooledMatrix:
         )  # fmt: skip
 
     def _sizes(self, call: Call) -> tuple[int, int]:
-        """The numbers of rows and keys in each block."""
         left = keys_left(call)
         return call.n if self.rows is None else len(self.rows), call.m if left is None else len(left)
 
     def part(self, call: Call, stats: RowStats) -> Matrix:
-        """The pooled matrix `[h, blocks of rows, blocks of keys]`; h is 1 with `mean_heads`.
-
-        The mean of a block at the edge, which is smaller, is over the queries and keys that it has.
-        """
+        """The pooled matrix `[h, blocks of rows, blocks of keys]`; h is 1 with `mean_heads`."""
         pool = self._pool(call)
         kept = to_numpy(stats.pooled[pool]).astype(np.float64)
         if pool.sums:
@@ -95,6 +87,5 @@ class PooledMatrix:
 
 
 def _ends(highest: np.ndarray, lowest: np.ndarray) -> tuple[float, float] | None:
-    """The smallest and the largest of all numbers in blocks; None if there is none."""
     below, above = lowest[np.isfinite(lowest)], highest[np.isfinite(highest)]
     return (float(below.min()), float(above.max())) if below.size and above.size else None

@@ -30,10 +30,8 @@ class Pulls(Part):
     pulls: np.ndarray | None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per picked query and key, masked ones too: `weight`, mean over heads, and `pull`, with their names.
-
-        The columns are layer, query, query_token, key, key_token, weight and pull, a share of the query's attention
-        output that may be negative; the pulls of a query add to 1. None without values.
+        """One row per picked query and key, masked ones too: `weight`, mean over heads, and `pull`, with their
+        names.
         """
         for at, query in enumerate(self.rows):
             for key, token in enumerate(summary.keys):
@@ -48,9 +46,8 @@ class Pulls(Part):
                 }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For r queries and m keys `weights`, mean over heads, and, where values are known, `pulls`: `[1, r, m]` each.
-
-        A pull is a key's signed share of the query's attention output; a query's add to 1.
+        """For r queries and m keys `weights`, mean over heads, and, where values are known, `pulls`: `[1, r, m]`
+        each.
         """
         arrays = {"weights": self.weights[None]}
         return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
@@ -94,9 +91,6 @@ class PullOfKeys:
         self.pulls[fit.kept, band.first : band.last] = shares
 
     def result(self) -> Pulls:
-        """The r picked rows' mean weights, and pulls (shares of the output that come from a key), `[r, m]`.
-
-        Pulls are None without values.
-        """
+        """The r picked rows' mean weights, and pulls (shares of the output that come from a key), `[r, m]`."""
         pulls = None if self.values is None else to_numpy(self.pulls)
         return Pulls(tuple(self.places.numbers), to_numpy(self.weights), pulls)

@@ -49,17 +49,11 @@ class Received(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """What each key receives `[h, m]`, 0 to 1: the mean over all n queries of its weight, 0 where masked.
-
-        By "value" or "output" the mean of its share in a row's sum of weight times norm of the value (after W_O).
-        """
+        """What each key receives `[h, m]`, 0 to 1: the mean over all n queries of its weight, 0 where masked."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1.
-
-        The latter is the mean weight over the rows.
-        """
+        """One row per head and key that isn't hidden: layer, head, key, key_token and received_share, 0 to 1."""
         hidden = set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
             for key, token in enumerate(summary.keys):
@@ -79,11 +73,7 @@ class Received(Part):
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
-    """The mean over all heads of some calls of what each key receives `[m]`, itself a mean over rows.
-
-    That is weight, or by "value" or "output" the key's share in a row's sum of weight times norm of the value (after
-    W_O). All calls have the same m keys.
-    """
+    """The mean over all heads of some calls of what each key receives `[m]`, itself a mean over rows."""
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
     return mean
 
@@ -105,17 +95,11 @@ class ReceivedShares:
         self.measured = None if by == "weight" else ColumnSums(self.rows, by, joint=mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sums over rows of the weights on each key.
-
-        By "value" or "output" also of the key's share in the row's sum of weight times norm of the value (after W_O).
-        """
+        """A request for the sums over rows of the weights on each key."""
         return Wanted(column_sums=(self.weights,) if self.measured is None else (self.weights, self.measured))
 
     def part(self, call: Call, stats: RowStats) -> Received:
-        """The mean weight on each key over the rows.
-
-        By value or output also the mean of its share in a row's sum of weight times norm of the value (after W_O).
-        """
+        """The mean weight on each key over the rows."""
         count = max(1, call.n if self.rows is None else len(self.rows))
         shares = to_numpy(stats.column_sums[self.weights]) / count
         read = None if self.measured is None else to_numpy(stats.column_sums[self.measured]) / count

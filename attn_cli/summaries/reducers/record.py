@@ -64,10 +64,7 @@ class MemoryBudget:
 
 
 def left_out_note(budget: MemoryBudget) -> str:
-    """A note that says which layers are recorded without queries and keys, for want of memory; "" if none is.
-
-    They are kept with head statistics and a pooled matrix alone.
-    """
+    """A note that says which layers are recorded without queries and keys, for want of memory; "" if none is."""
     if not budget.left_out or budget.size is None:
         return ""
     return (
@@ -99,10 +96,7 @@ class Record:
         return parts | Wanted(moments=("logsumexp",))
 
     def part(self, call: Call, stats: RowStats) -> Recorded:
-        """The call as a layer of a recording, for use without the model: its statistics, its rule (scale, mask ...).
-
-        With queries and keys if there is memory for them.
-        """
+        """The call as a layer of a recording, for use without the model: its statistics, its rule (scale, mask ...)."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
@@ -144,14 +138,12 @@ def operand_bytes(call: Call) -> int:
 
 
 def _residual_norms(call: Call) -> np.ndarray | None:
-    """The length of each key's vector before the block `[m]`; None where it isn't seen."""
     find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
     lengths = None if find is None else find()
     return None if lengths is None else np.asarray(lengths, np.float32)
 
 
 def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:
-    """Weights `[h, a, b]` of the blocks as levels; a level of its own for blocks that are masked."""
     levels: np.ndarray = np.rint(LEVELS * np.sqrt(np.clip(weights, 0.0, 1.0))).astype(np.uint8)
     levels[:, ~_open_blocks(layer)] = MASKED
     return levels

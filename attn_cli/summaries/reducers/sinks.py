@@ -29,11 +29,7 @@ class HeadSinks(Part):
     reception: Reception
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and sink (key that it rests on): layer, head, key, key_token, reception and baseline.
-
-        `reception` is the mean weight on the key from the rows that may see it, without those that see fewer than 8
-        keys (unless all do), `baseline` that of uniform attention.
-        """
+        """One row per head and sink (key that it rests on): layer, head, key, key_token, reception and baseline."""
         for at, key in np.argwhere(self.reception.is_sink).tolist():
             yield {
                 "layer": summary.place.layer,
@@ -45,12 +41,7 @@ class HeadSinks(Part):
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`reception` `[h, m]`, the mean weight on each of m keys from the rows that may see it; `is_sink` `[h, m]`.
-
-        The latter is True where the reception is over 0.3, and over 3 times that of uniform attention.
-
-        Rows that see fewer than 8 keys are left out, unless all are such.
-        """
+        """`reception` `[h, m]`, the mean weight on each of m keys from the rows that may see it; `is_sink` `[h, m]`."""
         return {"reception": self.reception.mean, "is_sink": self.reception.is_sink}
 
 
@@ -58,10 +49,7 @@ class HeadSinksReducer:
     """Makes `HeadSinks` of a call, from all its rows."""
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the sums of weights by key over all rows, and over the rows that see fewer than 8 keys.
-
-        The latter are subtracted: such rows don't tell which keys are sinks.
-        """
+        """A request for the sums of weights by key over all rows, and over the rows that see fewer than 8 keys."""
         return Wanted(column_sums=(ColumnSums(), ColumnSums(_told_by(call).few_rows)))
 
     def part(self, call: Call, stats: RowStats) -> HeadSinks:

@@ -69,18 +69,13 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the k keys of r rows `[h, r, k]`, 0 to 1: the weight, or by value or output the share.
-
-        A share is of the row's sum of weight times norm of the value (after W_O).
+        """The number that ranks the k keys of r rows `[h, r, k]`, 0 to 1: the weight, or by value or output the
+        share.
         """
         return self.weights if self.shares is None else self.shares
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head, query and rank, from 0: both tokens with their indices, score and weight, 0 to 1.
-
-        Then, where collected, `value_share` or `output_share`, the key's part of what the row reads by weight times
-        norm of its value (after W_O). A score that wasn't collected is None. Ranks without a key are left out.
-        """
+        """One row per head, query and rank, from 0: both tokens with their indices, score and weight, 0 to 1."""
         # Lists and a literal: NumPy's numbers one by one, or a dict of the fields' names, take longer than writing.
         every = (self.keys, self.weights, self.scores, self.shares)
         keys, weights, scores, shares = (None if x is None else x.tolist() for x in every)
@@ -106,11 +101,7 @@ class Top(Part):
                     } | share
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The k heaviest keys of each of r rows, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`.
-
-        Where collected `scores`, `value_share` or `output_share`, a key's part of the row's sum of weight times norm of
-        the value (after W_O).
-        """
+        """The k heaviest keys of each of r rows, heaviest first: `keys`, -1 for none, and `weights`, `[h, r, k]`."""
         named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
         return {name: values for name, values in named.items() if values is not None}
 
@@ -141,17 +132,11 @@ class TopKeys:
         self.ranking = TopK(count, mean_heads, by, scores)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the `count` largest weights of each picked row.
-
-        By "value" or "output" for the largest shares of weight times norm of the value (after W_O).
-        """
+        """A request for the `count` largest weights of each picked row."""
         return Wanted(rows=self.rows, tops=(self.ranking,))
 
     def part(self, call: Call, stats: RowStats) -> Top:
-        """The `count` heaviest keys of each picked row, with weights, and where collected scores and shares.
-
-        Shares are of the row's sum of weight times norm of the value, which rank the keys by value or output.
-        """
+        """The `count` heaviest keys of each picked row, with weights, and where collected scores and shares."""
         weights, scores, keys, shares = (
             None if x is None else to_numpy(stats.of_rows(x, self.rows)) for x in stats.tops[self.ranking]
         )

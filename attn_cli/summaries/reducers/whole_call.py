@@ -7,10 +7,7 @@ from attn_cli.summaries.reduce import Part, RowReducer, reduce
 
 
 def of_whole_call(reducer: RowReducer, call: Call) -> RowReducer:
-    """The reducer itself where the user left no key of `call` out; else one that makes the same from all keys.
-
-    That one reads the call again with the hidden keys put back.
-    """
+    """The reducer itself where the user left no key of `call` out; else one that makes the same from all keys."""
     return _OfWholeCall(reducer) if isinstance(call, HiddenKeys) else reducer
 
 
@@ -21,10 +18,8 @@ class _OfWholeCall:
         self.reducer = reducer
 
     def wanted(self, call: Call) -> Wanted:
-        """No row statistics of the call with keys left out: it is read again."""
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> Part:
-        """The reducer's part of the whole call."""
         assert isinstance(call, HiddenKeys)
         return reduce(call.call, self.reducer).parts[0]

@@ -44,10 +44,7 @@ class Why(Part):
         return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per explained query and key and term of its dot product: layer, head, tokens, scores, the term.
-
-        `pair` is the term's number, `columns` such as "3+35", `contrast` the term less its mean over the visible keys.
-        """
+        """One row per explained query and key and term of its dot product: layer, head, tokens, scores, the term."""
         for cell in self.cells:
             lead = made(CELL, CellRow(self, cell, summary))
             yield from (lead | term._asdict() for term in self.terms(cell))
@@ -57,13 +54,8 @@ class Why(Part):
         return (made(EXPLAINED, CellRow(self, cell, summary)) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The numbers of all cells, each a query and key, by name, `[cells]` each, NaN for none;
-        `contrasts` `[cells, terms]`.
-
-        `head_places` (among the call's heads), `cell_queries` and `cell_keys` are indices; then `weights`, `scores` and
-        `mean_scores` (over visible keys). The score less that mean is `contents`, at no distance in particular, plus
-        `positions`, what the key's distance and bias add; `biases` are less their mean. `ranks`, `content_ranks` and
-        `distance_ranks` are 1 for the row's largest. `contrasts` are the dot product's terms less their means.
+        """The numbers of all cells, each a query and key, by name, `[cells]` each, NaN for none; `contrasts` `[cells,
+        terms]`.
         """
         names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
                  "distance_rank")  # fmt: skip
@@ -202,7 +194,6 @@ class ExplainedKeys:
 
 
 def _of_keys(turning: Turning | None, first: int, last: int) -> Turning | None:
-    """The turning of keys first:last alone."""
     if turning is None or not turning.first:
         return turning
     cos, sin = to_numpy(turning.cos)[first:last], to_numpy(turning.sin)[first:last]

@@ -11,9 +11,6 @@ from attn_cli.text import counted, excerpt, listed
 class ScannedPlace(NamedTuple):
     """A head of a scan, by stack (self, encoder, cross ...), layer and number, and the key head that it reads.
 
-    module  the path of its attention module, where a layer has several; "" where it has one
-    call    which run of the module in one pass, from 0
-
     >>> ScannedPlace("self", 18, 6, 2).label, ScannedPlace("cross", 3, 0, 0).label
     ('18.6', 'cross 3.0')
     """
@@ -91,8 +88,7 @@ class KindEstimate(NamedTuple):
     baseline   what uniform attention would give them
     control    what as many random keys get that are as far away and no targets; None for most kinds
     named      whether the head is called by this kind
-    certainty  how sure it is that its mean over documents is enough for the name, 0 to 1; NaN with one document, or
-               where all have the same share
+    certainty  how sure it is that its mean over documents is enough for the name, 0 to 1
     """
 
     kind: str

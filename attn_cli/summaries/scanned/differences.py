@@ -124,9 +124,8 @@ class ScanDifferences(Answer):
         return tuple(each for each in self.differences if each.differs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of `records` by name, `[N]` each for N differences: head, statistic, means, p-values, and effect.
-
-        That is the difference of means over the standard deviation over documents; differences are second less first.
+        """The columns of `records` by name, `[N]` each for N differences: head, statistic, means, p-values, and
+        effect.
         """
         return columns_of([*self.records()])
 
@@ -137,13 +136,8 @@ def differences(
     statistics: Sequence[str],
     paired: Paired | None = None,
 ) -> tuple[HeadDifference, ...]:
-    """Every statistic of every head that is in both scans, tested; those that differ first, the largest |effect| first.
-
-    By Welch's test, which takes the documents of the two as drawn apart; over the same documents by the paired one. A
-    number that is the same in all documents of both scans is left out; () if nothing is left.
-
-    statistics  their names
-    paired      the standard error and degrees of freedom of each difference, for scans of the same documents
+    """Every statistic of every head that is in both scans, tested; those that differ first, the largest |effect|
+    first.
     """
     others = {head.place: head.statistics for head in second}
     pairs = [
@@ -174,21 +168,18 @@ def differences(
 
 
 def _says_nothing(one: Estimate, two: Estimate) -> bool:
-    """True if a number is the same in every document of both, as the weight on a learned sink that isn't there."""
     return one.deviation == two.deviation == 0 and one.mean == two.mean
 
 
 def _apart(
     place: ScannedPlace, name: str, one: Estimate, two: Estimate, paired: Paired | None
 ) -> tuple[float, float, float]:
-    """The difference of the means, its standard error, and the degrees of freedom of that."""
     if paired is not None and (place, name) in paired:
         return two.mean - one.mean, *paired[place, name]
     return _welch(one, two)
 
 
 def _welch(one: Estimate, two: Estimate) -> tuple[float, float, float]:
-    """The difference of the means, its standard error, and the degrees of freedom of that (Welch 1947)."""
     parts = [each.deviation**2 / each.documents if each.documents > 1 else np.nan for each in (one, two)]
     below = sum(part**2 / max(each.documents - 1, 1) for part, each in zip(parts, (one, two), strict=True))
     freedom = sum(parts) ** 2 / below if below > 0 else float(one.documents + two.documents - 2)

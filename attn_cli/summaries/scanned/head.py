@@ -206,10 +206,7 @@ class ScanHead(Answer):
     examples: tuple[ScanExample, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per example, a query and key of one document: the head's layer and number, then the example.
-
-        Kind and rank from 1, weight, document, piece, file and record, query and key with tokens, and the text around.
-        """
+        """One row per example, a query and key of one document: the head's layer and number, then the example."""
         return (made(PLACE, self.head.place) | made(EXAMPLE, example) for example in self.examples)
 
     def arrays(self) -> dict[str, np.ndarray]:

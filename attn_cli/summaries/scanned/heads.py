@@ -98,11 +98,7 @@ class ScanHeads(Answer):
     kind: str | None = None
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head: its layer and number, kind, certainty and share, then the mean of every statistic.
-
-        Share is what the kind's targets get of the weight off sinks, certainty the probability that this is enough for
-        the name. Beside each mean are `NAME_low` and `NAME_high`, the ends of its 95 % confidence interval.
-        """
+        """One row per head: its layer and number, kind, certainty and share, then the mean of every statistic."""
         return (head.record() for head in self.heads)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -34,9 +34,8 @@ def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:
 
 
 def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike, level: float = 0.95) -> Floats:
-    """Half the width of the confidence interval of a mean of `count` numbers of this variance; NaN for fewer than two.
-
-    level  of confidence, such as 0.95
+    """Half the width of the confidence interval of a mean of `count` numbers of this variance; NaN for fewer than
+    two.
     """
     variance, count = np.asarray(variance, np.float64), np.asarray(count, np.float64)
     with np.errstate(all="ignore"):
@@ -45,7 +44,6 @@ def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike, level: float = 
 
 
 def _critical(dof: Floats, p: float) -> Floats:
-    """The t of which p is the two-sided p-value; each dof is asked for once."""
     each, places = np.unique(dof, return_inverse=True)
     points = np.array(_points(tuple(each.tolist()), p))
     return points[places].reshape(np.shape(dof))
@@ -53,11 +51,7 @@ def _critical(dof: Floats, p: float) -> Floats:
 
 @lru_cache(64)
 def _points(dofs: tuple[float, ...], p: float) -> tuple[float, ...]:
-    """The critical t for different degrees of freedom, by Newton's method; NaN for 0 degrees and below.
-
-    It starts at the normal distribution's point, which is too small, and from there on p falls ever more
-    slowly: no step goes too far.
-    """
+    """The critical t for different degrees of freedom, by Newton's method; NaN for 0 degrees and below."""
     dof = np.array([each if each > 0 else np.nan for each in dofs])
     half = (dof + 1) / 2
     log_front = -_log_beta(dof / 2, np.full(dof.shape, 0.5)) - np.log(dof) / 2
@@ -94,14 +88,11 @@ def _log_beta(a: Floats, b: Floats) -> Floats:
 
 
 def _clamp_from_zero(x: Floats) -> Floats:
-    """The numbers, those next to 0 moved away from it."""
     return np.where(np.abs(x) < _TINY, _TINY, x)
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:
     """P-values adjusted for so many tests at once (Holm 1979): those below 0.05 have a family-wise error rate of 5 %.
-
-    NaN stays NaN and counts as no test.
 
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])

@@ -59,18 +59,12 @@ class CopyingHead:
 
     @property
     def copies(self) -> bool:
-        """True if it raises the logit of the token that it attends to by 0.1 or more, and not by chance.
-
-        That is, with `raised_p`, the share of shuffles of the text's tokens that raise it as much, 0.02 or less.
-        """
+        """True if it raises the logit of the token that it attends to by 0.1 or more, and not by chance."""
         return self.logit >= LEAST_LOGIT and self.raised_p <= MOST_P
 
     @property
     def suppresses(self) -> bool:
-        """True if it lowers the logit of the token that it attends to by 0.1 or more, and not by chance.
-
-        That is, with `lowered_p`, the share of shuffles of the text's tokens that lower it as much, 0.02 or less.
-        """
+        """True if it lowers the logit of the token that it attends to by 0.1 or more, and not by chance."""
         return self.logit <= -LEAST_LOGIT and self.lowered_p <= MOST_P
 
 
@@ -89,10 +83,7 @@ class Copying:
     obstacle: str = ""
 
     def of(self, names: Sequence[str], stream: str) -> list[CopyingHead]:
-        """The tested heads of a stream (self, cross ...) that have these names, such as "18.6", in their order.
-
-        Names of no such head are passed over.
-        """
+        """The tested heads of a stream (self, cross ...) that have these names, such as "18.6", in their order."""
         known = {head.name: head for head in self.heads if head.place.stream == stream}
         return [known[name] for name in names if name in known]
 
@@ -132,7 +123,6 @@ class _Reading:
 
     @property
     def reads(self) -> list[tuple[int, int]]:
-        """Each row with the id of the token that is read there."""
         return list(zip(self.rows, self.tokens, strict=True))
 
 
@@ -142,13 +132,7 @@ def find_content(summaries: Sequence[Summary]) -> bool:
 
 
 def tell_copying(source: Source, prompt: Prompt, summaries: Sequence[Summary]) -> Copying | None:
-    """Whether the heads that find content (induction, duplicate) copy the token they attend to, by one more run.
-
-    summaries  of the text's calls, with the kinds of their heads as parts `HeadKinds`
-
-    None for a model without a language-model head, and where no head finds content; with an `obstacle` in place of
-    heads for a text of more than 2,048 tokens, and where what heads write to the logits isn't seen.
-    """
+    """Whether the heads that find content (induction, duplicate) copy the token they attend to, by one more run."""
     if not isinstance(source, Predicting) or not source.has_lm_head:
         return None
     tokens = prompt.others.get("decoder", prompt.tokens)
@@ -182,7 +166,6 @@ def _readings(summary: Summary) -> Iterator[_Reading]:
 
 
 def _content_heads(part: HeadKinds) -> Iterator[tuple[int, Kind]]:
-    """The heads of a call that find content, by their places in it, each with its kind."""
     for at, number in enumerate(part.judged.kind.tolist()):
         if number >= 0 and KINDS[number].rank == CONTENT:
             yield at, KINDS[number]
@@ -202,7 +185,6 @@ def _sampled(readings: Sequence[_Reading]) -> list[_Reading]:
 
 
 def _evenly(some: Sequence, most: int) -> list:  # type: ignore[type-arg]
-    """Up to so many of a sequence, at even distances."""
     return [some[at] for at in np.linspace(0, len(some) - 1, min(most, len(some))).round().astype(int)]
 
 

@@ -41,9 +41,8 @@ class DecidingRows(Part):
     causal: bool = True
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and key, the 12 of largest weight times value norm: layer, head, key, key_token and weight.
-
-        The weight is the mean over the rows that choose the answer, such as the last, or those before generated tokens.
+        """One row per head and key, the 12 of largest weight times value norm: layer, head, key, key_token and
+        weight.
         """
         for at, head in enumerate(summary.place.heads):
             for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
@@ -51,17 +50,11 @@ class DecidingRows(Part):
                 yield {"layer": summary.place.layer, "head": head, "key": key, "key_token": token, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`deciding_weight` `[m]`, the mean weight on each of m keys, added up over the call's heads.
-
-        Means are over the rows that choose the answer, such as the last, or those before generated tokens.
-        """
+        """`deciding_weight` `[m]`, the mean weight on each of m keys, added up over the call's heads."""
         return {"deciding_weight": self.weight}
 
 
 def _deciding_queries(call: Call) -> tuple[int, ...]:
-    """The rows of a call that decide what comes next: those that chose what was generated, else the last; all rows of
-    one that isn't causal.
-    """
     if not call.is_causal:
         return tuple(range(call.n))
     chosen = tuple(place - 1 for place, token in enumerate(call.queries) if token.generated and place > 0)
@@ -71,8 +64,7 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 class DecidingRowsReducer:
     """Makes `DecidingRows` of a call: what heads attend to in some query rows.
 
-    rows  their indices; None for the rows that choose what comes next: the last, those before generated tokens, or all
-          without a causal mask
+    rows  their indices
     """
 
     reads_tensors: ClassVar[bool] = True
@@ -87,9 +79,8 @@ class DecidingRowsReducer:
         return Wanted(column_sums=(self.sums,))
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:
-        """For each head the 12 keys of largest weight times value norm, and the weight on each key added up over heads.
-
-        Weights are means over the rows that choose the answer, or those that were picked.
+        """For each head the 12 keys of largest weight times value norm, and the weight on each key added up over
+        heads.
         """
         weights = to_numpy(stats.column_sums[self.sums]).astype(np.float64) / max(1, len(self.rows))  # [h, m]
         norms = value_norms(call)

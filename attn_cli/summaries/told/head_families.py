@@ -16,8 +16,7 @@ class CountedKind(NamedTuple):
 
     does   what one of them attends to, as a phrase
     kind   the first of its kinds; None for heads that no kind names
-    heads  their names, such as "18.6", and the mean weight on the keys that define the kind, largest first; 0 where no
-           kind names them
+    heads  their names, such as "18.6", and the mean weight on the keys that define the kind, largest first
     """
 
     does: str
@@ -71,10 +70,7 @@ def families(summaries: Sequence[Summary]) -> HeadFamilies:
 
 
 def work_in_words(summary: Summary, at: int) -> str:
-    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or rests on sinks.
-
-    A head that rests on sinks alone is one of the kind `first`.
-    """
+    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or rests on sinks."""
     part = summary.part(HeadKinds)
     number = -1 if part is None else int(part.judged.kind[at])
     return does(KINDS[number]) if number >= 0 and KINDS[number] is not FIRST else ""

@@ -14,38 +14,22 @@ _COPYING = "copying"  # no name of rows
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
-    """JSON that a recording keeps of the words and heads that an answer needs, by a name made of `rows`.
-
-    rows  the indices of the rows whose logits choose the answer
-
-    The value is null for no story.
-    """
+    """JSON that a recording keeps of the words and heads that an answer needs, by a name made of `rows`."""
     return {_name(rows): None if story is None else _document(story)}
 
 
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
-    """Which words and heads an answer needs, from a recording's JSON; None where there was nothing to tell.
-
-    rows  the indices of the rows whose logits choose the answer
-
-    LoadError where the recording has none of these rows, or another version of the program wrote it.
-    """
+    """Which words and heads an answer needs, from a recording's JSON; None where there was nothing to tell."""
     return _told(Story | None, document, _name(rows))
 
 
 def copying_document(copying: Copying | None) -> dict[str, Any]:
-    """JSON that a recording keeps of which heads of a text copy the token they attend to, by the name "copying".
-
-    The value is null for None.
-    """
+    """JSON that a recording keeps of which heads of a text copy the token they attend to, by the name "copying"."""
     return {_COPYING: None if copying is None else _document(copying)}
 
 
 def told_copying(document: Mapping[str, Any]) -> Copying | None:
-    """Which heads of a text copy what they attend to, from a recording's JSON; None where that was null.
-
-    LoadError where it isn't there, or another version of the program wrote it.
-    """
+    """Which heads of a text copy what they attend to, from a recording's JSON; None where that was null."""
     return _told(Copying | None, document, _COPYING)
 
 
@@ -97,6 +81,5 @@ def _has_fields(value: Any) -> bool:
 
 @cache
 def _types(kind: Any) -> dict[str, Any]:
-    """The types of the fields that make a value what it is: those that count where two are compared."""
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind) if each.compare} if is_dataclass(kind) else hints

@@ -9,11 +9,8 @@ from attn_cli.summaries.with_reads import with_word_reads
 
 
 def overview_of(report: Report, *, on_screen: bool) -> Report:
-    """The report of a text's overview: with what each word reads,
-    and the matrix of the head that stands out most alone.
-
-    on_screen  whether it is drawn. Then what heads attend to in the last rows stays in it, if attention is causal and
-               it isn't told which words and heads the answer needs; else that is taken out
+    """The report of a text's overview: with what each word reads, and the matrix of the head that stands out most
+    alone.
     """
     told = with_one_matrix_alone(with_word_reads(report))
     decides = next((part.causal for _, part in told.parts_of(DecidingRows)), False)

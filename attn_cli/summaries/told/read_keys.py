@@ -12,10 +12,7 @@ from attn_cli.summaries.told.deciding_rows import DecidingRows
 
 
 def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
-    """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text.
-
-    Sinks are those of `text_sinks`, where whole calls were judged. A single deciding row's own key is left out.
-    """
+    """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text."""
     judged = [(summary, part) for summary, _ in seen if (part := summary.part(HeadKinds)) is not None]
     last = {row for row in seen[0][1].rows if len(seen[0][1].rows) == 1}
     special = special_places(seen[0][0].keys).tolist()
@@ -24,12 +21,7 @@ def resting_keys(seen: Sequence[tuple[Summary, DecidingRows]]) -> set[int]:
 
 
 def read_shares(seen: Sequence[tuple[Summary, DecidingRows]]) -> np.ndarray:
-    """The share of each of m keys in what the rows that choose the answer read `[m]`, 0 to 1, mean over layers.
-
-    seen  by call what heads attend to in these rows
-
-    Of a layer it is the root of the sum over heads of (weight times norm of the value) squared, over its sum over keys.
-    """
+    """The share of each of m keys in what the rows that choose the answer read `[m]`, 0 to 1, mean over layers."""
     lengths = [np.sqrt(part.strength) for _, part in seen]
     shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
     return shares

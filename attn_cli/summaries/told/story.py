@@ -163,10 +163,7 @@ STORY = Field(
 
 
 def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
-    """The indices of the rows that choose the answer: those before generated tokens; else the last, or last part's.
-
-    Of a text of more than 200 tokens they are all rows of its last part, such as a question, if these are 64 at most.
-    """
+    """The indices of the rows that choose the answer: those before generated tokens; else the last, or last part's."""
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
         return chosen
@@ -175,13 +172,7 @@ def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
 
 
 def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
-    """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows.
-
-    experiment  the model's run on the prompt, beside which it runs with words masked or heads ablated
-    summaries   by call what heads attend to in the experiment's rows, as parts `DecidingRows`
-
-    None for a model without a language-model head.
-    """
+    """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows."""
     target = experiment.target
     if target is None:
         return None
@@ -241,7 +232,6 @@ def _words_tried(
     last: int,
     budget: int,
 ) -> list[tuple[TextPart, tuple[int, ...]]]:
-    """The words to mask, those that are read most, each with its tokens that are masked."""
     strength = np.sum([part.strength for _, part in seen], axis=0)
     own = [(part, tuple(at for at in part.tokens if at not in sinks and at != last)) for part in parts]
     own = [(part, tokens) for part, tokens in own if tokens and part.kind != "other"]
@@ -255,10 +245,7 @@ def _heads_tried(
     masked: set[int],
     estimates: Mapping[HeadPlace, float],
 ) -> list[tuple[HeadPlace, tuple[Token, float]]]:
-    """The heads that may be ablated, each with the token past sinks that has its largest weight, and that weight.
-
-    Those of the largest estimated effects first; without estimates those that read most of the words that are masked.
-    """
+    """The heads that may be ablated, each with the token past sinks that has its largest weight, and that weight."""
     heads: list[tuple[float, HeadPlace, tuple[Token, float]]] = []
     for summary, part in seen:
         for at, head in enumerate(summary.place.heads):
@@ -277,11 +264,7 @@ def _heads_tried(
 def _reader(
     tokens: tuple[int, ...], seen: Sequence[tuple[Summary, DecidingRows]], estimates: Mapping[HeadPlace, float]
 ) -> tuple[HeadPlace, float] | None:
-    """The head that reads a word most in the rows that decide, and its mean weight on the word's tokens together.
-
-    It is that which an estimate says the answer loses most without, times the weight; without estimates, or where none
-    loses, that of the largest weight times value norm. None where no head gives the word 0.1.
-    """
+    """The head that reads a word most in the rows that decide, and its mean weight on the word's tokens together."""
     found: list[tuple[float, float, HeadPlace, float]] = []
     for summary, part in seen:
         own = np.isin(part.keys, tokens)  # [h, k]

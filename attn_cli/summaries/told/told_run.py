@@ -23,8 +23,7 @@ class ToldRun(NamedTuple):
 
     That is which words and heads its answer (next token, or what was generated) needs.
 
-    experiment  the run; None where keys and values would take half of the free memory or more, and where the model
-                can't be run so
+    experiment  the run
     notes       why, where memory is the reason; else ()
     """
 
@@ -38,10 +37,7 @@ class ToldRun(NamedTuple):
 
 
 def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
-    """A model with its LM head, or without where that can't be loaded: a folder may lack the weights of the head.
-
-    opened  a function that opens the model, from whether it is to predict
-    """
+    """A model with its LM head, or without where that can't be loaded: a folder may lack the weights of the head."""
     try:
         return opened(True)
     except LoadError:
@@ -54,24 +50,14 @@ def can_tell(source: Source) -> TypeGuard[Predicting]:
 
 
 def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
-    """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call.
-
-    () for a call whose queries or keys are other tokens than the prompt's.
-    """
+    """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call."""
     if call.queries != prompt.tokens or call.keys != prompt.tokens:
         return ()
     return (of_whole_call(DecidingRowsReducer(rows), call),)
 
 
 def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:
-    """Run a prompt so that words can be masked and heads ablated beside it, to tell which of them the answer needs.
-
-    rows  the indices of the query rows that choose the answer
-    look  a function that gets the attention calls of the run, and the layers and heads that these are of
-    free  the free memory in bytes; None where that isn't known
-
-    Without a run where keys and values would take half of the free memory, or the model can't be run so.
-    """
+    """Run a prompt so that words can be masked and heads ablated beside it, to tell which of them the answer needs."""
     kept = source.experiment_bytes(len(prompt.tokens))
     if free is not None and kept > free * _KEPT:
         words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"

@@ -28,10 +28,7 @@ _SOURCES = 3  # of a word that are kept
 
 @memoised
 def units_of(tokens: Sequence[Token]) -> MergedWords:
-    """The words of a text, or the sentences of one of more than 512 tokens; a special token is one by itself.
-
-    Each label has the index of its first token.
-    """
+    """The words of a text, or the sentences of one of more than 512 tokens; a special token is one by itself."""
     if len(tokens) > MOST_WORDED:
         return _sentences_of(tokens)
     words = words_of(tokens)
@@ -65,10 +62,7 @@ def _sentences_of(tokens: Sequence[Token]) -> MergedWords:
 
 
 def can_be_told(tokens: Sequence[Token]) -> bool:
-    """True for a text short enough to say what each word attends to: 512 tokens, or 3 to 512 sentences.
-
-    A special token counts as a sentence.
-    """
+    """True for a text short enough to say what each word attends to: 512 tokens, or 3 to 512 sentences."""
     return len(tokens) <= MOST_WORDED or 2 < len(units_of(tokens).labels) <= _MOST_SENTENCES
 
 
@@ -92,10 +86,8 @@ class UnitReads(Part):
     weights: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per pair of words or sentences: layer, query and key (indices of their first tokens),
-        share and weight.
-
-        Both are from 0 to 1: the share of weight times value norm, and the mean weight.
+        """One row per pair of words or sentences: layer, query and key (indices of their first tokens), share and
+        weight.
         """
         labels = units_of(summary.keys).labels
         for query, row, weights in zip(labels, self.shares.tolist(), self.weights.tolist(), strict=True):
@@ -237,10 +229,7 @@ VECTORS = Field(
 
 
 def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:
-    """What each word of a text attends to, from the parts `UnitReads` of its layers; None where there are none.
-
-    sinks  the keys that are sinks of the text, whose words are no sources; a sentence with one is read like any other
-    """
+    """What each word of a text attends to, from the parts `UnitReads` of its layers; None where there are none."""
     seen = with_part(summaries, UnitReads)
     if not seen:
         return None

@@ -23,10 +23,7 @@ _MOST_UNPLACED = 6
 
 
 def draw(answer: Bisected, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Lines on another engine's arrays against the model's: what was compared, and the first that differs.
-
-    Then the likely cause, and which arrays could not be matched with the model's.
-    """
+    """Lines on another engine's arrays against the model's: what was compared, and the first that differs."""
     yield ""
     yield from _lines(_held(answer), screen)
     for paragraph in _verdict(answer):
@@ -108,7 +105,6 @@ def _numbers(one: Compared) -> str:
 
 
 def _times(factor: float) -> str:
-    """`71,000`: two digits of a factor."""
     return f"{float(f'{factor:.2g}'):,.0f}" if factor >= 10 else f"{factor:.1f}"
 
 
@@ -117,7 +113,6 @@ def _short(number: float) -> str:
 
 
 def _finding(one: Compared) -> str:
-    """`layer 0's output (layer 1 residual before the layer) differs ... · off by 0.1 of their size ...`."""
     at = one.placed.at
     is_before = at.made_at.layer != at.layer
     place = f"layer {at.made_at.layer}'s output ({_place(one)})" if is_before else _place(one)
@@ -125,7 +120,6 @@ def _finding(one: Compared) -> str:
 
 
 def _neighbours(answer: Bisected, first: Compared) -> str:
-    """The last array before it, which agrees, and how much else was computed wrongly."""
     before = [one for one in answer.judged if one.placed.at.order < first.placed.at.order]
     wrong = sum(one.is_wrong for one in answer.judged)
     last = f"the last array before it agrees: {_place(before[-1])}" if before else "no array before it in the file"
@@ -156,7 +150,6 @@ def _cause(answer: Bisected) -> Iterator[list[str]]:
 
 
 def _alone(made: MadeMistake) -> str:
-    """The layers that have a mistake, where not all have it."""
     if made.layers is None:
         return ""
     return f" in layer{'s' if len(made.layers) > 1 else ''} {ranges(list(made.layers))} alone"

@@ -36,10 +36,7 @@ class _Line(NamedTuple):
 
 
 def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """One verdict on whether the user's output or weights are right, over all batch entries and heads.
-
-    Of wrong ones the likely cause, the first wrong number, and a map of where they are.
-    """
+    """One verdict on whether the user's output or weights are right, over all batch entries and heads."""
     entries = list(report.parts_of(Check))
     checks = [head for _, part in entries for head in part.heads]
     parts = [part for _, part in entries]
@@ -57,10 +54,7 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: `attn compute --steps` of the first row that is wrong, else of the first of all.
-
-    None for a batch, and for piped input.
-    """
+    """The next command: `attn compute --steps` of the first row that is wrong, else of the first of all."""
     for head in (head for _, part in report.parts_of(Check) for head in part.heads):
         if head.first_bad is not None:
             which = [] if head.head is None or invocation.has("head") else ["-H", str(head.head)]
@@ -164,7 +158,6 @@ def _map(lines: list[_Line], screen: Screen) -> Iterator[Text]:
 
 
 def _shares(head: HeadCheck, block: int) -> np.ndarray:
-    """The share of wrong numbers in each block of rows, `[cells]`."""
     starts = np.arange(0, len(head.bad_by_row), block)
     wide = head.numbers // len(head.bad_by_row)
     sizes = np.diff(np.append(starts, len(head.bad_by_row))) * wide
@@ -172,7 +165,6 @@ def _shares(head: HeadCheck, block: int) -> np.ndarray:
 
 
 def _mark(share: float, shades: str) -> str:
-    """A dot where all is right, else a shade that is darker the more numbers are wrong."""
     if share == 0:
         return "." if shades is ASCII_SHADES else "·"
     filled = shades[1:] if shades is not ASCII_SHADES else shades[2:]

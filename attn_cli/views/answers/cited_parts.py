@@ -19,11 +19,8 @@ _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed 
 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
-    """One sentence, in lines of `width` columns: the parts that the answer needed, by how much likelier these make it.
-
-    That is 2 to the bits of log2 p that the answer loses with the part masked.
-
-    Empty where nothing was masked, and where there is no part that it could need.
+    """One sentence, in lines of `width` columns: the parts that the answer needed, by how much likelier these make
+    it.
     """
     citation = answer.citation
     if citation is not None and answer.context:
@@ -31,10 +28,8 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
 
 
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
-    """The answer's sentences with marks of the parts that they needed, what these mean, and parts read but not needed.
-
-    A sentence needs a part if with it masked it loses a bit of log2 p or more, and a quarter of its largest such loss.
-    Read but not needed are parts with 0.1 or more of the attention that isn't given to sinks. `width` is in columns.
+    """The answer's sentences with marks of the parts that they needed, what these mean, and parts read but not
+    needed.
     """
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)
@@ -94,7 +89,6 @@ def _needing(answer: PartsRead, citation: Citation) -> str:
 
 
 def _marked(citation: Citation) -> str:
-    """A sentence with its marks before the white space at its end."""
     text = citation.text.rstrip()
     parts = list(citation.either) or [part for part, _ in citation.needed]
     none = "[question or memory]" if citation.bits is None or citation.bits > -1 else "[several together]"
@@ -103,7 +97,6 @@ def _marked(citation: Citation) -> str:
 
 
 def _named(answer: PartsRead, number: int) -> str:
-    """The part's name and the beginning of its text; a word is its own name."""
     part = answer.read.parts[number].part
     text = visible(_excerpt(" ".join(part.text(answer.prompt.text).split()), answer))
     return f'"{text}"' if answer.cut == "words" else f'{part.name} ("{text}")'
@@ -124,7 +117,6 @@ def _short(answer: PartsRead, number: int) -> str:
 
 
 def _odds(bits: float) -> str:
-    """`4,700 times (2^12.2)`: the factor by which a change of log2 p makes something less likely, and that change."""
     return _times(bits) if bits <= -_POWER else f"{_times(bits)} (2^{-bits:.2f})"
 
 

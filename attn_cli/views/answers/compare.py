@@ -22,11 +22,7 @@ from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Lines: the cosine of a word's vectors in two texts, before and after each block, and the pull of tokens.
-
-    The pull is a token's share of the word's attention output z, before W_O: its weight times its value, projected on
-    z, over |z|. Pulls are signed and sum to 1; none are told where values are unknown.
-    """
+    """Lines: the cosine of a word's vectors in two texts, before and after each block, and the pull of tokens."""
     yield ""
     yield Text("\n".join(packed([_sentence(comparison)], screen.width)), BOLD)
     yield ""
@@ -49,7 +45,6 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
 
 
 def _masked_after(journey: Journey, contexts: Sequence[Context]) -> int:
-    """The number of tokens after the word, where no block lets it attend to any of them; else 0."""
     after = max(journey.rows) + 1
     is_masked = all((context.weights[after:] == 0).all() for context in contexts)
     return len(journey.prompt.tokens) - after if is_masked else 0
@@ -182,7 +177,6 @@ def _strengths(context: Context) -> np.ndarray:
 
 
 def _word_places(journey: Journey) -> str:
-    """The word's tokens: "6 bank"."""
     return " ".join(token_label(journey.prompt.tokens[row]) for row in journey.rows)
 
 

@@ -29,18 +29,12 @@ def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[Render
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: `attn compute --steps` on the same matrices, of more than 6 rows on the first alone.
-
-    None for a batch, and for piped input.
-    """
+    """The next command: `attn compute --steps` on the same matrices, of more than 6 rows on the first alone."""
     return more_of_matrices(report, invocation)
 
 
 def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Weights, then what comes of them, then scores; scores beside the weights where a terminal has room for both.
-
-    Scores that are all 0, as those of fixed weights are, are not drawn.
-    """
+    """Weights, then what comes of them, then scores; scores beside the weights where a terminal has room for both."""
     matrices = [part for part in summary.parts if isinstance(part, Matrix)]
     if said := "".join(strongest_keys(matrix, summary) for matrix in matrices):
         yield ""

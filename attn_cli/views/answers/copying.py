@@ -15,11 +15,7 @@ _INDENT = 6
 
 
 def in_words(heads: Sequence[CopyingHead]) -> str:
-    """`5 of them copy: what they write raises the token that they read, 18.6 by 0.63 logits`; "" without heads.
-
-    That is, the logit of the token that they attend to most, over the mean logit; 18.6 is the head that does so most.
-    Also `suppress` of those that lower it, and `none of them copies`.
-    """
+    """`5 of them copy: what they write raises the token that they read, 18.6 by 0.63 logits`; "" without heads."""
     told = (
         _of_some("copies", "raises", [x for x in heads if x.copies], heads),
         _of_some("suppresses", "lowers", [x for x in heads if x.suppresses], heads),
@@ -42,14 +38,7 @@ def _of_some(does: str, changes: str, some: Sequence[CopyingHead], heads: Sequen
 
 
 def lines(heads: Sequence[CopyingHead], numbers: Mapping[str, str], rest: int, screen: Screen) -> Iterator[Text]:
-    """`      18.6 0.89/0.97  copies: +0.63, shuffled +0.34, p 0.002, rank 1 in 0 of 14`: a line a head, of 8 at most.
-
-    That is, what the head writes to the logit of the token it attends to most, over the mean logit; the same with the
-    text's tokens shuffled, and the share of shuffles that give as much; in how many rows it raises no token more.
-
-    numbers  by the head's name, as text, its weight on the keys that define its kind, and its share beyond sinks there
-    rest     how many heads of the kind are not among these
-    """
+    """` 18.6 0.89/0.97 copies: +0.63, shuffled +0.34, p 0.002, rank 1 in 0 of 14`: a line a head, of 8 at most."""
     for head in heads[:_MOST_LINES]:
         does = "copies" if head.copies else "suppresses" if head.suppresses else "no copy"
         p = head.lowered_p if head.logit < 0 else head.raised_p
@@ -64,11 +53,7 @@ def lines(heads: Sequence[CopyingHead], numbers: Mapping[str, str], rest: int, s
 
 
 def captions(copying: Copying | None, *, of_text: bool) -> list[str]:
-    """Captions on which heads copy: what "copies" means and how sure it is, or why it isn't known.
-
-    copying  None where it wasn't measured
-    of_text  whether heads were judged on a text, and not on random tokens
-    """
+    """Captions on which heads copy: what "copies" means and how sure it is, or why it isn't known."""
     if not of_text:
         return ["which of them copy is told of a text: attn heads --kinds TEXT"]
     if copying is None:

@@ -20,10 +20,7 @@ _NARROW = ("keys", "cache", "text", "next")
 
 
 def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Lines: sizes, operations of attention (projections, scores, softmax, mixing), and the KV cache's bytes.
-
-    The latter for multi-head, grouped, latent ... keys. Then the bytes that all attention weights would take.
-    """
+    """Lines: sizes, operations of attention (projections, scores, softmax, mixing), and the KV cache's bytes."""
     layer = cost.layer
     key_heads = f"{layer.kv_heads} key {'head' if layer.kv_heads == 1 else 'heads'}"
     sizes = [
@@ -102,7 +99,6 @@ def _smaller(cost: Cost) -> str:
 
 
 def _latents(cost: Cost) -> str:
-    """`latent, 256 + 32: 256 numbers a token that keys and values of all heads are made of, 32 of a shared key`."""
     layer = next(variant.layer for variant in cost.variants if variant.layer.rank)
     shared = f", {layer.shared} of a key part that all share" if layer.shared else ""
     sizes = f"{layer.rank}" + (f" + {layer.shared}" if layer.shared else "")

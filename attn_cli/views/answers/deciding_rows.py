@@ -24,11 +24,7 @@ Seen = Sequence[tuple[Summary, DecidingRows]]
 
 
 def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
-    """For self-attention, cross-attention ... the keys with most weight, mean over heads, in the rows that decide.
-
-    These rows predict the answer, or were picked. Then the heads that give a key, no sink, 0.05 or more of the weight
-    of these rows, in the mean.
-    """
+    """For self-attention, cross-attention ... the keys with most weight, mean over heads, in the rows that decide."""
     for stream in report.streams:
         seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]
         if seen:
@@ -36,11 +32,7 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more.
-
-    Without such a head `attn top` of the row, heads averaged; of row 0, which may see itself alone, the overview. None
-    for piped input.
-    """
+    """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more."""
     seen = list(report.parts_of(DecidingRows))
     heads = _heads(seen, resting_keys(seen))
     if not heads and seen[0][1].rows[-1] == 0:

@@ -21,11 +21,7 @@ _ROUNDING = 1e-12  # rounding error of float64 sums in another order
 
 
 def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A table of decoding one layer's attention token by token with a KV cache, a line a step.
-
-    With the number of tokens reused from the cache, how many numbers that holds, and the multiplications; on wide
-    screens also those without a cache.
-    """
+    """A table of decoding one layer's attention token by token with a KV cache, a line a step."""
     yield ""
     title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
              f"{decoding.layer.cached} numbers cached per token"]  # fmt: skip

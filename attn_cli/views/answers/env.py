@@ -48,12 +48,10 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _label(screen: Screen) -> int:
-    """The columns of the sections' names."""
     return 11 if screen.width >= 60 else 10
 
 
 def _lines(parts: Sequence[str], screen: Screen) -> list[str]:
-    """Parts from outside, made safe for the screen, in lines beside the sections' names."""
     return packed([_safe(part, screen) for part in parts], screen.width - _label(screen))
 
 
@@ -62,7 +60,6 @@ def _safe(text: str, screen: Screen) -> str:
 
 
 def _compiled(installation: Installation) -> str:
-    """A line on whether compiled code is used."""
     vectors = installation.compiled_kernel
     if installation.unusable_kernel:
         return "the compiled kernel is of another version: install attn again"
@@ -70,7 +67,6 @@ def _compiled(installation: Installation) -> str:
 
 
 def _device(row: Row) -> list[str]:
-    """A device's name for --device, the maker's, and its sizes."""
     parts = [f"{row['device']} {row['name']}"]
     parts += [counted(int(row[noun] or 0), noun.removesuffix("s")) for noun in ("cores", "threads") if row[noun]]
     return parts + ([decimal_bytes(int(row["bytes"]), "GB")] if row["bytes"] else [])

@@ -51,9 +51,8 @@ _CUT = 4  # columns of the mark of a list that goes on
 
 
 def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """For self-attention, cross-attention ... a line for each kind of head (induction, previous token ...), and sinks.
-
-    Sinks are keys that many heads rest on.
+    """For self-attention, cross-attention ... a line for each kind of head (induction, previous token ...), and
+    sinks.
     """
     yield Text()
     yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
@@ -74,15 +73,7 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
 def family_lines(
     summaries: Sequence[Summary], found: HeadFamilies, screen: Screen, copying: Copying | None = None
 ) -> Iterator[Text]:
-    """A line for each kind of head (induction, previous token ...) with its heads, then those judged on few rows.
-
-    These are heads in which too few rows have a key that would define a kind.
-
-    summaries  the layers, of self-attention, or of cross-attention
-    found      their heads by kind
-    copying    which induction and duplicate heads raise or lower the logit of the token that they attend to; a kind
-               with such a head has a line a head; None if not measured
-    """
+    """A line for each kind of head (induction, previous token ...) with its heads, then those judged on few rows."""
     for family in found.counted:
         shares = {} if family.kind is None else shares_of(summaries, family.kind)
         names = [name for name, _ in family.heads]
@@ -96,10 +87,7 @@ def family_lines(
 
 
 def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
-    """By head, such as "18.6", its share of attention beyond sinks on the keys that define a kind.
-
-    {} where none was measured, and for kinds that are about sinks themselves or spread out.
-    """
+    """By head, such as "18.6", its share of attention beyond sinks on the keys that define a kind."""
     if kind in (FIRST, DELIMITER, UNIFORM):  # of which it is the weight itself
         return {}
     return {
@@ -111,26 +99,13 @@ def shares_of(summaries: Sequence[Summary], kind: Kind) -> dict[str, float]:
 
 
 def least_of_few(kind: Kind, uniform: float) -> float:
-    """The least number that names a head as induction or duplicate where only 8 to 15 rows have a key of that kind.
-
-    The number is the head's mean weight on these keys, or its share of what sinks don't get. 0.5, or 5 times `uniform`
-    if that is more.
-
-    uniform  what uniform attention gives the keys that define the kind; NaN, where unknown, gives 0.5
-    """
+    """The least number that names a head as induction or duplicate where only 8 to 15 rows have a key of that kind."""
     least = float(least_for_name(kind, uniform, np.nan)) if np.isfinite(uniform) else 0.0
     return max(LEAST_OF_FEW, least)
 
 
 def _line(family: CountedKind, screen: Screen, shares: Mapping[str, float]) -> Iterator[Text]:
-    """`   4  look at the token before (previous)  1.2 0.81  11.1 0.77`: as many heads as fit.
-
-    shares  by head, the number that stands behind a head's own: `18.6 0.89/0.98`
-
-    Of those that rest on the first token the least weight, and those that rest on it most.
-
-    Those that find content may take two lines more.
-    """
+    """` 4 look at the token before (previous) 1.2 0.81 11.1 0.77`: as many heads as fit."""
     named = [] if family.kind is None else family.heads[:_MOST_RESTING] if family.kind is FIRST else family.heads
     more = 0 if family.kind is None or family.kind.rank != CONTENT else 2
     words = of_several(family.does, len(family.heads))
@@ -142,16 +117,11 @@ def _line(family: CountedKind, screen: Screen, shares: Mapping[str, float]) -> I
 
 
 def _numbered(heads: Sequence[tuple[str, float]], shares: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Heads with their weights, and behind these their shares: `0.89/0.97`."""
     return [(name, f"{weight:.2f}" + (f"/{shares[name]:.2f}" if name in shares else "")) for name, weight in heads]
 
 
 def of_several(work: str, count: int) -> str:
-    """What a head does, as words: `looks at the token before`, or of several heads `look at the token before`.
-
-    work   these words, of one head
-    count  how many heads
-    """
+    """What a head does, as words: `looks at the token before`, or of several heads `look at the token before`."""
     verb, _, rest = work.partition(" ")
     several = f"{verb.removesuffix('s')} {rest}".replace(" its own", " their own").replace(" it may", " they may")
     return work if count == 1 else several
@@ -164,10 +134,7 @@ def _named(
     screen: Screen,
     more: int = 0,
 ) -> Iterator[Text]:
-    """Heads with their numbers after words about them, in the same line, or where that is full in the next.
-
-    more    lines that they may take beyond
-    """
+    """Heads with their numbers after words about them, in the same line, or where that is full in the next."""
     line = Text("\n".join(wrap(f"{count:>4}  {words}", screen.width, subsequent_indent=" " * 6)))
     room = screen.width - cell_len(line.plain.rpartition("\n")[2])
     pieces = [f"  {name} {number}" for name, number in heads]

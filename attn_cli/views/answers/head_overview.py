@@ -24,11 +24,7 @@ _BINS = 16
 
 
 def draw(report: Report, screen: Screen) -> Iterator[Text]:
-    """Lines: heads by what they attend to, those that stand out, a histogram of each statistic, how to list all.
-
-    Heads stand out that find content (induction, duplicate), look at a place near by, or give one key a row half of
-    what sinks leave.
-    """
+    """Lines: heads by what they attend to, those that stand out, a histogram of each statistic, how to list all."""
     yield from head_families.draw(report.summaries, screen)
     yield Text()
     yield from _outstanding(report, screen)

@@ -50,11 +50,7 @@ class HeadRow(NamedTuple):
 
 
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A table of the statistics of all heads of all layers, in the order that was asked for.
-
-    In an overview of more than 24 heads only those that give most to one key that is no sink, and nothing where a map
-    of their kinds is drawn.
-    """
+    """A table of the statistics of all heads of all layers, in the order that was asked for."""
     rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
     note = [Text(f"{masked} rows are fully masked: left out of the means", DIM)] if masked else []
@@ -93,9 +89,8 @@ def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Scree
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the first head as sorted, else of the one that gives most to one key past sinks.
-
-    None for piped input.
+    """The next command: the matrix of the first head as sorted, else of the one that gives most to one key past
+    sinks.
     """
     rows = head_rows(report.summaries)
     rows = sharpest(rows, 1) if report.ranking is None else _ranked(rows, report.ranking)
@@ -103,15 +98,12 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
-    """The rows in the order that was asked for."""
     return ranking.of(rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))
 
 
 def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: Ranking) -> list[str]:
-    """The work of the heads at the top of an order: `the first 15 heads give the token before 0.97 of
-    their weight or more (mean over rows)`; before it, of heads that rest on the first token, what the sinks are.
-
-    [] for few heads, and where no half of their weight lies on one place.
+    """The work of the heads at the top of an order: `the first 15 heads give the token before 0.97 of their weight or
+    more (mean over rows)`; before it, of heads that rest on the first token, what the sinks are.
     """
     top = [row for row in ordered if not np.isnan(row.heads.statistics[ranking.column][row.at])][:_TOP]
     if len(top) < _FEWEST or len(head_rows(summaries)) < _MANY_HEADS:
@@ -134,11 +126,6 @@ def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking:
 
 
 def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> list[str]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads, ...; 14% rests on 6 the, ...`, over the rows by which
-    sinks are told, as on every other screen; then what the column says, over all rows.
-
-    said  what the column says
-    """
     found = sorted(text_sinks(with_part(summaries, HeadKinds)), key=lambda sink: sink.key)
     if not found or found[0].key:
         return [f"{said}: they read little else"]
@@ -146,7 +133,6 @@ def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> list[str]:
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
-    """The title of a ranking: the number of heads shown, of how many, and their order."""
     if all(np.isnan(row.heads.statistics[ranking.column][row.at]) for row in rows):
         return f"no head has a number for {ranking.heading} here"
     shown = len(rows) if ranking.count is None else min(len(rows), ranking.count)
@@ -155,10 +141,7 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
 
 
 def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
-    """The number of rows behind a mean over some rows, and its value under uniform attention; else none.
-
-    On two rows a head that rests on the key after a repeated token passes for an induction head.
-    """
+    """The number of rows behind a mean over some rows, and its value under uniform attention; else none."""
     statistic = next(each for each in STATISTICS if each.name == ranking.column)
     found = statistic.rows_of(summary.keys, len(summary.queries))
     if found is None or not len(found):
@@ -178,11 +161,7 @@ def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
 
 
 def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
-    """The `count` heads that give most to one key that is no sink, most first.
-
-    By the mean weight on each row's strongest such key, times its share of what isn't given to expected sinks; by
-    lowest entropy where that wasn't measured.
-    """
+    """The `count` heads that give most to one key that is no sink, most first."""
 
     def order(row: HeadRow) -> float:
         kinds = row.summary.part(HeadKinds)
@@ -195,13 +174,7 @@ def heads_table(
     rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "",
     left_out: Collection[str] = (),
 ) -> Iterator[Table | Text]:  # fmt: skip
-    """One line per head, and what its columns mean; columns without information or room are left out.
-
-    rows      the heads, in order
-    unit      what a query and a key are: "token" or "word"
-    kept      the name of a statistic whose column stays in any case
-    left_out  names of statistics that have no column
-    """
+    """One line per head, and what its columns mean; columns without information or room are left out."""
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
@@ -240,5 +213,4 @@ def heads_table(
 
 
 def _named(column: Statistic, unit: str) -> str:
-    """`max score: the largest before the softmax`: a column that isn't shown, and what it holds."""
     return f"{column.heading}: {column.caption.removeprefix(f'{column.heading}: ').format(unit=unit)}"

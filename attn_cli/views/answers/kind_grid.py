@@ -40,9 +40,8 @@ class GridRow:
 
 
 def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
-    """The map of heads: a line for each layer, a cell for each head with its kind; heads that share a key head adjoin.
-
-    Layers stand side by side where there are many and the screen is wide enough.
+    """The map of heads: a line for each layer, a cell for each head with its kind; heads that share a key head
+    adjoin.
     """
     best, heads = _layout(rows, screen)
     blocks = best.blocks(screen) if len(rows) > _FEW_LINES else 1
@@ -97,11 +96,9 @@ class _Layout:
 
     @property
     def width(self) -> int:
-        """Columns of a line."""
         return self.label + 1 + len(self.gaps) + len(self.heads) * (self.cell + (self.cell > 1))
 
     def blocks(self, screen: Screen) -> int:
-        """The number of lines that fit side by side."""
         return max(1, (screen.width + len(_BETWEEN)) // (self.width + len(_BETWEEN)))
 
     def heading(self) -> str:
@@ -129,13 +126,11 @@ class _Layout:
         return text
 
     def _column(self, at: int) -> int:
-        """The first column of the cell of the head at this place."""
         gaps = sum(head <= self.heads[at] for head in self.gaps)
         return self.label + 1 + gaps + at * (self.cell + (self.cell > 1)) + (self.cell > 1)
 
 
 def _gaps(rows: Sequence[GridRow], heads: Sequence[int]) -> tuple[int, ...]:
-    """The heads that don't share a key head with the head before them; none where no heads share one, or all do."""
     groups = {head: group for row in rows for head, group in zip(row.heads, row.groups, strict=True)}
     gaps = tuple(head for before, head in pairwise(heads) if groups[before] != groups[head])
     return gaps if len(set(groups.values())) < len(heads) else ()
@@ -143,11 +138,6 @@ def _gaps(rows: Sequence[GridRow], heads: Sequence[int]) -> tuple[int, ...]:
 
 def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = False) -> str:
     """A head in the map: its kind's letter and the tenths of its number; with one column a mark.
-
-    kind     the index in `KINDS`, or `NOTHING` or `NOT_JUDGED`
-    number   its weight or share on the keys that define the kind, 0 to 1; first rounded to hundredths
-    columns  2, or 1 for a mark of what the head does: finds content (induction, duplicate), looks at a place ...
-    ascii_only  whether other marks can't be shown
 
     >>> cell_text(0, 0.66, 2), cell_text(0, 0.198, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
     ('I6', 'I2', '█', ' -')
@@ -159,10 +149,7 @@ def cell_text(kind: int, number: float, columns: int, *, ascii_only: bool = Fals
 
 
 def marks_in_words(screen: Screen) -> list[str]:
-    """The meaning of each mark of a head in a map that has no room for letters: `█ finds content` ..., `no kind`.
-
-    Induction and duplicate heads find content.
-    """
+    """The meaning of each mark of a head in a map that has no room for letters: `█ finds content` ..., `no kind`."""
     marks = _ASCII_MARKS if screen.ascii_only else _MARKS
     found = ("finds content", "looks at a place", "rests on a sink or marks, or spreads")
     words = [f"{marks[rank]} {work}" for rank, work in zip((CONTENT, PLACE, MARKS), found, strict=True)]
@@ -170,11 +157,7 @@ def marks_in_words(screen: Screen) -> list[str]:
 
 
 def kind_letter(kind: int) -> str:
-    """The letter of a kind of head in the map, by its index in `KINDS`.
-
-    "-" for `NOTHING`, which is no kind, "?" for `NOT_JUDGED`, where too few rows tell. A small letter for heads on the
-    first key, the most common kind; B for all that look 2 to 8 tokens back.
-    """
+    """The letter of a kind of head in the map, by its index in `KINDS`."""
     if kind < 0:
         return "-" if kind == NOTHING else "?"
     if KINDS[kind] in BACK:
@@ -185,7 +168,5 @@ def kind_letter(kind: int) -> str:
 def cell_style(kind: int) -> Style:
     """The style of a head in the map: bold for induction and duplicate, a colour for kinds of a place, such as the
     previous token, else dim.
-
-    kind  its index in `KINDS`, below 0 for none
     """
     return _STYLES.get(KINDS[kind].rank, DIM) if kind >= 0 else DIM

@@ -28,10 +28,7 @@ from attn_cli.views.same_input import MODEL, matrix_of_head, on_same_input
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What was read, if it is random tokens; the heads by kind, in words and as a map below its legend; the sinks.
-
-    For self-attention, cross-attention ... each by itself.
-    """
+    """What was read, if it is random tokens; the heads by kind, in words and as a map below its legend; the sinks."""
     read = list(_read(kinds))
     if read:
         yield packed_text(read, screen, DIM)
@@ -93,10 +90,7 @@ def _surety(kind: Kind, judged: Sequence[JudgedKinds], uniform: float) -> str:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head most clearly of a kind, or without such a head `attn heads`.
-
-    After random tokens `attn heads --kinds` with the next seed. None for piped input.
-    """
+    """The next command: the matrix of the head most clearly of a kind, or without such a head `attn heads`."""
     assert isinstance(report.answer, KindMap)
     if report.answer.seed is not None:
         return ["heads", "--kinds", *invocation.words(MODEL), "--seed", str(report.answer.seed + 1)]

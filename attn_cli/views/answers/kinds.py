@@ -31,10 +31,7 @@ BeforeMap = Callable[[Sequence[Summary], Screen], Iterator[Text]]
 
 
 def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The induction and duplicate heads by name, and the map of heads by kind (previous token ...) with its legend.
-
-    Nothing where too few rows tell any kind, and where the heads are sorted by a statistic.
-    """
+    """The induction and duplicate heads by name, and the map of heads by kind (previous token ...) with its legend."""
     if report.ranking is None and any_judged(report.summaries):
         yield ""
         yield Text("what heads do · attn heads --kinds", BOLD)
@@ -44,10 +41,7 @@ def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> I
 def draw_kinds(
     parts: Sequence[tuple[Summary, HeadKinds]], screen: Screen, before: BeforeMap | None = None
 ) -> Iterator[Text]:
-    """For self-attention, cross-attention ... the induction and duplicate heads by name, and a map of all heads.
-
-    before  draws what stands above the map of each in place of these names; None for the names
-    """
+    """For self-attention, cross-attention ... the induction and duplicate heads by name, and a map of all heads."""
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
@@ -63,7 +57,6 @@ def draw_kinds(
 
 
 def _kinds_of(summary: Summary, part: HeadKinds) -> list[int]:
-    """For each head of a call its kind by index; not judged, where rows are too few for a kind that it may be of."""
     few = {at for _, at in on_few_rows([summary])}
     return [NOT_JUDGED if at in few else kind for at, kind in enumerate(part.judged.kind.tolist())]
 
@@ -88,13 +81,6 @@ def too_few(screen: Screen) -> Text:
 def _legend(
     of_stream: Sequence[tuple[Summary, HeadKinds]], rows: Sequence[GridRow], screen: Screen, *, in_words: bool
 ) -> Iterator[Text]:
-    """What the letters of the map of heads mean, how many heads each other kind has, and what is uniform.
-
-    The last is the weight that uniform attention gives to the keys that define a kind.
-
-    rows      of the map
-    in_words  whether counts are told above: then the letters of all kinds are here, without counts
-    """
     judged = [part.judged for _, part in of_stream]
     counts, letters = Counter(kind for row in rows for kind in row.kinds), has_letters(rows, screen)
     digit = [_digit_in_words(counts, by_share=judged[0].by_share)] if letters else []
@@ -114,11 +100,7 @@ def _digit_in_words(counts: Mapping[int, int], *, by_share: bool) -> str:
 
 
 def letters_in_words(counts: Mapping[int, int]) -> list[str]:
-    """`I induction`, `B 2 to 8 tokens back`, `- no kind`: the letters of the kinds that heads are of.
-
-    counts  how many heads are of a kind, by its index in `KINDS`; of none by `NOTHING`, where too few rows tell by
-            `NOT_JUDGED`
-    """
+    """`I induction`, `B 2 to 8 tokens back`, `- no kind`: the letters of the kinds that heads are of."""
     words = [f"{kind_letter(at)} {kind.words}" for at, kind in enumerate(KINDS) if counts[at] and kind not in BACK]
     words += ["B 2 to 8 tokens back"] if any(counts[at] for at, kind in enumerate(KINDS) if kind in BACK) else []
     others = ((NOTHING, "no kind"), (NOT_JUDGED, "not judged"))
@@ -126,13 +108,7 @@ def letters_in_words(counts: Mapping[int, int]) -> list[str]:
 
 
 def counts_in_words(counts: Mapping[int, int]) -> list[str]:
-    """`P previous 12`, `B 2-8 back 3`, `- none 5`: how many heads are of each kind but those that find content.
-
-    Those are induction heads and heads that attend to duplicates of the query's token.
-
-    counts  how many heads are of a kind, by its index in `KINDS`; of none by `NOTHING`, where too few rows tell by
-            `NOT_JUDGED`
-    """
+    """`P previous 12`, `B 2-8 back 3`, `- none 5`: how many heads are of each kind but those that find content."""
     words: list[str] = []
     for number, kind in enumerate(KINDS):
         if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[number]:
@@ -144,11 +120,7 @@ def counts_in_words(counts: Mapping[int, int]) -> list[str]:
 
 
 def named_heads(words: str, kind: int, heads: Iterable[str], screen: Screen) -> Text:
-    """`I induction 19  18.6 0.91  17.3 0.82`: the words, coloured for a kind of head, and as many heads as fit.
-
-    kind   its index in `KINDS`
-    heads  each with its weight, or share of what isn't given to sinks, on the keys that define the kind, as text
-    """
+    """`I induction 19 18.6 0.91 17.3 0.82`: the words, coloured for a kind of head, and as many heads as fit."""
     text = Text(words, cell_style(kind))
     for head in heads:
         if len(text) + 2 + len(head) > screen.width:
@@ -170,10 +142,7 @@ def _baselines_in_words(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: 
 
 
 def content_lines(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:
-    """The induction and duplicate heads of one stream (self-attention, cross-attention ...) by name: a line a kind.
-
-    Of a kind whose keys fewer than 16 rows have, the heads that would be named on more; nothing where there are none.
-    """
+    """The induction and duplicate heads of one stream (self-attention, cross-attention ...) by name: a line a kind."""
     counts = Counter(kind for _, part in of_stream for kind in part.judged.kind.tolist())
     for number, kind in enumerate(KINDS):
         if kind.rank == CONTENT:
@@ -201,11 +170,7 @@ def _content_line(
 def ranked_heads(
     of_stream: Sequence[tuple[Summary, HeadKinds]], number: int, *, named: bool = True
 ) -> list[tuple[str, float]]:
-    """The heads of one kind, by name, each with its weight or share on the keys that define it, largest first.
-
-    number  the kind's index in `KINDS`
-    named   True for heads that have that kind; False for all whose number is high enough, on however few rows
-    """
+    """The heads of one kind, by name, each with its weight or share on the keys that define it, largest first."""
     heads = []
     for summary, part in of_stream:
         judged = part.judged
@@ -235,19 +200,12 @@ def short_value(length: float) -> str:
 
 
 def is_read(sink: SinkKey) -> bool:
-    """True if the value of a key that gets much weight is half as long as the median value, or longer: it is read.
-
-    False where its length isn't known.
-    """
+    """True if the value of a key that gets much weight is half as long as the median value, or longer: it is read."""
     return sink.value is not None and sink.value >= SHORT_VALUE
 
 
 def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; ...`: a sentence for each sink.
-
-    heads  how many heads there are in all
-    rows   words on which rows were counted, such as ` over rows that see 8 keys or more`; "" for all rows
-    """
+    """`41% of all attention rests on 0 When, a sink of 162 heads of any kind; ...`: a sentence for each sink."""
     said, whole = [], f"the attention{rows.replace(' over ', ' of ')}" if rows else "all attention"
     for at, sink in enumerate(sinks):
         words = f"{sink.weight:.0%} {'' if at else f'of {whole} '}rests on {token_label(sink.token)}, "
@@ -264,9 +222,8 @@ def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
 
 
 def sink_lines(sinks: Sequence[SinkKey], summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text, a few at most.
-
-    summaries  of the layers whose heads attend in the text
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text, a few at
+    most.
     """
     heads = sum(len(summary.place.heads) for summary in summaries)
     for words in sink_words(sinks[:_MOST_SINKS], heads, rows_of_sinks(summaries[0]) if sinks else ""):

@@ -29,10 +29,7 @@ _TOKEN = 16  # columns of a key's name at most
 
 
 def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Lines: the answer, the heads that it needs most, by the change of its log2 p in bits, and those against it.
-
-    Last the noise floor: the largest effect of a run in which nothing was changed.
-    """
+    """Lines: the answer, the heads that it needs most, by the change of its log2 p in bits, and those against it."""
     yield ""
     if (said := _verdict(knock)) is not None:
         yield Text("\n".join(wrap(said, screen.width)), BOLD)
@@ -51,10 +48,7 @@ def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the keys of the most needed head in the row that predicts the answer; None for piped input.
-
-    Its matrix where that row sees itself alone, heads are ablated in all rows, or it is not of self-attention.
-    """
+    """The next command: the keys of the most needed head in the row that predicts the answer; None for piped input."""
     assert isinstance(report.answer, Knock)
     knock = report.answer
     place = knock.heads[0].place
@@ -65,10 +59,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _verdict(knock: Knock) -> str | None:
-    """`John most needs 23.0 (-0.82 bits), 11.6 (-0.77), 12.8 (-0.72); 24.4 holds it back (+0.60)`.
-
-    None for an encoder's vector, and where single heads were not ablated one by one in all.
-    """
+    """`John most needs 23.0 (-0.82 bits), 11.6 (-0.77), 12.8 (-0.72); 24.4 holds it back (+0.60)`."""
     target = knock.target
     if target is None or knock.together is not None or len(knock.heads) < _MOST_IN_VERDICT:
         return None
@@ -197,13 +188,11 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
 
 
 def _number(knock: Knock, effect: float) -> str:
-    """An effect in digits; 0 for one that can't be told from rounding."""
     if knock.noise_floor.is_rounding(effect):
         return "0"
     return f"{effect:.4f}" if knock.target is None else f"{effect:+.2f}"
 
 
 def _label(head: KnockedHead) -> str:
-    """`23.4`, and the stream where a model has several."""
     stream = "" if head.place.stream == "self" else f"{head.place.stream} "
     return f"{stream}{head.place.layer}.{head.place.head}"

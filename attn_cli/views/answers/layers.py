@@ -24,9 +24,8 @@ _GIVEN_UP = ("way", "name", "scale", _MORE, "kv_heads", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """A table of the model's blocks with heads, mask, scale ...; blocks that differ in their number alone share a line.
-
-    Above it a sentence where all blocks are alike.
+    """A table of the model's blocks with heads, mask, scale ...; blocks that differ in their number alone share a
+    line.
     """
     groups = list(_grouped(layers.rows))
     if (said := _sentence(groups)) is not None:
@@ -97,7 +96,6 @@ def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
 
 
 def _within(row: Layer) -> str:
-    """The module's path with the block's number left open."""
     return ".".join("*" if part.isdigit() else part for part in row.name.split("."))
 
 

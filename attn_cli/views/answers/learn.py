@@ -23,10 +23,7 @@ _MOST = 24  # with more tokens than this, only the heaviest are shown
 
 
 def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """The loss at some steps of learning W_Q and W_K, then for each text the learned word's weights.
-
-    The loss is the natural -log of the word's weight on the words that it is to attend to, mean over texts and heads.
-    """
+    """The loss at some steps of learning W_Q and W_K, then for each text the learned word's weights."""
     targets = " or ".join(map(visible, learning.targets))
     yield ""
     heading = ["loss", f"-log of the weight of {visible(learning.word)} on {targets}"]

@@ -97,7 +97,6 @@ def _label(row: KeyLogit | HeadLogit) -> str:
 
 
 def _pieces(row: KeyLogit | HeadLogit) -> Iterator[str]:
-    """The heads that write most from a key, or the keys from which a head writes most."""
     if isinstance(row, KeyLogit):
         yield from (f"{place.layer}.{place.head} {logit:+.2f}" for place, logit in row.heads)
     else:

@@ -39,10 +39,7 @@ _NEARLY_ALL = 0.8  # of the rows, from which on they have a pattern
 
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A map per head of queries and keys; of picked queries that attend to an image, a map of the image.
-
-    Of the one head that an overview chooses, first why it was chosen.
-    """
+    """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
     if matrix.chosen is not None:
         yield ""
         yield from _head_lines(matrix.chosen, summary, screen)
@@ -80,11 +77,7 @@ def _head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterato
 
 
 def _pattern(matrix: Matrix, summary: Summary) -> str:
-    """The place that nearly all rows of a head's whole matrix give most to, and the row that does so least.
-
-    `every row from 1 on gives most to the token before; least 17 book: 0.47, and 0.31 to 0 When`. "" for a matrix
-    without such a place, of few rows, or of some of the keys.
-    """
+    """The place that nearly all rows of a head's whole matrix give most to, and the row that does so least."""
     values = matrix.weights
     if values is None or matrix.block != (1, 1) or matrix.rows is not None or matrix.keys:
         return ""
@@ -120,10 +113,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output.
-
-    Shares are of the row's sum of weight times norm of the value, or of that after W_O.
-    """
+    """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output."""
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None
@@ -177,7 +167,6 @@ def colored_texts(report: Report) -> Iterator[ColoredText]:
 def _without_masked(
     row: np.ndarray, tokens: Sequence[Token], subject: Token, summary: Summary, *, by_key: bool
 ) -> np.ndarray:
-    """The numbers with NaN where a causal mask forbids a cell, where 0 means masked."""
     mask = str(summary.rule["mask"])
     if mask.partition(",")[0] != "causal" or "offset" in mask or subject not in tokens:
         return row

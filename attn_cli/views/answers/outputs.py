@@ -38,7 +38,6 @@ def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Scre
 
 
 def _block(values: np.ndarray, screen: Screen) -> tuple[int, int]:
-    """The numbers of rows and columns of `values [n, e]` in a cell of a map of the screen's size."""
     rows, columns = (-(-count // most) for count, most in zip(values.shape, largest_map(screen), strict=True))
     return max(rows, 1), max(columns, 1)
 

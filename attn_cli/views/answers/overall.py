@@ -18,10 +18,7 @@ _SINK = 0.3  # a key with so much of all weight hides the others
 
 
 def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The keys with the largest mean weight over queries: a line per head, or for a single head bars.
-
-    With --by instead the mean share of the row's sum of weight times norm of the value, or of that after W_O.
-    """
+    """The keys with the largest mean weight over queries: a line per head, or for a single head bars."""
     yield ""
     place = summary.place
     heads = summary.head_names(overall.averaged)
@@ -41,10 +38,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: `attn top` without the key that takes most of the weight, else of the last query alone.
-
-    None for piped input.
-    """
+    """The next command: `attn top` without the key that takes most of the weight, else of the last query alone."""
     _, overall = next(report.parts_of(Overall))
     kept = invocation.words({"layer", "head", "mean", "by"})
     if not invocation.has("hide") and overall.shares[0, 0] > _SINK:

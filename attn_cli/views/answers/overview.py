@@ -74,10 +74,7 @@ class TwoColumns:
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The overview: what a model's answer needs, or what each word reads, what heads do, and the matrix of one head.
-
-    Of a picked token what it reads; of a table of word vectors its results one after the other.
-    """
+    """The overview: what a model's answer needs, or what each word reads, what heads do, and the matrix of one head."""
     if report.command in _ONE_SCREEN:
         yield from _ONE_SCREEN[report.command](report, screen)
         return
@@ -120,7 +117,6 @@ def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tup
 
 
 def _is_of_image(report: Report) -> bool:
-    """True if the model read an image, whose maps take the whole width."""
     return any(token.row is not None for summary in report.summaries for token in summary.keys)
 
 
@@ -135,7 +131,6 @@ def _template(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The matrix of the one head that a command chose, with what it is, and how to choose another."""
     for summary, matrix in report.parts_of(Matrix):
         yield from matrices.draw(matrix, summary, report, screen)
     yield packed_text(["chosen: the head that stands out most", "-H 3.1 draws another, -H all every one"], screen, DIM)
@@ -145,21 +140,15 @@ _ONE_SCREEN = {"matrix": _chosen_matrix, "heads": head_overview.draw}
 
 
 def _is_of_token(report: Report) -> bool:
-    """True if the overview is of a picked token: what its row reads is told beside the kinds of heads alone."""
     return _has_rows(report) and next(report.parts_of(Received), None) is None
 
 
 def _has_rows(report: Report) -> bool:
-    """True if what the rows that decide read is there to be told."""
     return next(report.parts_of(DecidingRows), None) is not None
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: attn knock for an answer; inspect -t for the word that reads most; else one head's matrix.
-
-    That is the head most clearly of a kind (induction ...), or that gives one key most. After `inspect -t` the matrix
-    of the head that gives most weight to one key there. None for piped input.
-    """
+    """The next command: attn knock for an answer; inspect -t for the word that reads most; else one head's matrix."""
     if _is_of_token(report):
         return token_reading.next_words(report, invocation)
     if report.story is not None and report.story.bringing:

@@ -36,9 +36,8 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Lines: what the answer needed, which answer and rows these are, and each part of the text, the most needed first.
-
-    A part is needed as the answer loses log2 p, in bits, with it masked. The least needed share one line.
+    """Lines: what the answer needed, which answer and rows these are, and each part of the text, the most needed
+    first.
     """
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
@@ -60,8 +59,6 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the heads that the answer needs; without an answer, what the last token of the part listed
     first attends to in the last layer.
-
-    The overview of cross-attention, and of parts without tokens. None for piped input.
     """
     assert isinstance(report.answer, PartsRead)
     answer, hidden = report.answer, report.answer.hidden
@@ -75,7 +72,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _same_answer(report: Report, invocation: Invocation) -> list[str]:
-    """The words by which a command looks at what the model wrote here by itself, too."""
     generated = report.prompts[0].generated
     if generated is None or generated.given or not generated.tokens or invocation.has("generate"):
         return []
@@ -83,7 +79,6 @@ def _same_answer(report: Report, invocation: Invocation) -> list[str]:
 
 
 def _titles(answer: PartsRead) -> list[str]:
-    """The answer that is asked about, and the rows that read."""
     rows = ("row " if len(answer.read.rows) == 1 else "rows ") + ranges(answer.read.rows)
     given = sum(read.part.kind == "given" for read in answer.read.parts)
     pieces = [f"the text cut into {given:,} {answer.cut}"] if answer.cut in CUTS and given > 1 else []
@@ -104,7 +99,6 @@ def _target(hidden: HiddenParts | None) -> list[str]:
 
 
 def _word(target: Target) -> str:
-    """The answer in a word."""
     return "answer" if target.generated else visible(target.tokens[0].text) or "␣"
 
 
@@ -153,7 +147,6 @@ class _Table:
 
     @property
     def heading(self) -> str:
-        """The names of the columns."""
         size = f"{'vs uniform':>12}" if self.wide else ""
         hidden = "" if self.effects is None else f"{'hidden':>9}"
         lead = f"{'':{4 + self.places}}" + (f"{self.noun}  " if self.noun else "") + f"{'':{self.label}}"
@@ -177,10 +170,7 @@ class _Table:
         return line.append(self._marks(read)) if self.bar else line
 
     def rest(self, reads: list[ReadPart]) -> Iterator[str]:
-        """The parts that have no line of their own: how many, their share together, and their effects.
-
-        Then what they are, where they are not all alike, and that which has much of the share.
-        """
+        """The parts that have no line of their own: how many, their share together, and their effects."""
         label = fit(f"… {counted(len(reads), 'more part')}", self.places + 2 + self.number + self.label)
         line = f"  {label}{sum(read.share for read in reads):>7.3f}"
         if self.effects is not None:
@@ -202,7 +192,6 @@ class _Table:
             yield fit(f"    {'; '.join(said)}", self.width).rstrip()
 
     def _number(self, read: ReadPart) -> str:
-        """The number that the part's name has; "" for one that is none of the text's."""
         return read.part.name.rpartition(" ")[2] if read.part.kind == "given" else ""
 
     def _marks(self, read: ReadPart) -> str:
@@ -216,7 +205,6 @@ class _Table:
         return "".join(f"  {mark}" for mark in marks if mark)
 
     def _label(self, read: ReadPart) -> str:
-        """The beginning of the part's text, after its name where the text doesn't say it."""
         text = visible(" ".join(read.part.text(self.answer.prompt.text)[:_LONGEST].split()))
         if read.part.kind == "generated":
             return f"+{text}"

@@ -24,9 +24,8 @@ _NAMED = 8  # at most this many of the words without room are named
 
 
 def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Words as points in the plane, in a panel by their vectors before attention and one after, then what the axes are.
-
-    The axes are the first two principal components of all these vectors.
+    """Words as points in the plane, in a panel by their vectors before attention and one after, then what the axes
+    are.
     """
     yield ""
     several = len(set(plane.texts)) > 1
@@ -60,10 +59,7 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: a word that two texts share, compared; else the overview of the first text.
-
-    None for piped input.
-    """
+    """The next command: a word that two texts share, compared; else the overview of the first text."""
     texts: list[str | None] = list(invocation.words({"texts"}))
     shared = _shared_word(report) if len(texts) == 2 else None
     if shared is not None:
@@ -72,7 +68,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _shared_word(report: Report) -> str | None:
-    """The longest word that stands once in each of two texts."""
     first, second = ([token.text.lower() for token in prompt.tokens if not token.special] for prompt in report.prompts)
     words = [word for word in first if word.isalpha() and first.count(word) == second.count(word) == 1]
     return max(words, key=len, default=None)
@@ -124,7 +119,6 @@ class _Grid:
         self.rows = max(3, round(spread[1] / (2 * self.unit)) + 1)
 
     def cell(self, point: np.ndarray) -> tuple[int, int]:
-        """(row, column) of a place, the highest row first; columns are even, so that a blank parts any two marks."""
         column = 2 * round(float((point[0] - self.low[0]) / (2 * self.unit)))
         row = self.rows - 1 - round(float((point[1] - self.low[1]) / (2 * self.unit)))
         return min(max(row, 0), self.rows - 1), min(max(column, 0), (self.columns - 1) // 2 * 2)
@@ -140,7 +134,6 @@ class _Spot:
 
     @property
     def mark(self) -> str:
-        """One character, so that marks in neighbouring cells stay apart."""
         return next(iter(self.marks)) if len(self.marks) == 1 else "*"
 
 
@@ -153,7 +146,6 @@ class _Panel:
         self.occupied = np.zeros((grid.rows, grid.columns), dtype=bool)
 
     def trace(self, points: np.ndarray) -> None:
-        """Draw dots at the points' earlier places; marks and words may overwrite them."""
         for point in points:
             row, column = self.grid.cell(point)
             self.cells[row][column] = ("◦", DIM)

@@ -27,11 +27,7 @@ _TITLES = {
 
 
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Lines: the sinks of the text (keys that many heads rest on), and the keys that get the largest mean weight.
-
-    With --by the largest share of weight times norm of the value or output; the mean over all heads and layers.
-    Of images also maps of what patches get.
-    """
+    """Lines: the sinks of the text (keys that many heads rest on), and the keys that get the largest mean weight."""
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f" · mean of {heads} heads" if heads > 1 else ""
     words = [_TITLES[received.by] + of_heads]
@@ -49,9 +45,8 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
 def _ranked_keys(
     summaries: Sequence[Summary], sinks: Collection[tuple[str, int]]
 ) -> Iterator[tuple[Sequence[Token], np.ndarray, list[int]]]:
-    """The keys of each stack, what each receives, mean over heads and layers `[m]`, and those that are shown, ranked.
-
-    sinks  of each stream
+    """The keys of each stack, what each receives, mean over heads and layers `[m]`, and those that are shown,
+    ranked.
     """
     by_keys: dict[tuple[Token, ...], list[Received]] = {}
     hidden: dict[tuple[Token, ...], set[int]] = {}

@@ -78,5 +78,4 @@ def _numbers(values: np.ndarray, format: str) -> str:
 
 
 def _beside(share: float, columns: int) -> str:
-    """A bar after the numbers of a line; none where fewer than 4 columns are left."""
     return "  " + bar(share, min(columns - 1, 30)) if columns >= 4 else ""

@@ -23,10 +23,7 @@ _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Two scans compared: how many statistics of heads were tested and differ significantly, over documents.
-
-    Then those that differ most, and the heads whose kind differs.
-    """
+    """Two scans compared: how many statistics of heads were tested and differ significantly, over documents."""
     listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
     yield from _above(answer, screen)
     yield from _listed(listed, _FIRST if answer.shown is None else len(listed), screen)
@@ -34,7 +31,6 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
 
 
 def _listed(differences: Sequence[HeadDifference], count: int, screen: Screen) -> Iterator[Text]:
-    """The first `count` heads of the list, a line each, and a line on how many more there are."""
     yield from _lines(differences[:count], screen)
     if len(differences) > count:
         more = [f"… {len(differences) - count:,} more: -k {len(differences)} lists them", "-f csv has all"]

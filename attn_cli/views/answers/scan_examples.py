@@ -20,10 +20,7 @@ _QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
 
 
 def draw_examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
-    """The corpus's examples of the head's kind with the largest weights, and the command line that opens each.
-
-    Where there are none of the kind, those of any key that is no sink. Query and key are marked in the text.
-    """
+    """The corpus's examples of the head's kind with the largest weights, and the command line that opens each."""
     kind = answer.head.kind_name
     examples = [example for example in answer.examples if example.kind == kind]
     if not examples:
@@ -45,10 +42,7 @@ def draw_examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
 
 
 def opening_line(example: ScanExample, answer: ScanHead) -> str:
-    """The command that shows the head's matrix on the example: its text as an argument, or printed into a pipe.
-
-    In a pipe where the text is an excerpt, or no shell would hand it over as it is.
-    """
+    """The command that shows the head's matrix on the example: its text as an argument, or printed into a pipe."""
     place = answer.head.place
     options = ["-m", answer.model, "-H", f"{place.layer}.{place.head}"]
     if example.whole and "\n" not in example.text and visible(example.text) == example.text:

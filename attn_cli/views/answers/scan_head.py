@@ -62,7 +62,6 @@ def _names(answer: ScanHead) -> Iterator[str]:
 
 
 def _estimates(answer: ScanHead) -> Iterator[tuple[Statistic, Estimate]]:
-    """The statistics that say something of the head."""
     for statistic in STATISTICS:
         estimate = answer.head.statistics.get(statistic.name)
         if estimate is not None and not (estimate.mean == estimate.deviation == 0 and statistic.nothing == 0):

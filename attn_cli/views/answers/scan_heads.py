@@ -44,9 +44,6 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: one head of the scan, the induction or duplicate head of largest share; of heads that were
     sorted the first.
-
-    Of the heads of one kind the last. Of a kind without heads those sorted by the statistic of its name, if there is
-    one; else None.
     """
     answer = report.answer
     assert isinstance(answer, ScanHeads)
@@ -106,7 +103,6 @@ def _content(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
 
 
 def _share(head: ScannedHead) -> str:
-    """`18.6 0.61 ±0.02`; ? after a name that is not certain."""
     assert head.kind is not None
     width = (head.kind.share_high - head.kind.share_low) / 2
     apart = "" if isnan(width) else f" ±{half(width)}"
@@ -114,7 +110,6 @@ def _share(head: ScannedHead) -> str:
 
 
 def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
-    """The number of heads of every other kind, and of names that are not certain."""
     yield packed_text(counts_in_words(Counter(_PLACES[head.kind_name] for head in heads)), screen)
     unsure = sum(head.kind is not None and head.kind.certainty < 0.95 for head in heads)
     if unsure:
@@ -196,7 +191,6 @@ def _quantiles(estimate: Estimate, digits: int, screen: Screen) -> str:
 
 
 def _kind(head: ScannedHead) -> str:
-    """The name of a head's kind, with a question mark below a certainty of 0.95: `induction?`."""
     return head.kind_name + ("?" if head.kind is not None and head.kind.certainty < 0.95 else "")
 
 

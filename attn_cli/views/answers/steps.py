@@ -39,10 +39,7 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: of the user's own matrices `attn scale`, on why scores are scaled; of a text `attn matrix`.
-
-    None for piped input.
-    """
+    """The next command: of the user's own matrices `attn scale`, on why scores are scaled; of a text `attn matrix`."""
     if report.batch is not None:
         return ["scale"]
     return on_same_input("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
@@ -80,13 +77,11 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
 
 
 def _label_columns(labels: Sequence[str], numbers: Sequence[int], screen: Screen) -> int:
-    """The columns of the longest row label with its number."""
     widths = (cell_len(visible(f"{number} {label}")) for number, label in zip(numbers, labels, strict=True))
     return min(max(widths, default=0), label_columns(screen))
 
 
 def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
-    """Every row of the output as a weighted sum, for a call of one head; with more heads, only in machine output."""
     if len(summary.place.heads) > 1:
         return
     for row, query in enumerate(steps.rows):
@@ -95,7 +90,6 @@ def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
 
 
 def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
-    """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum."""
     walk = _Walk(summary, steps, screen)
     yield from walk.of_all(("x", "context"))
     for at in range(len(summary.place.heads)):
@@ -113,7 +107,6 @@ class _Walk:
         self.numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
 
     def of_all(self, names: Collection[str]) -> Iterator[Text]:
-        """The vectors that all heads have in common."""
         for stage in self.steps.stages:
             if stage.axes[0] != "heads" and stage.name in names:
                 yield from self._vectors(stage, stage.values, "")
@@ -148,10 +141,7 @@ class _Walk:
             yield Text(f"  … {len(labels) - _MOST_KEYS} more", DIM)
 
     def _products(self, q: np.ndarray, k: np.ndarray, at: int, head: str) -> Iterator[Text]:
-        """Every score as a sum of products, as it is added up by hand; nothing where a sum is longer than a line.
-
-        q `[d]`, k `[m, d]`; of more than 16 keys the first.
-        """
+        """Every score as a sum of products, as it is added up by hand; nothing where a sum is longer than a line."""
         scores = self.steps.stage("scores")
         if scores is None:
             return
@@ -286,12 +276,10 @@ def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
 
 
 def _short(value: float) -> str:
-    """A number in three digits, without a sign on 0."""
     return f"{value:z.3g}"
 
 
 def _is_short(value: float) -> bool:
-    """True if three digits are all that a number has, but for the rounding of float32."""
     return abs(float(_short(value)) - value) <= 1e-6 * abs(value)
 
 
@@ -311,12 +299,10 @@ def _label_width(screen: Screen) -> int:
 
 
 def _cell(screen: Screen) -> int:
-    """The width of a number with its space."""
     return 9 if screen.width >= 60 else 7
 
 
 def _number(value: float, width: int) -> str:
-    """Three digits after the point where they fit, else as many as do."""
     digits = f"{value:z.3f}"
     return (digits if len(digits) < width else f"{value:.{max(1, width - 7)}g}").rjust(width)
 

@@ -24,10 +24,7 @@ _LONGEST = 60  # characters of the generated text
 
 
 def draw(story: Story, screen: Screen) -> Iterator[Text]:
-    """Lines: the predicted token or the answer, the words and heads that it needs, those against it, and captions.
-
-    By the change of its log2 p in bits with words masked or heads ablated.
-    """
+    """Lines: the predicted token or the answer, the words and heads that it needs, those against it, and captions."""
     yield Text()
     if story.target.generated:
         text = excerpt(story.answer.strip(), _LONGEST)
@@ -57,10 +54,7 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
 
 
 def _legend(story: Story, what: str) -> str:
-    """What was changed and measured, that effects of heads don't add up, and what was tried beside what is shown.
-
-    what  the answer, as it is called in words
-    """
+    """What was changed and measured, that effects of heads don't add up, and what was tried beside what is shown."""
     noun = story.cut.removesuffix("s")
     changed = "the generated tokens" if story.target.generated else what
     said = f"bits: change of log2 p({changed}), in {_rows(story)}, with that {noun} masked"
@@ -80,7 +74,6 @@ def _legend(story: Story, what: str) -> str:
 
 
 def _weight_in_words(story: Story) -> str:
-    """`; (0.54): weight of 23.3 on 14 Mary, its largest on a token that is no sink`: of the first head shown."""
     for head in _told_heads(story)[:1]:
         token, weight = head.reads
         name = f"{head.place.layer}.{head.place.head}"
@@ -89,7 +82,6 @@ def _weight_in_words(story: Story) -> str:
 
 
 def _likeliest(likeliest: Sequence[tuple[Token, float]]) -> list[str]:
-    """`John 43%`, and the others that have a hundredth or more."""
     kept = [pair for at, pair in enumerate(likeliest) if not at or pair[1] >= _LEAST_PERCENT]
     return [f"{next_word(token)} {_percent(p)}" for token, p in kept]
 
@@ -103,7 +95,6 @@ def _effect(name: str, effect: float) -> str:
 
 
 def _label(word: StoryWord) -> str:
-    """`24 river`, or of several tokens `34-35 assistant`: their places, and the word whole."""
     first, last = word.tokens[0].index, word.tokens[-1].index
     name = token_label(replace(word.tokens[0], text=word.text))
     return name if first == last else f"{first}-{last}{name.removeprefix(str(first))}"
@@ -151,11 +142,7 @@ def _head(head: StoryHead) -> str:
 
 
 def _by_word(story: Story, screen: Screen) -> Iterator[Text]:
-    """`brought by    14 Mary  23.3 -0.60 (0.54)  20.0 -0.59 (0.81)`: for each needed word the heads that read it most.
-
-    A word that none of these brings has the head that reads it most, or that there is none; words that aren't needed
-    and that heads read which are have lines below.
-    """
+    """`brought by 14 Mary 23.3 -0.60 (0.54) 20.0 -0.59 (0.81)`: for each needed word the heads that read it most."""
     lines = [(_label(word), _of_word(word, story)) for word in story.needed[:_MOST_WORDS]]
     lines += [(token_label(token), [_reading(head) for head in heads]) for token, heads in _beside(story)]
     lines = [(label, pieces) for label, pieces in lines if pieces]
@@ -177,7 +164,6 @@ def _shown(heads: Sequence[StoryHead]) -> Sequence[StoryHead]:
 
 
 def _readers_of(word: StoryWord, story: Story) -> list[StoryHead]:
-    """The heads that bring the answer and have their largest weight on a word, the most needed first."""
     own = {token.index for token in word.tokens}
     return [head for head in story.bringing if head.reads[0].index in own]
 
@@ -205,7 +191,6 @@ def _beside(story: Story) -> list[tuple[Token, Sequence[StoryHead]]]:
 
 
 def _told_heads(story: Story) -> Sequence[StoryHead]:
-    """The heads that bring the answer and are shown."""
     if story.cut != "words":
         return story.bringing[:_MOST_HEADS]
     of_words = [head for word in story.needed[:_MOST_WORDS] for head in _shown(_readers_of(word, story))]
@@ -231,20 +216,17 @@ def _untold(story: Story) -> str:
 
 
 def _quoted(tried: StoryWord | StoryHead, story: Story) -> str:
-    """The same, a word between quotation marks."""
     name = _name(tried, story)
     return name if isinstance(tried, StoryHead) or story.cut != "words" else f'"{name}"'
 
 
 def _name(tried: StoryWord | StoryHead, story: Story) -> str:
-    """A head, a word with its place, or a part by its name."""
     if isinstance(tried, StoryHead):
         return f"head {tried.place.layer}.{tried.place.head}"
     return _label(tried) if story.cut == "words" else tried.name
 
 
 def _against(story: Story) -> list[str]:
-    """Words and heads without which the answer is likelier, and by how much, the largest effects first."""
     words = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
     tried: list[StoryWord | StoryHead] = [*words[:_MOST_AGAINST], *story.opposing[:_MOST_AGAINST]]
     named = [(_name(each, story), each.effect) for each in tried]

@@ -13,8 +13,7 @@ _FEW = 4  # rows of one head that are told one by one
 
 def strongest_keys(matrix: Matrix, summary: Summary) -> str:
     """`query 0 gives key 2 most, 0.424; query 1 key 0, 0.910`; of more rows the sharpest one, and the key that all give
-    most; "" for pooled matrices, for those of picked keys alone, without weights, and where no row of many sees two
-    keys.
+    most.
     """
     weights = next((values for kind, values in matrix.maps if kind == "weights"), None)
     if weights is None or matrix.block != (1, 1) or matrix.keys is not None or not weights.size:
@@ -43,6 +42,5 @@ def strongest_keys(matrix: Matrix, summary: Summary) -> str:
 
 
 def _named(what: str, token: Token) -> str:
-    """`query 3`; of words `"bank"`."""
     label = text_with_mark(token).strip()
     return f"{what} {label}" if label.isdigit() else f'"{label}"'

@@ -17,11 +17,7 @@ _MANY = 64  # rows that a screen shows one by one
 
 
 def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """For each row of an encoder the tokens that it is made of after all layers; bars for a single row.
-
-    As shares, which add to 1 over all tokens: a layer's vector is divided among tokens by what attention and the
-    residual stream bring of each. Of more than 64 rows their mean alone.
-    """
+    """For each row of an encoder the tokens that it is made of after all layers; bars for a single row."""
     abridged = len(through.shares) > _MANY
     shown = through.averaged() if abridged else through
     over = f", mean of {counted(len(shown.rows), 'row')}" if shown.overall else ""

@@ -36,12 +36,7 @@ _OWN = Style(reverse=True, bold=True)
 def read_text(
     text: str, tokens: Sequence[Token], numbers: np.ndarray, own: Sequence[int], screen: Screen
 ) -> Iterator[Text]:
-    """The lines of a text whose tokens are coloured by numbers `[m]`, NaN for what is left out.
-
-    Of a text of many lines those alone that have a coloured token, or one of `own`.
-
-    own  the indices of the tokens that the numbers are about, which are shown in reverse
-    """
+    """The lines of a text whose tokens are coloured by numbers `[m]`, NaN for what is left out."""
     colored = screen.depth not in ("none", "16")
     suffixes = [] if colored else [_suffix(number) for number in numbers.tolist()]
     ramp = ramp_for(numbers[None], "weights", "linear", light=screen.light)
@@ -74,7 +69,6 @@ def read_text(
 
 
 def _suffix(number: float) -> str:
-    """`·21` behind a token: hundredths."""
     return f"·{round(100 * number):02}" if number >= _SAID else ""
 
 
@@ -108,9 +102,8 @@ def draw(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
-    """A sentence on what the token, or the row that decides the answer, reads; the coloured text; the 5 keys read most.
-
-    The keys are ordered by their share of weight times value norm beyond sinks; sinks and the row itself are left out.
+    """A sentence on what the token, or the row that decides the answer, reads; the coloured text; the 5 keys read
+    most.
     """
     seen = _first_stream(report)
     first, part = seen[0]
@@ -136,10 +129,7 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the head that gives most weight to another key that is no sink, 0.1 or more.
-
-    Without such a head the keys of the row, heads averaged (attn top). None for piped input.
-    """
+    """The next command: the matrix of the head that gives most weight to another key that is no sink, 0.1 or more."""
     seen = _first_stream(report)
     rows = seen[0][1].rows
     named = _heads(seen, {*resting_keys(seen), *rows})
@@ -198,10 +188,7 @@ def _captions(
 
 
 def _heads(seen: Seen, left_out: set[int]) -> list[tuple[float, str, list[tuple[str, float]], str]]:
-    """Heads in which the token gives 0.1 or more to a key that isn't left out, by their largest such weight.
-
-    A tuple each: that weight, the name, keys with their weights, and what the head does in words.
-    """
+    """Heads in which the token gives 0.1 or more to a key that isn't left out, by their largest such weight."""
     found = []
     for summary, part in seen:
         for at in range(len(part.keys)):

@@ -26,10 +26,7 @@ from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_sa
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a line per query with the keys of largest weight; for a single query its keys as bars.
-
-    With --by the largest shares of the row's sum of weight times norm of the value, or of that after W_O.
-    """
+    """For every head a line per query with the keys of largest weight; for a single query its keys as bars."""
     yield ""
     place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):
@@ -48,11 +45,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: why the largest weight is so large (attn top --why); after a mean of heads, each of them.
-
-    Of a recording, which can't be asked why, what the row reads in all heads; where --why can say nothing, the
-    matrix. None for piped input.
-    """
+    """The next command: why the largest weight is so large (attn top --why); after a mean of heads, each of them."""
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
@@ -70,7 +63,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def _without_sinks(summary: Summary, top: Top) -> np.ndarray:
-    """The weights of the heaviest keys `[h, r, k]`; half of those of first and special tokens."""
     keys = np.array([0.5 if token.special or token.index == 0 else 1.0 for token in summary.keys] + [0.0])
     rows = np.array([0.5 if summary.queries[row].special else 1.0 for row in top.rows])
     return top.weights * keys[top.keys] * rows[:, None]

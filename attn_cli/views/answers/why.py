@@ -28,11 +28,7 @@ _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
 
 def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For every head a heading; for every key what content, position and bias add to its score, with bars.
-
-    What they add is less its mean over the keys that the query may see. Below them the terms of the dot product q·k
-    that add most: a column of both, or a pair of columns that rotary positions turn together.
-    """
+    """For every head a heading; for every key what content, position and bias add to its score, with bars."""
     yield ""
     for head, number in enumerate(summary.place.heads):
         cells = [cell for cell in why.cells if cell.head == head]
@@ -81,18 +77,13 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
 
 
 def _mostly(first: str, high: float, second: str, low: float) -> str:
-    """`mostly for what it is (content +1.33), also for where it is (position +0.09)`, of the larger first."""
     if low <= 0:
         return f"for {first}, in spite of {second}"
     return f"{'mostly ' if high >= _MOSTLY * low else ''}for {first}, also for {second}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the effect of ablating the head.
-
-    Of a table or a recording, which predict nothing, what the row reads in all heads, or of a masked key the matrix.
-    None for piped input.
-    """
+    """The next command: the effect of ablating the head."""
     summary, why = next(report.parts_of(Why))
     reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
     predicts = report.runs_model and report.streams == ["self"] and reads_text
@@ -143,13 +134,11 @@ def _line(name: str, value: float, words: str) -> Text:
 
 
 def _shown(cell: ExplainedCell) -> tuple[float, float]:
-    """Content and position to two digits, so that they add up to the score less the mean as these are printed."""
     content, position = cell.content or 0.0, round(cell.position or 0.0, 2)
     return round(_as_printed(content + position, cell) - position, 2), position
 
 
 def _as_printed(total: float, cell: ExplainedCell) -> float:
-    """A sum, as the printed score less the printed mean where it is that but for rounding; two digits."""
     printed = round(round(cell.score, 2) - round(cell.mean_score, 2), 2)
     return printed if abs(total - printed) < _ROUNDED else round(total, 2)
 
@@ -178,5 +167,4 @@ def _pairs(cell: ExplainedCell, why: Why, screen: Screen) -> Text:
 
 
 def _weight(weight: float) -> str:
-    """Two digits after the point; of a small weight its first digits."""
     return f"{weight:.2f}" if weight >= 0.005 or weight == 0 else f"{weight:.1g}"

@@ -23,12 +23,7 @@ _WIDE = 60  # columns from which a name stands before what is read
 
 
 def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Text]:
-    """A sentence on the word that gives most to one other word, then the words that each word reads.
-
-    All words of a short text, else those that give most. By weight times value norm, mean over layers.
-
-    of_table  whether heads are slices of word vectors, which the captions say
-    """
+    """A sentence on the word that gives most to one other word, then the words that each word reads."""
     taking = strongest(reads)
     yield Text()
     yield Text("\n".join(packed([_sentence(reads)], screen.width)), BOLD)
@@ -47,30 +42,24 @@ def draw(reads: Reads, screen: Screen, *, of_table: bool = False) -> Iterator[Te
 
 
 def strongest(reads: Reads) -> list[WordReads]:
-    """The words that read 0.05 or more of one other word, the largest share first.
-
-    Shares are of the word's sum of weight times value norm.
-    """
+    """The words that read 0.05 or more of one other word, the largest share first."""
     found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
     return sorted(found, key=lambda word: -word.sources[0].share)
 
 
 def clearest(reads: Reads) -> list[WordReads]:
-    """The words that read 0.05 or more of another word, first that whose largest share is farthest ahead of its second.
-
-    Shares are of the word's sum of weight times value norm.
+    """The words that read 0.05 or more of another word, first that whose largest share is farthest ahead of its
+    second.
     """
     return sorted(strongest(reads), key=lambda word: -_lead(word))
 
 
 def _named(reads: Reads) -> list[WordReads]:
-    """The words that the sentence tells of: the two clearest; of a text of four words or fewer all of them."""
     found = clearest(reads)
     return found if len(reads.words) <= _FEW else found[:_NAMED]
 
 
 def _lead(word: WordReads) -> float:
-    """How much larger the share of the word that is read most is than that of the next."""
     return word.sources[0].share - (word.sources[1].share if len(word.sources) > 1 else 0.0)
 
 
@@ -97,29 +86,22 @@ def _sentence(reads: Reads) -> str:
 
 
 def _ahead(word: WordReads, reads: Reads) -> str:
-    """`, 0.17 more than "sat"`: the second of what a word reads, and how far it is behind."""
     return f", {_lead(word):.2f} more than {_quoted(word.sources[1].word, reads)}" if len(word.sources) > 1 else ""
 
 
 def _noun(reads: Reads, count: int = 1) -> str:
-    """What reads and is read: words, sentences, or patches of an image."""
     is_image = any(x.word.row is not None for x in reads.words)
     noun = "sentence" if reads.by_sentence else "patch" if is_image else "word"
     return noun if count == 1 else f"{noun}es" if is_image else f"{noun}s"
 
 
 def _name(word: Token, reads: Reads) -> str:
-    """A word itself, a sentence by its number."""
     if not reads.by_sentence or word.special:
         return visible(word.text).strip()
     return f"sentence {1 + sum(each.word.index < word.index for each in reads.words)}"
 
 
 def _quoted(word: Token, reads: Reads) -> str:
-    """A word in quotation marks, for a sentence in which it could pass for one of the sentence's own; a patch as is.
-
-    One that comes up several times has its number.
-    """
     name = _name(word, reads)
     if reads.by_sentence or word.special or word.row is not None:
         return name
@@ -146,7 +128,6 @@ def _line(word: WordReads, width: int, reads: Reads, screen: Screen) -> Text:
 
 
 def _numbers(read: ReadUnit) -> str:
-    """`0.28/0.11`: share and mean weight."""
     return f"{read.share:.2f}/{read.weight:.2f}"
 
 

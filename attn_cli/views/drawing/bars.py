@@ -25,8 +25,6 @@ def bar(value: float, width: int, longest_value: float = 1.0) -> str:
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
     """A bar whose length is the magnitude of a value, in full blocks for a positive value, light for a negative one.
 
-    It has `width` columns for the magnitude `longest_value`.
-
     >>> signed_bar(0.5, 8), signed_bar(-0.5, 8)
     ('████', '░░░░')
     """
@@ -41,11 +39,7 @@ def bar_line(label: str, label_width: int, value: float, screen: Screen, longest
 
 
 def bar_style(depth: str) -> Style:
-    """The colour of bars on a screen of `depth` "truecolor", "256" or "16"; no colour for "none".
-
-    A style for each depth, as Rich keeps the escape code of the terminal that first drew an equal style. Of 16
-    colours the nearest would be black, which is no colour on a dark screen: there it is cyan.
-    """
+    """The colour of bars on a screen of `depth` "truecolor", "256" or "16"; no colour for "none"."""
     if depth == "16":
         return Style(color=Color.from_ansi(_CYAN))
     return Style(color=_COLOR.downgrade(_SYSTEMS[depth])) if depth in _SYSTEMS else Style.null()

@@ -42,8 +42,6 @@ def fit_path(path: str, width: int) -> str:
 def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]:
     """Parts joined by `between` into as few lines of at most `width` cells as it takes.
 
-    A line never breaks inside a part; one that is longer than a line is broken between words, and a longer word is cut.
-
     >>> packed(["one", "two", "three"], 10)
     ['one · two', 'three']
     >>> packed(["of two words", "unbreakable"], 8)
@@ -84,10 +82,7 @@ def joined(line: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def height_of(renderable: object, screen: Screen) -> int:
-    """The number of lines that something takes when it is printed; of a table with its headings.
-
-    A line that is wider than the screen goes on in the next; one of words may take one more than is counted.
-    """
+    """The number of lines that something takes when it is printed; of a table with its headings."""
     own = getattr(renderable, "height", None)
     if own is not None:
         return int(own)

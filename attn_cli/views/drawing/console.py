@@ -32,10 +32,7 @@ class UnbrokenLine:
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:
-    """A Rich console that prints for `screen` into memory, without queries to the real terminal.
-
-    record  keep what is printed for an export, too
-    """
+    """A Rich console that prints for `screen` into memory, without queries to the real terminal."""
     return Console(
         file=io.StringIO(),
         width=screen.width,
@@ -54,13 +51,7 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
 
 
 def printed(renderables: Iterable[RenderableType], screen: Screen, theme: Theme | None = None) -> str:
-    """What a terminal like `screen` gets for renderables, one below the other, with escape codes if it has colours.
-
-    Without colours no line ends in spaces; for ASCII our own marks are replaced. Lines of plain words are printed
-    without Rich, which spends ten times as long on each; all but an `UnbrokenLine` are cut at the screen's width.
-
-    theme  Rich styles by name that they use; None for Rich's own
-    """
+    """What a terminal like `screen` gets for renderables, one below the other, with escape codes if it has colours."""
     console = console_for(screen)
     if theme is not None:
         console.push_theme(theme)
@@ -76,7 +67,6 @@ def printed(renderables: Iterable[RenderableType], screen: Screen, theme: Theme 
 
 
 def _as_it_is(renderable: RenderableType, screen: Screen) -> str | None:
-    """The words that Rich would print as they stand: without colours, tabs or lines to break."""
     if screen.depth != "none" or not isinstance(renderable, Text):
         return "" if renderable == "" else None
     plain = renderable.plain

@@ -45,10 +45,7 @@ _LONGEST = 16  # columns of a token's label
 
 
 def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
-    """All maps side by side and below each other, `width` millimetres wide; they share one scale of colours.
-
-    Raises InputError for no map, for more than 36, and for scores beside weights.
-    """
+    """All maps side by side and below each other, `width` millimetres wide; they share one scale of colours."""
     if not 0 < len(maps) <= MOST_PANELS:
         raise InputError(f"a figure of {len(maps)} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
     kinds = {each.kind for each in maps}
@@ -94,39 +91,32 @@ class _Panel:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of cells."""
         n, m = self.map.values.shape
         return n, m
 
     @property
     def rows(self) -> list[str]:
-        """The names of the rows."""
         return _names(self.map.rows, self.map.block[0], self.map.row_numbers)
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
         return _names(self.map.columns, self.map.block[1], None)
 
     @property
     def left(self) -> float:
-        """The left edge of the cells, right of the rows' names."""
         return min(_length(self.rows, self.label_size) + 3, 0.4 * self.width)
 
     @property
     def label_size(self) -> float:
-        """The size of labels: as large as the narrower cells allow, of the usual size at most."""
         n, m = self.shape
         return min(_SMALL, max(0.9 * 0.75 * self.width / max(n, m, 1), _LEAST))
 
     @property
     def cell(self) -> float:
-        """The side of a cell; cells are squares, unless one side has far more of them."""
         return (self.width - self.left) / max(1, self.shape[1])
 
     @property
     def cell_height(self) -> float:
-        """The height of a cell."""
         n, m = self.shape
         if self.map.below is not None:  # as high as the picture
             height, width = self.map.below.shape[:2]
@@ -135,23 +125,19 @@ class _Panel:
 
     @property
     def turned(self) -> bool:
-        """True if the columns' names stand upright, because one of them is wider than a cell."""
         return _length(self.columns, self.label_size) > self.cell
 
     @property
     def top(self) -> float:
-        """The top edge of the cells, below the title and the columns' names."""
         names = _length(self.columns, self.label_size) if self.turned else self.label_size
         return _SIZE + 4 + names + 3
 
     @property
     def side(self) -> float:
-        """The height of all cells."""
         return self.shape[0] * self.cell_height
 
     @property
     def height(self) -> float:
-        """The height in points, from the title to the line below the cells."""
         return self.top + self.side + _SMALL + 3
 
     def parts(self) -> Iterator[str]:
@@ -208,13 +194,11 @@ class _Panel:
                     )
 
     def _image(self, levels: np.ndarray) -> str:
-        """All cells as one image with hard edges; masked ones are transparent."""
         opacity = 255 if self.map.below is None else round(255 * OPACITY)
         opacities = np.where(np.isnan(levels), 0, opacity).astype(np.uint8)
         return self._picture(np.dstack([cells_as_pixels(levels, self.ramp), opacities]))
 
     def _picture(self, pixels: np.ndarray) -> str:
-        """Pixels `[height, width, 3 or 4]` over the place of all cells."""
         data = base64.b64encode(png(pixels)).decode()
         return (f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
                 f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
@@ -222,7 +206,6 @@ class _Panel:
 
 
 def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | None) -> list[str]:
-    """The names of rows or columns: their tokens, or the first number of each block."""
     if block == 1:
         return [cut(visible(label), _LONGEST) for label in labels]
     of_rows = range(len(labels)) if numbers is None else numbers
@@ -230,7 +213,6 @@ def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | Non
 
 
 def _length(labels: Sequence[str], size: float) -> float:
-    """The width of the longest label in points."""
     return max((cell_len(label) for label in labels), default=0) * _WIDE * size
 
 
@@ -243,11 +225,7 @@ def _text(
 
 
 def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool = False) -> Iterator[str]:
-    """SVG elements of the colour scale as a bar: from the lowest value, below, to the highest, with three numbers.
-
-    left, top, height  of the bar, in points
-    film  whether colours are seen through, over a picture: the bar then lies on grey
-    """
+    """SVG elements of the colour scale as a bar: from the lowest value, below, to the highest, with three numbers."""
     steps = 32
     if film:
         yield f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="#888"/>'

@@ -9,10 +9,7 @@ _LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
 
 
 def color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
-    """The red, green and blue, 0 to 255, of a level from 0 to 1 of the colour scale: as on paper.
-
-    White for no weight, grey for a score of 0.
-    """
+    """The red, green and blue, 0 to 255, of a level from 0 to 1 of the colour scale: as on paper."""
     colors = ramp.colors if ramp.diverging else "crameri:batlowW"
     place = level if ramp.diverging else 1 - level
     color = color_at(round(place * 255), colors, "truecolor").get_truecolor()

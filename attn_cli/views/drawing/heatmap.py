@@ -66,7 +66,6 @@ class CellText:
         return " " * width
 
     def _shade(self, level: float) -> str:
-        """The shade of a level; of weights the lowest is a mark, for a blank is a masked cell."""
         drawn = shade(level, self.ramp, ascii_only=self.screen.ascii_only)
         return self.lowest if drawn == " " else drawn
 
@@ -156,12 +155,10 @@ class HeatMap:
 
     @property
     def _colored(self) -> np.ndarray:
-        """The values that colours are of."""
         return self.values if self._sink is None else np.delete(self.values, self._sink, axis=1)
 
     @property
     def _is_blank(self) -> bool:
-        """True if the sink leaves so little that a map would have one colour; numbers in a pipe are kept."""
         is_seen = self.screen.height is not None or self.screen.depth != "none"
         return is_seen and self._sink is not None and float(np.max(self._colored, initial=0.0)) < _LEAST_WEIGHT
 
@@ -216,7 +213,6 @@ class HeatMap:
 
     @property
     def _halves(self) -> bool:
-        """True if two rows share a line: many rows, and cells two columns wide don't fit."""
         columns = self.screen.width - label_columns(self.screen) - 1
         rows = self.values.shape[0]
         tall = self.image or rows > TALLEST
@@ -251,7 +247,6 @@ class HeatMap:
 
     @property
     def _has_ramp(self) -> bool:
-        """True if colour or shade shows the level of a cell."""
         return self.screen.depth != "none" or not self._cell[1]
 
     def _heading(self) -> list[list[Segment]]:
@@ -293,7 +288,6 @@ class HeatMap:
         return lines
 
     def _uncolored(self, value: float) -> Segment:
-        """A cell of the sink's column: its number without colour, else hatched."""
         if value == float("-inf"):
             return Segment(" " * self._cell[0])
         text = self._text.of(value, 0.0) if self._cell[1] else ("%" if self.screen.ascii_only else "▒") * self._cell[0]
@@ -401,6 +395,5 @@ def kind_of(name: str, values: np.ndarray) -> str:
 
 
 def _right(label: str, width: int) -> str:
-    """`label` in `width` cells at the right, with at least one to spare."""
     text = fit(label, width - 1).rstrip()
     return " " * (width - cell_len(text)) + text

@@ -32,13 +32,7 @@ def query_maps(
     scale: str,
     picture: ReadPicture | None,
 ) -> Iterator[RenderableType]:
-    """For every head and picked query its weights as maps of the image's patches; in words those on other keys.
-
-    grids    the rectangles of patches, each of which has a map
-    prefix   what the titles begin with: the layer
-    scale    how colours follow weights: linear, sqrt, log or row
-    picture  the image that is drawn below the map; None for none
-    """
+    """For every head and picked query its weights as maps of the image's patches; in words those on other keys."""
     for name, values in matrix.maps:
         kind = "scores" if name == "scores" else "weights"  # the colours of shares are those of weights
         for at, head in enumerate(matrix.head_names(summary)):
@@ -55,10 +49,7 @@ def query_maps(
 
 
 def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """For self-attention, cross-attention ... a map of an image: the attention that its patches receive.
-
-    As shares, the mean over queries, heads and those layers that see all of the image, not tiles or windows of it.
-    """
+    """For self-attention, cross-attention ... a map of an image: the attention that its patches receive."""
     streams: dict[str, list[Received]] = {}
     grids: dict[str, list[ImageGrid]] = {}
     for summary in report.summaries:
@@ -88,10 +79,6 @@ def image_map(
     """A map of an image whose cells are the numbers of its patches; on a small screen the largest of several.
 
     values   a number for each token `[m]`
-    grid     which tokens are the patches, in rows and columns
-    kind     what the numbers are, for the colours: "weights", "change" ...
-    scale    how colours follow weights: linear, sqrt, log or row
-    picture  the image, of which figures draw the part that these patches show
     """
     cells: np.ndarray = values[grid.cells]
     rows, columns = cells.shape
@@ -121,7 +108,6 @@ def own_picture(report: Report) -> ReadPicture | None:
 
 
 def _in_one_piece(grids: Sequence[ImageGrid], keys: Sequence[Token]) -> bool:
-    """True if patches are those of one tile or window of several."""
     pieces = {keys[at].piece for grid in grids for at in grid.cells.ravel()}
     return len(pieces) == 1 and None not in pieces
 

@@ -25,9 +25,6 @@ READS = {"weight": "attends to", "value": "reads from", "output": "gets its outp
 def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
     """The words for one head in a title, or for several: their mean, or all together.
 
-    averaged  how many heads; 0 for one
-    by        the measure: only "weight" is averaged over heads, "value" and "output" are of all heads together
-
     >>> which_heads(0, 3), which_heads(12, "mean"), which_heads(12, "mean", "output")
     ('head 3', 'mean of 12 heads', '12 heads together')
     """
@@ -85,11 +82,7 @@ def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
 
 
 def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, screen: Screen) -> Iterator[Text]:
-    """A bar for every key: `3 bank  0.620  ████`; with `weights` behind it `weight 0.903`, its weight.
-
-    pairs    keys with the numbers of their bars, which are full at 1
-    weights  of the keys, where the bars are of another measure; None where they are the weights
-    """
+    """A bar for every key: `3 bank 0.620 ████`; with `weights` behind it `weight 0.903`, its weight."""
     if weights is None:
         yield from (key_bar(token, share, 1.0, screen) for token, share in pairs)
         return

@@ -69,10 +69,8 @@ class Ramp:
 
 
 def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
-    """The colour scale for values: for "weights" from 0 to the largest, else from minus to plus the largest magnitude.
-
-    scale  how colours follow weights: linear, sqrt, log or row
-    light  whether the screen is light
+    """The colour scale for values: for "weights" from 0 to the largest, else from minus to plus the largest
+    magnitude.
     """
     finite = values[np.isfinite(values)]
     if kind == "weights":
@@ -82,10 +80,7 @@ def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) 
 
 
 def background(level: float, ramp: Ramp, depth: str) -> Style:
-    """The style of a cell at `level` (NaN for masked) on a screen of `depth`: "truecolor", "256", "16" or "none".
-
-    A level beyond 0 .. 1 has the colour of the nearer end.
-    """
+    """The style of a cell at `level` (NaN for masked) on a screen of `depth`: "truecolor", "256", "16" or "none"."""
     if depth == "none" or level != level:
         return Style.null()
     if depth == "16":
@@ -102,7 +97,6 @@ def foreground(level: float, ramp: Ramp, depth: str) -> Style:
 
 
 def _sixteen(level: float, ramp: Ramp) -> int | None:
-    """One of the terminal's own colours, whose looks are the user's choice, or None for its plain background."""
     colors = _SIXTEEN_DIVERGING if ramp.diverging else _SIXTEEN
     return colors[min(int(_within(level) * len(colors)), len(colors) - 1)]
 
@@ -112,11 +106,7 @@ def _within(level: float) -> float:
 
 
 def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
-    """One character as dark as a level from 0 to 1, for screens without colours; "·" for NaN, which is masked.
-
-    With `ascii_only` the characters are ASCII's, "x" for NaN. On a diverging scale negative values have marks of their
-    own.
-    """
+    """One character as dark as a level from 0 to 1, for screens without colours; "·" for NaN, which is masked."""
     if level != level:
         return "x" if ascii_only else "·"
     level = _within(level)
@@ -130,10 +120,7 @@ def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
 
 @cache
 def color_at(index: int, colors: str, depth: str) -> Color:
-    """Colour `index`, 0 to 255, of a colour map; with `depth` "256" the nearest that a terminal has.
-
-    colors  the map's name, as `Ramp.colors` says it
-    """
+    """Colour `index`, 0 to 255, of a colour map; with `depth` "256" the nearest that a terminal has."""
     if depth == "256" and colors == "bids:viridis":
         return Color.from_ansi(_VIRIDIS_256[index * len(_VIRIDIS_256) // _LEVELS])
     red, green, blue = _table(colors)[index]
@@ -143,7 +130,6 @@ def color_at(index: int, colors: str, depth: str) -> Color:
 
 @cache
 def _style(index: int, colors: str, depth: str) -> Style:
-    """Background with black or white on it, whichever has more contrast (always above 4.5 to 1)."""
     color = color_at(index, colors, depth)
     parts = [part / 255 for part in color.get_truecolor()]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
@@ -163,7 +149,6 @@ def _table(name: str) -> list[tuple[int, int, int]]:
 
 
 def _between(stops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """256 colours through equally distant stops."""
     places, at = np.linspace(0, 1, len(stops)), np.linspace(0, 1, _LEVELS)
     parts = [np.interp(at, places, part).round().astype(int).tolist() for part in zip(*stops, strict=True)]
     return list(zip(*parts, strict=True))

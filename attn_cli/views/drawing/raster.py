@@ -34,7 +34,6 @@ def converted(svg: str, format: str) -> bytes:
 
 
 def _with_dpi(png: bytes) -> bytes:
-    """A PNG that says its dots an inch, by a pHYs chunk after its header (PNG specification, 11.3.4.3)."""
     per_metre = round(_DPI / 0.0254)
     chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
     end = 8 + 4 + 4 + 13 + 4  # signature; length, name, data and checksum of the header

@@ -21,8 +21,7 @@ class Screen:
     depth       of colour: "truecolor", "256", "16" or "none"
     ascii_only  whether other characters can't be shown
     light       whether its background is light
-    height      the lines that a person sees at once, less one for the prompt: longer answers open in the pager; None
-                for pipes and files
+    height      the lines that a person sees at once, less one for the prompt: longer answers open in the pager
     """
 
     width: int = 80
@@ -38,10 +37,8 @@ class Screen:
 
 
 def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
-    """The screen behind `stream` (None for a file), from the terminal, the environment and `--color auto|always|never`.
-
-    Order: --color, then NO_COLOR, then FORCE_COLOR or CLICOLOR_FORCE, then whether the stream is a terminal and TERM
-    is not "dumb". Depth comes from FORCE_COLOR (2 is 256 colours, 3 is 24-bit), then COLORTERM and TERM.
+    """The screen behind `stream` (None for a file), from the terminal, the environment and `--color
+    auto|always|never`.
     """
     terminal = stream is not None and stream.isatty()
     columns = os.environ.get("COLUMNS", "")
@@ -57,16 +54,11 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
 
 
 def _is_light() -> bool:
-    """True if the terminal says that its background is light: in COLORFGBG, as "foreground;background"."""
     return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def largest_map(screen: Screen) -> tuple[int, int]:
-    """The rows and keys of the largest heat map: a key to a column beside the row labels, at least 8.
-
-    With colours as many rows as keys: two share a line, and cells look square. Without, 40 or half the keys, whichever
-    is more.
-    """
+    """The rows and keys of the largest heat map: a key to a column beside the row labels, at least 8."""
     keys = max(8, screen.width - label_columns(screen) - 1)
     return keys if screen.halves else max(TALLEST, keys // 2), keys
 

@@ -19,20 +19,14 @@ _PLAIN = Style.null()
 
 
 def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
-    """Levels from 0 to 1 of the colour scale, in any shape, as whole numbers 0 to 63, of which `steps` are used.
-
-    64 for NaN, which is masked.
-    """
+    """Levels from 0 to 1 of the colour scale, in any shape, as whole numbers 0 to 63, of which `steps` are used."""
     masked = np.isnan(levels)
     rounded = np.rint(np.where(masked, 0, levels) * (steps - 1)) * ((STEPS - 1) / (steps - 1))
     return np.where(masked, MASKED_STEP, np.rint(rounded)).astype(np.int64)
 
 
 def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> list[Segment]:
-    """One line of cells `[m]`, each `columns` wide: coloured, or shaded where there are no colours to rely on.
-
-    steps  the place of each cell on the scale of colours, 0 to 63; 64 where it is masked
-    """
+    """One line of cells `[m]`, each `columns` wide: coloured, or shaded where there are no colours to rely on."""
     return [
         Segment(_mark(step, ramp, screen) * (columns * count), _full_style(step, ramp, screen))
         for step, count in _runs(steps)
@@ -40,10 +34,7 @@ def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> l
 
 
 def half_cells(upper: np.ndarray, lower: np.ndarray, ramp: Ramp, screen: Screen) -> list[Segment]:
-    """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background.
-
-    upper, lower  the place of each cell on the scale of colours, 0 to 63; 64 where it is masked
-    """
+    """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background."""
     colors, depth = ramp.colors, screen.depth
     return [_half_segment(pair, count, colors, depth) for pair, count in _runs(upper * (STEPS + 1) + lower)]
 
@@ -55,10 +46,7 @@ def _half_segment(pair: int, count: int, colors: str, depth: str) -> Segment:
 
 
 def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, Style]:
-    """The character and style of a place of the screen that shows two cells, one above the other.
-
-    upper, lower  the place of each cell on the scale of colours, 0 to 63; 64 where it is masked
-    """
+    """The character and style of a place of the screen that shows two cells, one above the other."""
     return _half(upper, lower, ramp.colors, screen.depth)
 
 

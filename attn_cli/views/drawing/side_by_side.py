@@ -17,10 +17,7 @@ _NARROWEST = 30  # columns of a map's title, in lines that break between its par
 
 
 def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType]:
-    """Maps with an empty line above each: in files and pipes one below the other, on a terminal side by side.
-
-    Maps of one size stand in a row, as many as the width takes.
-    """
+    """Maps with an empty line above each: in files and pipes one below the other, on a terminal side by side."""
     if screen.height is None:
         yield from (part for each in maps for part in ("", each))
         return
@@ -41,7 +38,6 @@ def in_one_row(maps: Sequence[HeatMap], screen: Screen) -> bool:
 
 
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
-    """The number of maps in a row."""
     if len(maps) == 1:
         return 1
     most = (screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP)

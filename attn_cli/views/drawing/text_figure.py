@@ -30,10 +30,7 @@ _LEAST = 0.0005  # of a weight that is named
 
 
 def text_figure_svg(texts: Sequence[ColoredText], width: float) -> str:
-    """All texts below each other, `width` millimetres wide; they share one scale of colours.
-
-    Raises InputError for no text and for more than 36.
-    """
+    """All texts below each other, `width` millimetres wide; they share one scale of colours."""
     if not 0 < len(texts) <= MOST_PANELS:
         raise InputError(f"a figure of {len(texts)} texts; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
     finite = np.concatenate([each.values[np.isfinite(each.values)] for each in texts])
@@ -85,7 +82,6 @@ def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
 
 
 def _width(text: str) -> float:
-    """The width of letters in points; nearly, beyond ASCII. The figure makes them as wide."""
     return _SIZE * math.fsum(
         _WIDTHS[ord(letter) - 32] / 100 if " " <= letter <= "~" else 0.62 * max(cell_len(letter), 0) for letter in text
     )

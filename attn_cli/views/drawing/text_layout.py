@@ -41,9 +41,8 @@ class TextLayout:
         return {piece.token: number for number, line in enumerate(self.lines) for piece in line if piece.token >= 0}
 
     def neighbour(self, token: int, lines: int) -> int:
-        """The index of the token so many lines below (above if negative) that stands nearest to the column of `token`.
-
-        token  an index, too
+        """The index of the token so many lines below (above if negative) that stands nearest to the column of
+        `token`.
         """
         number = self.line_of[token]
         middle = next(piece.column + piece.width / 2 for piece in self.lines[number] if piece.token == token)
@@ -67,11 +66,7 @@ class TextLayout:
 def layout_of(
     tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str], *, ascii_only: bool = False
 ) -> TextLayout:
-    """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns.
-
-    suffixes  what stands after each token, such as its share where no colour says it; empty for none
-    ascii_only  whether other characters are shown as escapes
-    """
+    """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns."""
     later = later_pieces(tokens)
     shown = [
         _LATER_PIECE if later[at] else _shown(token, ascii_only=ascii_only) + (suffixes[at] if suffixes else "")
@@ -140,14 +135,12 @@ def _word_widths(tokens: Sequence[Token], shown: Sequence[str]) -> list[int]:
 
 
 def _are_joined(before: Token, token: Token) -> bool:
-    """True where no blank is between two tokens."""
     if token.start is None or before.end is None or token.start > before.end:
         return False
     return not (before.text[-1:].isspace() or token.text[:1].isspace())
 
 
 def _shown(token: Token, *, ascii_only: bool) -> str:
-    """The token's text, blanks and line breaks as marks: each must be seen to be stood on."""
     if not token.text.strip(" "):
         return _BLANK * max(len(token.text), 1)
     return ascii_visible(token.text) if ascii_only else token.text.replace("\n", _LINE_END)

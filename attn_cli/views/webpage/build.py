@@ -71,14 +71,7 @@ def page_html(
     size: int = _BYTES,
     screen: StaticScreen | None = None,
 ) -> bytes:
-    """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML.
-
-    screen  what a reader without JavaScript gets; None for nothing
-
-    Text, numbers, thumbnails and masks come first; then every head with its weights of at least the smallest threshold
-    for which all fit, or with the heaviest keys of every row if the text is long; and if not even that fits, as many
-    heads as have room, those that spread their weight least first. Raises LimitError where the first alone don't fit.
-    """
+    """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML."""
     shell = _shell(recording, screen)
     work = work_of(recorded_kinds(recording))
     for pixels in _pixels(recording):
@@ -95,7 +88,6 @@ def page_html(
 
 
 def _pixels(recording: Recording) -> Iterator[int]:
-    """The sizes of thumbnails, largest first."""
     heads = sum(layer.h for layer in recording.layers)
     yield from (64, 32, 16, 0) if heads <= _MANY_HEADS else (32, 16, 0)
 
@@ -172,14 +164,12 @@ def _as_many(places: Sequence[_Place], choice: Choice, room: int) -> list[Packed
 
 
 def _spread(layer: RecordedLayer, head: int) -> float:
-    """The entropy of a head; infinite where there is none."""
     values = layer.statistics.get("entropy_bits")
     value = math.inf if values is None else float(values[head])
     return value if math.isfinite(value) else math.inf
 
 
 def _size(heads: Sequence[PackedHead]) -> int:
-    """The bytes that these heads take on the page."""
     return sum(len(head.data) for head in heads)
 
 
@@ -205,7 +195,6 @@ def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
 
 
 def _hash(text: str) -> str:
-    """The hash by which a content policy names a script or style."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

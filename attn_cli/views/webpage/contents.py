@@ -34,9 +34,8 @@ class PagePicture:
         self.down, self.across = h / step / picture.height, w / step / picture.width
 
     def grids(self, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """The image's grids of patches, for the page: of each its `name`, its edges (`box`), and its patches (`cells`).
-
-        Edges are left, top, right and bottom, in pixels of this image; a patch is its token's index, then its edges.
+        """The image's grids of patches, for the page: of each its `name`, its edges (`box`), and its patches
+        (`cells`).
         """
         return [
             {"name": grid.name or "image", "box": self._edges(grid.box),
@@ -47,7 +46,6 @@ class PagePicture:
         ]  # fmt: skip
 
     def _edges(self, box: Box) -> list[float]:
-        """Left, top, right and bottom."""
         edges = (box.left * self.across, box.top * self.down, box.right * self.across, box.bottom * self.down)
         return [round(edge, 2) for edge in edges]
 
@@ -110,14 +108,12 @@ class Contents:
         }
 
     def _mask(self, layer: RecordedLayer) -> int:
-        """The place of the layer's mask; layers of the same mask share it."""
         data = packed_mask(layer)
         if data not in self._masks:
             self._masks[data] = self._place(data)
         return self._masks[data]
 
     def _place(self, data: bytes) -> int:
-        """Append `data` to the blob and return its place there."""
         place = len(self.blob)
         self.blob += data
         return place
@@ -162,12 +158,7 @@ def title(recording: Recording) -> str:
 
 
 def start(work: HeadWork) -> tuple[int, int]:
-    """The head to begin with, as the indices of its layer and of it in the layer: the one most clearly of a kind.
-
-    (0, 0) where none is of a kind, such as induction, or gives one key much.
-
-    work  what each head attends to
-    """
+    """The head to begin with, as the indices of its layer and of it in the layer: the one most clearly of a kind."""
     out = next(iter(work.outs), None)
     return (0, 0) if out is None else (out.call, out.at)
 
@@ -192,7 +183,6 @@ def _work(work: HeadWork) -> dict[str, Any]:
 
 
 def _model(recording: Recording) -> str:
-    """The model's name: where it lies on somebody's disk is nothing to send along."""
     return visible(model_name(str(recording.about["model"])))
 
 
@@ -210,10 +200,7 @@ def about(recording: Recording) -> Iterator[str]:
 
 
 def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
-    """The largest weights of blocks of a layer's heads `[h, <= pixels, <= pixels]`, as bytes of 17 shades.
-
-    Empty for 0 pixels.
-    """
+    """The largest weights of blocks of a layer's heads `[h, <= pixels, <= pixels]`, as bytes of 17 shades."""
     maps = layer.thumbnail
     if pixels == 0:
         return maps[:, :0, :0]
@@ -223,7 +210,6 @@ def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
 
 
 def _folded(maps: np.ndarray, pixels: int, axis: int) -> np.ndarray:
-    """The largest of so many rows or columns that at most `pixels` are left; what is masked counts as the least."""
     step = -(-maps.shape[axis] // pixels)
     if step <= 1:
         return maps
@@ -248,7 +234,6 @@ def _rounded(values: np.ndarray) -> list[float | None]:
 
 
 def _label(token: Token) -> str:
-    """The token's text made visible; blanks alone become marks."""
     text = token.text if token.text.strip(" ") or not token.text else "␣" * len(token.text)
     return visible(text.replace("\n", "↵"))  # browsers have a glyph for it more often than for ␊
 

@@ -109,10 +109,7 @@ def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells
 
 
 def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
-    """The chosen weights of one head as bytes of the page: indices as differences, roots of weights in 8 bits.
-
-    A byte is round(255 sqrt(weight / high)); with negative weights round(127 sqrt(|weight| / high)) and a sign bit.
-    """
+    """The chosen weights of one head as bytes of the page: indices as differences, roots of weights in 8 bits."""
     size = np.abs(cells.weights)
     high = max(1.0, float(size.max(initial=0.0)))
     signed, loose = bool((cells.weights < 0).any()), not layer.rule.softmax
@@ -131,10 +128,7 @@ def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
 
 
 def packed_mask(layer: RecordedLayer) -> bytes:
-    """Which keys every query may attend to, as varints: for each row the number of runs of such keys, then the runs.
-
-    A run is the number of keys that are skipped since the run before, and its length.
-    """
+    """Which keys every query may attend to, as varints: for each row the number of runs of such keys, then the runs."""
     return b"".join(_mask_rows(layer))
 
 

@@ -58,7 +58,6 @@ def _line(line: Sequence[Segment], top: float, theme: TerminalTheme) -> Iterator
 
 
 def _plain(style: Style, theme: TerminalTheme) -> Style:
-    """The style with both colours named in place of reversed ones."""
     if not style.reverse:
         return style
     text = theme.background_color if style.bgcolor is None else style.bgcolor.get_truecolor(theme, foreground=False)

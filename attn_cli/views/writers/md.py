@@ -81,7 +81,6 @@ def _blocks(report: Report) -> Iterator[str]:
 
 
 def _received(summary: Summary, received: Received) -> Iterator[str]:
-    """The keys that receive most of a layer's attention, as a mean over its heads."""
     shares = mean_received([received])  # [m]
     keys = [key for key in np.argsort(-shares, kind="stable").tolist() if key not in summary.hidden][:_MOST_RECEIVED]
     yield f"### {_layer(summary)} · share of all attention received, mean over heads\n"
@@ -122,7 +121,6 @@ def _layer(summary: Summary) -> str:
 
 
 def _table(records: Iterable[Mapping[str, Any]]) -> str:
-    """Records as rows; columns that say nothing in any row are left out."""
     rows = list(records)
     names = [name for name in (rows[0] if rows else {}) if any(_cell(row[name]) for row in rows)]
     if not names:
@@ -131,13 +129,11 @@ def _table(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; `header` and cells are escaped already."""
     every = [header, ["---"] * len(header), *rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in every)
 
 
 def _cell(value: Any) -> str:
-    """A value as people read it: three digits after the point; empty for a missing value, NaN and masked scores."""
     if value is None:
         return ""
     if isinstance(value, float):

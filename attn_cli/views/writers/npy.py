@@ -38,10 +38,7 @@ class OutputView(View):
     filled = False
 
     def rows(self, shape: tuple[int, ...], itemsize: int) -> OutputRows | None:
-        """An `OutputRows` for an output of this shape, of floats of `itemsize` bytes, filled as rows are computed.
-
-        `show` then writes nothing. None where bytes can only be written in order, as on standard output.
-        """
+        """An `OutputRows` for an output of this shape, of floats of `itemsize` bytes, filled as rows are computed."""
         self.filled = self.sink.whole is not None
         return OutputRows(self.sink, shape, itemsize) if self.filled else None
 

@@ -80,10 +80,7 @@ def to_html(reports: list[Report]) -> bytes:
 
 
 def inline_html(report: Report, most: int, more: str) -> str:
-    """The first `most` lines of a report's screen, 96 columns wide, as one HTML block to put into another page.
-
-    more  how to see the lines that are left out, said after their number
-    """
+    """The first `most` lines of a report's screen, 96 columns wide, as one HTML block to put into another page."""
     console, lines, left = console_for(_INLINE, record=True), list[list[Segment]](), 0
     for renderable in renderables(report, _INLINE):
         if len(lines) > most:
@@ -108,10 +105,7 @@ def static_screen(reports: list[Report]) -> StaticScreen:
 
 
 def to_figure(reports: list[Report], width: float) -> str:
-    """One SVG figure of all heat maps of the reports, `width` millimetres wide; or the text, if one row was picked.
-
-    The text is coloured by the weights of that row, or of one picked key.
-    """
+    """One SVG figure of all heat maps of the reports, `width` millimetres wide; or the text, if one row was picked."""
     texts = [text for report in reports for text in colored_texts(report)]
     if texts:
         return text_figure_svg(texts, width)

@@ -54,6 +54,5 @@ class ParquetView(View):
 
 
 def _value(value: Any) -> Any:
-    """A number, a word or a flag of Python's own; NaN, which becomes null, for a number that is none."""
     value = value.item() if hasattr(value, "item") else value
     return math.nan if isinstance(value, float) and not math.isfinite(value) else value

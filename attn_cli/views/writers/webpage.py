@@ -38,5 +38,4 @@ class WebpageView(PageView):
 
 
 def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The source by its model's name, without the path."""
     return {**source, "model": model_name(str(source["model"]))}

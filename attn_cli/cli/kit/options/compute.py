@@ -124,11 +124,7 @@ class ProblemOptions:
     allow_nonfinite: Annotated[bool, _rule("--allow-nonfinite", help="Accept NaN and Inf in the inputs.")] = False
 
     def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
-        """The options as one record, from which a source of matrices, or of words as vectors, is opened.
-
-        causal   add a causal mask even if --mask names none
-        precise  compute in float64, whatever the precision of the files
-        """
+        """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
         values = asdict(self)
         if self.text is not None:
             values |= {"context": None, "context_text": self.context}

@@ -48,30 +48,22 @@ class HidingOptions:
             raise InputError(f"{reason}: nothing can be hidden", f"leave out {option}")
 
     def keys(self, call: Call, text: str) -> list[int]:
-        """The indices of the keys of a layer's attention `call` that the options leave out, ascending; [] for none.
-
-        text  the text that was read, in which words are looked up
-        """
+        """The indices of the keys of a layer's attention `call` that the options leave out, ascending; [] for none."""
         keys = set(special_places(call.keys).tolist()) if self.no_special else set()
         for pick in self.hide or ():
             keys |= set(expected_sinks(call).tolist() if pick == SINK else _places(pick, call.keys, text))
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
-        """The query rows that are shown: `rows` (None for all) without special tokens, if --no-special is given.
-
-        None where all are shown. `queries` are the tokens of all rows.
-        """
+        """The query rows that are shown: `rows` (None for all) without special tokens, if --no-special is given."""
         special = set(special_places(queries).tolist()) if self.no_special else set()
         if not special:
             return rows
         return [row for row in (range(len(queries)) if rows is None else rows) if row not in special]
 
     def check(self, prompt: Prompt, rows: Sequence[int] | None) -> None:
-        """Raise InputError for a --hide pick that names no token of the text, or where no query would be left to show.
-
-        prompt  the text as tokens, those of encoder and decoder
-        rows    the picked queries, None for all
+        """Raise InputError for a --hide pick that names no token of the text, or where no query would be left to
+        show.
         """
         streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
         for pick in self.hide or () if streams else ():
@@ -83,10 +75,7 @@ class HidingOptions:
             raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
 
     def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
-        """Notes for the user: which keys are hidden, and their share of all weight.
-
-        hidden  what was left out while the text was answered
-        """
+        """Notes for the user: which keys are hidden, and their share of all weight."""
         if hidden.tokens:
             return (f"{self._names(hidden)} hidden: {hidden.weight.share:.0%} of the weight",)
         if self.hide and SINK in self.hide:
@@ -120,7 +109,6 @@ class HiddenNotes:
 
 
 def _places(pick: str, tokens: Sequence[Token], text: str) -> list[int]:
-    """The tokens that a pick names; none where it names none."""
     try:
         return picked_tokens(pick, tokens, text)[0]
     except InputError:

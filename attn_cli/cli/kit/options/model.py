@@ -53,14 +53,7 @@ class LoadOptions:
         chosen: Selection = ALL,
         **reading: Unpack[Reading],
     ) -> Source:
-        """Open what --model names: a model, a table of word vectors or a recording. A status line shows meanwhile.
-
-        quiet        print nothing on stderr
-        verbose      print the seconds that loading took
-        projections  a file with learned W_Q and W_K for a table; None for none
-        predicts     load the LM head, too
-        chosen       the layers and heads that will be asked for
-        """
+        """Open what --model names: a model, a table of word vectors or a recording."""
         source = opened.get()
         if source is not None:
             return source
@@ -84,7 +77,6 @@ class LoadOptions:
 
 
 def _loading(model: str) -> str:
-    """The line while a model loads, with its size where its files are here."""
     size = weight_bytes(expanded(model))
     more = f" · {decimal_bytes(size)}" if size else ""
     room = shutil.get_terminal_size().columns - len(f"loading {more} 0:00:00") - 1  # of the clock that follows

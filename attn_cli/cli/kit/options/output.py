@@ -24,12 +24,7 @@ class OutputOptions:
 
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:
-        """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose.
-
-        Raises InputError for two forms at once.
-
-        settings  what the command itself asks of its view
-        """
+        """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         name = "json" if self.json else self.format

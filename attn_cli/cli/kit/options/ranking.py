@@ -8,13 +8,7 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 
 
 def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
-    """The order of a table of heads; None without `sort`.
-
-    sort  the name, the heading or the first word of a statistic; - before it turns the order round
-    top   how many heads are shown, the first of the order; None for all
-
-    Raises InputError for a column that there isn't, and for --top alone.
-    """
+    """The order of a table of heads; None without `sort`."""
     if sort is None:
         if top is not None:
             raise InputError("--top needs --sort", f"add --sort COLUMN: {_columns()}")
@@ -29,12 +23,10 @@ def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
 
 
 def _short(statistic: Statistic) -> str:
-    """The first word of its heading."""
     return statistic.heading.split()[0]
 
 
 def _names() -> dict[str, Statistic]:
-    """Every statistic by its name, its heading and the first word of that."""
     return {
         name.lower(): each for each in STATISTICS for name in (each.name, each.heading, _short(each))
     }  # fmt: skip

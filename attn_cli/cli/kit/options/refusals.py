@@ -7,19 +7,13 @@ from attn_cli.sources import is_model, is_recording
 
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:
-    """Raise InputError if one of `others`, which says of each option whether it was given, stands beside `option`.
-
-    advice  the second line of the error, in which {other} is filled with the name of the option that was given
-    """
+    """Raise InputError if one of `others`, which says of each option whether it was given, stands beside `option`."""
     for other in (name for name, is_given in others.items() if is_given):
         raise InputError(f"{option} and {other} at once", advice.format(other=other))
 
 
 def refuse_without_model(name: str, reason: str) -> None:
-    """Raise InputError if `name`, a value of --model, is a recording or a table of word vectors.
-
-    reason  the end of the message: what a model is needed for
-    """
+    """Raise InputError if `name`, a value of --model, is a recording or a table of word vectors."""
     if is_recording(name):
         raise InputError(f"{name} is a recording, and {reason}", "choose the model itself with --model")
     if not is_model(name):

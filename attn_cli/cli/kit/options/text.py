@@ -40,10 +40,7 @@ class TextOptions:
         return self.chat or self.messages is not None
 
     def chat_before(self) -> ChatMessages | None:
-        """The messages of a chat that come before the text, from --messages; None if it is no chat.
-
-        Raises InputError for a chat beside --pair or --inputs.
-        """
+        """The messages of a chat that come before the text, from --messages; None if it is no chat."""
         if not self.in_chat:
             return None
         if self.pair is not None or self.inputs is not None:
@@ -51,10 +48,7 @@ class TextOptions:
         return () if self.messages is None else _messages_of(self.messages)
 
     def messages_with(self, text: str) -> list[tuple[str, str]] | None:
-        """The (role, content) of all messages of a chat, the last `text` as the user's; None if it is no chat.
-
-        An empty text adds no message.
-        """
+        """The (role, content) of all messages of a chat, the last `text` as the user's; None if it is no chat."""
         before = self.chat_before()
         if before is None:
             return None
@@ -62,10 +56,7 @@ class TextOptions:
         return [*messages, ("user", text)] if text else messages
 
     def reading(self) -> Reading:
-        """What a model reads beside the text (images, audio, chat ...), and how many tokens it writes.
-
-        A dictionary of keyword arguments of `open_source`. InputError for options that don't go together.
-        """
+        """What a model reads beside the text (images, audio, chat ...), and how many tokens it writes."""
         image, audio = self._media()
         return {
             "decoder_text": self.decoder_text,
@@ -89,10 +80,7 @@ class TextOptions:
 
 
 def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
-    """Raise InputError where something is given beside --inputs, a file that holds all that is read.
-
-    text, media  whether a text is given, and whether an image or audio
-    """
+    """Raise InputError where something is given beside --inputs, a file that holds all that is read."""
     if inputs is not None and text:
         raise InputError("a text and --inputs at once", "give one of them")
     if inputs is not None and media:

@@ -26,10 +26,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         return selection_of(self.layer, self.head)
 
     def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
-        """Open what --model names: a model, a table of word vectors or a recording.
-
-        predicts  load the LM head, too
-        """
+        """Open what --model names: a model, a table of word vectors or a recording."""
         return self.open(
             self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
             chosen=self.selection, **reading,
@@ -63,12 +60,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         return self.verbose
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
-        """True if subwords are merged into words: with --words, unless --model is a table of word vectors.
-
-        Raises InputError for --words with --scores or --steps, which are not defined for merged words.
-
-        words, scores, steps  whether the option of that name was given
-        """
+        """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""
         if not words or is_table(self.model):
             return False
         if scores:

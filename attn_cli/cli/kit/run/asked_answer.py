@@ -25,10 +25,7 @@ class AskedAnswer:
     cite: bool = False
 
     def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
-        """InputError for options that contradict each other, or that a table or recording can't answer.
-
-        picks_rows  whether --token is given, which goes with neither --answer nor --cite
-        """
+        """InputError for options that contradict each other, or that a table or recording can't answer."""
         asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
         if asked and not is_model(options.model):
             raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
@@ -38,21 +35,16 @@ class AskedAnswer:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
     def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
-        """A chat's messages without the last one if that is an assistant's, which is then the answer; else all of them.
-
-        messages  the role and content of each; None for no chat, for which None is returned
+        """A chat's messages without the last one if that is an assistant's, which is then the answer; else all of
+        them.
         """
         return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
 
     def continued(
         self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
     ) -> tuple[Prompt, tuple[str, ...]]:
-        """The prompt with its answer after it, and notes to print; the prompt as it is where the model is an encoder.
-
-        InputError for an encoder if an answer was given, or its sentences are to be cited.
-
-        messages  the role and content of a chat's messages; an assistant's last one is the answer; None for no chat
-        quiet     print nothing on stderr while the model writes
+        """The prompt with its answer after it, and notes to print; the prompt as it is where the model is an
+        encoder.
         """
         if not isinstance(source, Predicting) or not source.has_lm_head:
             if self.given is None and not self.cite:

@@ -23,15 +23,7 @@ def run_by_logit(
     *,
     turned: bool = False,
 ) -> ExitCode:
-    """Print what heads write to the logit of each text's answer: by key, by head, or as a matrix of both.
-
-    That logit is less the mean over the vocabulary.
-
-    command  the option that asks for it, as errors name it
-    count    how many keys or heads; None for all
-    others   options that go with weights alone, and whether each is given; InputError if one is
-    turned   whether the smallest come first
-    """
+    """Print what heads write to the logit of each text's answer: by key, by head, or as a matrix of both."""
     refuse_beside(command, others, "it is of the rows that choose the answer")
     refuse_without_model(options.model, f"{command} needs logits")
 

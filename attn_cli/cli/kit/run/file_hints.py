@@ -17,12 +17,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def refuse_path(text: str, option: str | None) -> None:
-    """InputError for a text that is the path of a file or folder, with the option that reads it.
-
-    A word without a dot or slash is a path only where a model or a scan lies there.
-
-    option  the command's own option that reads a text from a file; None where it has none
-    """
+    """InputError for a text that is the path of a file or folder, with the option that reads it."""
     path = Path(text)
     if not text.strip() or len(text) > _LONGEST or "\n" in text:
         return

@@ -10,10 +10,7 @@ from attn_cli.sources import Generating
 
 @contextmanager
 def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
-    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far.
-
-    Says nothing if `quiet`. `most` is None only where nothing is generated.
-    """
+    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far."""
     if most is None or not isinstance(source, Generating):
         yield
         return

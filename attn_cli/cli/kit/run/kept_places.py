@@ -21,6 +21,5 @@ def unpacked_models() -> UnpackedModels | None:
 
 
 def _cache() -> tuple[Path | None, int]:
-    """The cache's folder, and the bytes that runs may take in it, and models."""
     size = os.environ.get("ATTN_CACHE_SIZE")
     return cache_folder(os.environ.get("ATTN_CACHE")), bytes_of(size, "ATTN_CACHE_SIZE") if size else DEFAULT_BYTES

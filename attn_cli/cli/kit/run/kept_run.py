@@ -37,10 +37,7 @@ class KeptRun:
     names: tuple[str, ...]
 
     def source(self, *, exact: bool = False) -> KeptSource | None:
-        """The stored run as a source of attention; None where it isn't stored. A broken file is removed.
-
-        exact  take one of exactly the chosen heads alone; otherwise one of all heads will do
-        """
+        """The stored run as a source of attention; None where it isn't stored."""
         for name in self.names[-1:] if exact else self.names:
             path = self.folder.find(name)
             if path is not None:
@@ -51,11 +48,7 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Store a recording of up to 64 MB, with the sentences on its answer that an older file of the run holds.
-
-        Returns why it could not be written, as a sentence; "" if it was written, was too large, or lacks the queries
-        and keys of a layer.
-        """
+        """Store a recording of up to 64 MB, with the sentences on its answer that an older file of the run holds."""
         operands = [x for layer in recording.layers for x in (layer.q, layer.k, layer.seen) if x is not None]
         if sum(x.nbytes for x in operands) > MOST_BYTES:
             return ""
@@ -75,12 +68,7 @@ class KeptRun:
 
 
 def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> KeptRun | None:
-    """Where the run that these options ask for is stored, or will be, so that a later command needs no model.
-
-    None for what is never stored: several texts, --inputs, a table, and where settings forbid it.
-
-    reading  what the model reads beside the text
-    """
+    """Where the run that these options ask for is stored, or will be, so that a later command needs no model."""
     texts = reading.get("known_texts") or []
     runs = is_model(options.model) and opened.get() is None
     if not runs or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
@@ -105,6 +93,5 @@ def _name(asked: object) -> str:
 
 
 def _when(path: Path) -> str:
-    """The time at which a run was made: `14:02`, with its day if that isn't today."""
     made = datetime.fromtimestamp(path.stat().st_mtime)
     return f"{made:%H:%M}" if made.date() == datetime.now().date() else f"{made:%Y-%m-%d %H:%M}"

@@ -26,16 +26,7 @@ def answer(
     quiet: bool,
     has_room: Callable[[Sequence[Read | AttnError]], bool] = lambda window: False,
 ) -> ExitCode:
-    """Answer every text in order, and show each report. Returns the worst exit code.
-
-    read      reads and checks a text, given its number from 0
-    answers   makes the reports of a window, the texts that are run together, given how many texts came before
-    lines     a text that `read` refuses is named on stderr, and the others go on; without, its error is raised
-    quiet     print no notes
-    has_room  whether one more text belongs into the window; by default every text is a window of its own
-
-    InputError for no text at all.
-    """
+    """Answer every text in order, and show each report."""
     worst, count, notes = ExitCode.DONE, 0, TextNotes(lines=lines, quiet=quiet)
     while window := next_window(texts, read, count, notes=notes, has_room=has_room):
         worst = max([worst, *(each.code for each in window if isinstance(each, AttnError))])
@@ -56,11 +47,7 @@ def answer(
 def answer_each(
     texts: Iterator[str | InputError], view: View, report_of: Callable[[int, str], Report], *, lines: bool, quiet: bool
 ) -> ExitCode:
-    """Answer every text by itself with the report that `report_of` makes, given its number from 0 and the text.
-
-    lines  a text for which an error is raised is named on stderr, and the others go on; without, the error is raised
-    quiet  print no notes
-    """
+    """Answer every text by itself with the report that `report_of` makes, given its number from 0 and the text."""
     return answer(
         texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet
     )
@@ -74,16 +61,7 @@ def next_window(
     notes: TextNotes,
     has_room: Callable[[Sequence[Read | AttnError]], bool],
 ) -> list[Read | AttnError]:
-    """The next texts that are run together, read and checked; an error in place of a line that has no answer.
-
-    Such an error is printed with --lines, where texts are lines, else raised. Of lines that somebody types only those
-    that are there already are taken. [] at the end.
-
-    read      reads and checks a text, given its number from 0
-    count     how many texts came before
-    notes     prints the errors, and knows whether texts are lines
-    has_room  whether one more text may be taken
-    """
+    """The next texts that are run together, read and checked; an error in place of a line that has no answer."""
     window: list[Read | AttnError] = []
     while not window or (notes.lines and has_room(window) and (not isinstance(texts, Texts) or texts.waiting())):
         number = count + len(window)

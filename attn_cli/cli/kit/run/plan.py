@@ -60,11 +60,7 @@ class CommandPlan:
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
-    """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O).
-
-    Of each head, or with `mean` of all heads' outputs together. InputError for value or output with merged words, whose
-    norms can't be added.
-    """
+    """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O)."""
     if words and by != "weight":
         raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
     return Measure(by, each=not mean, together=mean)

@@ -26,8 +26,7 @@ class ReadText:
     number   counts the texts from 0
     prompt   the text as tokens of its source
     display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
-    rows     the picked rows among the tokens of `display`; None for all, empty where only another stack of the model,
-             such as a decoder beside its encoder, has the picked token
+    rows     the picked rows among the tokens of `display`
     notes    notes for the user on how the text was read
     """
 
@@ -61,10 +60,7 @@ class TextReader:
         )
 
     def read(self, number: int, text: str) -> ReadText:
-        """The text as tokens, with the picked rows; raises all errors that show before the model runs.
-
-        number  its number among all texts, from 0
-        """
+        """The text as tokens, with the picked rows; raises all errors that show before the model runs."""
         read = self._tokens(number, text) if self.options.generate is None else self._generated(number, text)
         self.plan.hiding.check(read.display, read.rows)
         memory = self.plan.memory(read.display, read.rows) if self.plan.memory else ""
@@ -100,7 +96,6 @@ class TextReader:
 
 
 def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
-    """A note that --words changes nothing, where tokens have no places in the text; none for white space alone."""
     if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
         return ()
     return ("--words has no effect: these tokens have no character offsets",)

@@ -43,10 +43,7 @@ class TextAnswers:
         return self.plan.recordable and self.view.records(self.command)
 
     def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
-        """For each text, in order, its report, and its recording; None where the run isn't recorded.
-
-        count  how many texts came before, for progress
-        """
+        """For each text, in order, its report, and its recording; None where the run isn't recorded."""
         results = [TextResult(text) for text in texts]
         options, layers = self.options, len(self.source.planned_layers(self.options.selection))
         lengths = [len(text.prompt.tokens) for text in texts]
@@ -59,10 +56,7 @@ class TextAnswers:
             yield self._report(result), recording if result.recorded or self.records else None
 
     def _pass(self, results: Sequence[TextResult], progress: Progress) -> None:
-        """Run these texts through the source together, and collect what is seen of each.
-
-        Raises LoadError for a run that is kept and has another story than is to be told.
-        """
+        """Run these texts through the source together, and collect what is seen of each."""
         if isinstance(self.source, KeptSource) and self.plan.tells:
             from attn_cli.summaries.told.kept_story import told_story  # here, as below: other commands tell none
 
@@ -85,10 +79,7 @@ class TextAnswers:
                 result.story = tell(run.experiment, result.text.prompt, result.summaries)
 
     def _tell_copying(self, result: TextResult) -> None:
-        """Find out whether the heads of a text that find content copy, or read it from a run that is kept.
-
-        Raises LoadError for one in which it isn't told of such heads.
-        """
+        """Find out whether the heads of a text that find content copy, or read it from a run that is kept."""
         from attn_cli.summaries.told.copying import find_content, tell_copying  # here, as below: few commands do
 
         if self.options.lines or not find_content(result.summaries):
@@ -101,11 +92,7 @@ class TextAnswers:
             result.copying = tell_copying(self.source, result.text.prompt, result.summaries)
 
     def _told_run(self, results: Sequence[TextResult], visit: TextsVisit) -> ToldRun:
-        """The run of a single text of which a story is told, with its keys and values kept to run rows again.
-
-        Without an experiment where no story is told, where keys and values take half of the free memory, which is
-        noted, and where the model can't be run so.
-        """
+        """The run of a single text of which a story is told, with its keys and values kept to run rows again."""
         result, *others = results
         source = None if others else self._storyteller(result)
         if source is None:
@@ -116,7 +103,6 @@ class TextAnswers:
         return run
 
     def _storyteller(self, result: TextResult) -> Predicting | None:
-        """The source, a model that writes, if the story of one row is to be told; else None."""
         one = self.plan.tells and not self.options.lines and len(result.text.rows or (0,)) == 1
         return self.source if one and can_tell(self.source) else None
 

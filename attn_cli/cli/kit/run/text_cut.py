@@ -24,13 +24,7 @@ class TextCut:
     spans: tuple[PartSpan, ...] = ()
 
     def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
-        """The name of the division, such as "lines", and the prompt's parts.
-
-        messages  the role and content of each message of a chat, None where the text is none
-
-        Unless the user chose, a chat of several messages is cut by roles, another text into lines, one of a line into
-        sentences, one of a sentence into words. InputError for roles without a chat.
-        """
+        """The name of the division, such as "lines", and the prompt's parts."""
         if self.spans:
             _check_ends(self.spans, prompt)
             return self.how or "", named_parts(prompt, self.spans, "rest")
@@ -49,10 +43,7 @@ class TextCut:
 
 
 def text_cut(value: str | None) -> TextCut:
-    """How a value of --cut divides texts: into lines, sentences ..., or by a file of spans; None: as each text asks.
-
-    InputError for a value that is neither, and for a file that can't be used.
-    """
+    """How a value of --cut divides texts: into lines, sentences ..., or by a file of spans; None: as each text asks."""
     if value is None or value in (*CUTS, "roles"):
         return TextCut(value)
     path = Path(value).expanduser()

@@ -41,13 +41,7 @@ def run(
     plan: Callable[[View, Source], CommandPlan],
     settings: ViewSettings = DEFAULTS,
 ) -> ExitCode:
-    """Answer a command for each text; returns the worst exit code.
-
-    Raises InputError, before a model is loaded, for options that can't be used together.
-
-    plan      makes what is computed and shown, from the view and the source: the opened model, table or recording
-    settings  what the command asks of its view
-    """
+    """Answer a command for each text; returns the worst exit code."""
     texts, reading = texts_and_reading(options)
     kept = kept_run(options, reading)
     with options.view(settings) as view:
@@ -75,7 +69,6 @@ def run(
 
 
 def _recording_plan(budget: MemoryBudget) -> CommandPlan:
-    """The plan of a view that has recordings alone: all keys and rows of the chosen heads."""
     return CommandPlan(lambda rows, call: (), record=lambda: Record(budget))
 
 
@@ -91,10 +84,7 @@ def _answered_again(
     plan: Callable[[View, Source], CommandPlan],
     view: View,
 ) -> ExitCode | None:
-    """Answer from a run that is kept; None where none is, or where it doesn't say what is asked.
-
-    source  the run that is kept; None where none is
-    """
+    """Answer from a run that is kept; None where none is, or where it doesn't say what is asked."""
     if source is None:
         return None
     try:
@@ -114,7 +104,6 @@ def _answered_again(
 
 
 def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) -> Source:
-    """The source; of a model that writes with its LM head if it `predicts`, and if the weights of that are there."""
     if predicts and is_model(options.model):
         return opened_to_tell(lambda with_head: options.source(predicts=with_head, **reading))
     return options.source(**reading)
@@ -123,11 +112,7 @@ def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) ->
 def each_report(
     options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report], *, predicts: bool = True
 ) -> ExitCode:
-    """Answer each text by itself with the report that `report` makes, which may run the model several times.
-
-    report    gets the model, the view, the text, and its number with --lines, else None
-    predicts  whether a model's LM head is loaded; a text may then end otherwise, as its next token is asked for
-    """
+    """Answer each text by itself with the report that `report` makes, which may run the model several times."""
     texts, reading = texts_and_reading(options)
     with options.view() as view:
         if view.records_alone:

@@ -67,7 +67,6 @@ class Texts(Iterator[str | InputError]):
 
 
 def _line_stream(source: BinaryIO) -> LineStream | None:
-    """The lines of standard input as they come; None for an object in its place that is no file."""
     try:
         return LineStream(source.fileno())
     except (OSError, ValueError):
@@ -75,10 +74,7 @@ def _line_stream(source: BinaryIO) -> LineStream | None:
 
 
 def whole_texts(texts: Sequence[str]) -> list[str]:
-    """The texts given as arguments; one of them may be -, which stands for standard input.
-
-    Raises InputError for more than one -, and for text that isn't UTF-8.
-    """
+    """The texts given as arguments; one of them may be -, which stands for standard input."""
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
     contents = [next(Texts(text, None, lines=False, option=None)) for text in texts]
@@ -128,7 +124,6 @@ def _by_line(stream: "BinaryIO | LineStream") -> Iterator[str | InputError]:
 
 
 def _decode(content: bytes, label: str, *, first: bool = True) -> str:
-    """UTF-8 without a byte order mark at the start and without the end of the last line."""
     try:
         text = content.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError as error:

@@ -45,11 +45,7 @@ class TextResult:
 
     @cached_property
     def deciding(self) -> tuple[int, ...]:
-        """The query rows that are picked with --token, else those from which the answer is predicted.
-
-        Those precede the generated tokens; without any it is the last row, or of a text of more than 200 tokens all
-        rows of its last part, such as a question, if these are 64 at most.
-        """
+        """The query rows that are picked with --token, else those from which the answer is predicted."""
         from attn_cli.summaries.told.story import deciding_rows  # here: few commands tell of them
 
         return tuple(self.text.rows) if self.text.rows else deciding_rows(self.text.prompt)
@@ -81,11 +77,7 @@ class TextsVisit(PackedVisit):
         self._take(call, self._seen(call))
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in one layer's attention of all texts: reduce it, and record it where that is asked for.
-
-        To reduce is to compute results from the weights. These are computed once for all texts, if none hides keys, has
-        merged words, or ranks keys by something other than weight.
-        """
+        """Take in one layer's attention of all texts: reduce it, and record it where that is asked for."""
         seen = [self._seen(call) for call in packed.calls]
         summaries: Sequence[Summary | None] = [None] * len(seen)
         if all(each.reducers and each.call is call for each, call in zip(seen, packed.calls, strict=True)):
@@ -94,7 +86,6 @@ class TextsVisit(PackedVisit):
             self._take(call, each, summary)
 
     def _rows(self, text: ReadText, queries: Sequence[Token]) -> PickedRows:
-        """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden."""
         return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)
 
     def _seen(self, call: Call) -> "_Seen":
@@ -125,7 +116,6 @@ class TextsVisit(PackedVisit):
         return _Seen(measured, reducers, record)
 
     def _fits(self, call: Call) -> bool:
-        """True if a run of such calls is small enough to be kept."""
         return isinstance(call, RecordedLayer) or operand_bytes(call) * self.progress.layers <= MOST_BYTES
 
     def _take(self, call: Call, seen: "_Seen", summary: Summary | None = None) -> None:
@@ -152,7 +142,6 @@ class _Seen(NamedTuple):
 
 
 def _without_record(summary: Summary, recorded: list[RecordedLayer]) -> Summary:
-    """The summary without what is recorded of its call, which is added to `recorded`."""
     part = summary.part(Recorded)
     if part is None:
         return summary

@@ -11,10 +11,7 @@ _MOST_DIGITS = 9  # of a whole number
 
 
 def coerce_plainly(parameters: Iterable[Any]) -> None:
-    """Change parameters of Click so that they take plainly valid values without pydantic, which is slow to import.
-
-    Any other value still goes to Typer, which names what is wrong with it.
-    """
+    """Change parameters of Click so that they take plainly valid values without pydantic, which is slow to import."""
     for parameter in parameters:
         _coerce_plainly(parameter)
 
@@ -54,5 +51,4 @@ def _fits(value: Any, descriptor: Any) -> bool:
 
 
 def _is_of_texts(values: Any, annotation: Any) -> bool:
-    """True if values are texts where a list of them is taken."""
     return annotation == list[str] and isinstance(values, list | tuple) and all(isinstance(x, str) for x in values)

@@ -30,11 +30,7 @@ _FIRST = tuple(name for names in GROUPS.values() for name in names)
 
 
 def help_lines(folder: Path) -> dict[str, str]:
-    """The commands in a folder by name, each with its help line: the first line of its module's docstring.
-
-    Modules are read, not imported. Those whose name begins with _ and subfolders are not commands. A name of two words
-    has _ between them: `scan_show.py` is `attn scan show`.
-    """
+    """The commands in a folder by name, each with its help line: the first line of its module's docstring."""
     files = {file.stem.replace("_", " "): file for file in folder.glob("[!_]*.py")}
     names = sorted(files, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     return {name: _first_line(files[name]) for name in names}
@@ -51,10 +47,7 @@ COMMANDS = help_lines(Path(__file__).parents[2])
 
 
 def help_width() -> dict[str, int]:
-    """The keyword argument `terminal_width` of a Click context on a terminal below 52 columns; {} on wider ones.
-
-    Without it --help would be at least 50 columns wide.
-    """
+    """The keyword argument `terminal_width` of a Click context on a terminal below 52 columns; {} on wider ones."""
     columns = shutil.get_terminal_size().columns
     return {"terminal_width": columns} if columns < 52 else {}
 
@@ -103,7 +96,6 @@ class GroupedHelp(TyperCommand):
 
 
 def _leafed(text: str) -> str:
-    """The text; one that a terminal is too low for is shown in the pager, and the command ends."""
     height = shutil.get_terminal_size().lines - 1 if sys.stdout is not None and sys.stdout.isatty() else None
     if is_leafed(text, height):
         leaf_through(f"{text}\n")
@@ -112,7 +104,6 @@ def _leafed(text: str) -> str:
 
 
 def _named(argument: Any) -> str:
-    """An argument as --help names it, with dots after one that may be repeated."""
     return f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
 
 

@@ -9,10 +9,7 @@ _GUIDE = Path(__file__).parents[3] / "guide"
 
 
 def models(incomplete: str) -> list[str]:
-    """Completions of --model: built-in tables, models in the cache, and model folders, .gguf files and tables here.
-
-    incomplete  what was typed of the value so far
-    """
+    """Completions of --model: built-in tables, models in the cache, and model folders, .gguf files and tables here."""
     from attn_cli.sources import TABLE_SUFFIXES  # here, as below: only a shell that completes needs them
 
     names = [*_built_in(incomplete), *_cached()]

@@ -14,11 +14,7 @@ current: ContextVar[Invocation | None] = ContextVar("current", default=None)
 
 
 def invocation_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> Invocation:
-    """The arguments and options of a command that differ from their defaults, with the words that give them.
-
-    parameters  those of the command's function, annotated for Typer
-    values      by parameter its value
-    """
+    """The arguments and options of a command that differ from their defaults, with the words that give them."""
     given = []
     for parameter in parameters:
         value, declared = values[parameter.name], _declared(parameter)
@@ -29,7 +25,6 @@ def invocation_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) ->
 
 
 def _declared(parameter: Parameter) -> ArgumentInfo | OptionInfo | None:
-    """Typer's declaration of a parameter."""
     infos = (info for info in get_args(parameter.annotation)[1:] if isinstance(info, ArgumentInfo | OptionInfo))
     return next(infos, None)
 

@@ -5,11 +5,7 @@ from typing import Any, Literal, get_args, get_origin
 
 
 def with_left_out(parameters: Iterable[Any], words: Sequence[str]) -> list[str]:
-    """The words of a command line, with the first of an option's choices put in where its value was left out.
-
-    An option whose value may be left out has [ ] around its metavar. The word that follows it is its value if it is one
-    of its choices. Words after -- stay as they are.
-    """
+    """The words of a command line, with the first of an option's choices put in where its value was left out."""
     choices = {name: _choices(parameter) for parameter in parameters for name in parameter.opts}
     end = words.index("--") if "--" in words else len(words)
     filled: list[str] = []
@@ -22,7 +18,6 @@ def with_left_out(parameters: Iterable[Any], words: Sequence[str]) -> list[str]:
 
 
 def _choices(parameter: Any) -> tuple[str, ...]:
-    """The choices of an option whose value may be left out; none of others."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     is_optional = str(getattr(parameter, "metavar", "")).startswith("[")
     return get_args(kind) if is_optional and get_origin(kind) is Literal else ()

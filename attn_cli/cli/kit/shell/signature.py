@@ -11,11 +11,7 @@ from attn_cli.errors import ExitCode
 
 
 def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
-    """Decorator: replaces every parameter whose type is a dataclass by the fields of the dataclass, each an option.
-
-    The fields take the parameter's place, so --help lists them there. A dataclass may name one of its fields in
-    `COMMANDS_OWN_AFTER`: the fields after that one are listed after the command's own options.
-    """
+    """Decorator: replaces every parameter whose type is a dataclass by the fields of the dataclass, each an option."""
     signature = inspect.signature(command)
     groups: dict[str, type] = {
         name: parameter.annotation
@@ -54,7 +50,6 @@ def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
 
 
 def _parameters(kind: type) -> list[inspect.Parameter]:
-    """The fields of a dataclass as parameters of a function."""
     return [
         inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
         for field in fields(kind)

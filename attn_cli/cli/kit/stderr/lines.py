@@ -13,10 +13,7 @@ _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
 
 
 def print_line(line: str) -> None:
-    """Print one line to stderr, made safe for a terminal, which gets it broken between words.
-
-    If stderr can't be written, the line is dropped.
-    """
+    """Print one line to stderr, made safe for a terminal, which gets it broken between words."""
     with suppress(OSError):
         whole = visible(line)
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(whole)
@@ -26,9 +23,6 @@ def print_line(line: str) -> None:
 
 def broken_between_words(line: str, width: int) -> list[str]:
     """A line in lines of at most `width` columns, all but the first indented as hints are.
-
-    What stands behind four blanks is a part of its own. Words that are longer than a line stay whole, and so does a
-    part with a command to try, which a person copies.
 
     >>> broken_between_words("attn: no page is named 'sinus'; one of sinks, tour    all topics: attn guide", 40)
     ["attn: no page is named 'sinus'; one of", '      sinks, tour', '      all topics: attn guide']

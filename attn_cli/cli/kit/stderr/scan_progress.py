@@ -52,10 +52,7 @@ class ScanLine:
 
 
 def last_line(progress: ScanProgress, total: int | None) -> str:
-    """The line that says what an interrupted scan has kept, and how to go on.
-
-    total  how many documents there are; None where that isn't known
-    """
+    """The line that says what an interrupted scan has kept, and how to go on."""
     if not progress.records:
         return "attn: interrupted before a first part was finished: nothing is kept"
     of_all = f" of {total:,}" if total else ""

@@ -60,5 +60,4 @@ class StatusLine:
 
 
 def _wipe() -> None:
-    """As a signal's handler may: without Python's own buffers."""
     os.write(2, _ENDED)

@@ -12,10 +12,7 @@ from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 
 
 def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations: the softmax over queries or heads, the mask applied after it, masked scores set to 0.
-
-    None of an attention without a softmax; those of the mask only where there is one.
-    """
+    """Wrong implementations: the softmax over queries or heads, the mask applied after it, masked scores set to 0."""
     rule = problem.rule
     if not rule.softmax:
         return

@@ -11,10 +11,7 @@ JOINED_BY_RESHAPE = "heads were joined by a reshape alone: [h, n, e] to [n, h * 
 
 
 def head_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations of this attention's heads: key heads shared wrongly, heads cut or joined by a reshape.
-
-    Those that its numbers of heads allow; none for a single head.
-    """
+    """Wrong implementations of this attention's heads: key heads shared wrongly, heads cut or joined by a reshape."""
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     h, g = len(q), len(k)
     if 1 < g < h:

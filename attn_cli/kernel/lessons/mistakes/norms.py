@@ -45,10 +45,7 @@ class Norm:
 
 
 def norm_mistakes(norm: Norm, where: str) -> Iterator[WrongVectors]:
-    """The usual wrong implementations of a norm: missing, of the other kind, its gain, bias or epsilon wrong.
-
-    where  which norm it is, in words, such as "the norm before attention"
-    """
+    """The usual wrong implementations of a norm: missing, of the other kind, its gain, bias or epsilon wrong."""
     adds_one = norm.stored is not None and _about_one(norm.gain - norm.stored)
 
     def other(gain: Array, bias: Array | None, epsilon: float, centred: bool) -> Callable[[Array], Array]:

@@ -62,19 +62,11 @@ class Problem:
         return np.asarray(expand_groups(self.v, len(self.q)))
 
     def attended(self, name: str, words: str, rule: Rule) -> "Mistake":
-        """A wrong implementation that attends with the right q, k and v by another rule: scale, mask, softcap ...
-
-        name   in a word or two, with hyphens; words as a sentence
-        """
+        """A wrong implementation that attends with the right q, k and v by another rule: scale, mask, softcap ..."""
         return attended(name, words, self.q, self.k, self.v, rule)
 
     def mixed(self, name: str, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
-        """A wrong implementation whose output mixes the right values by other weights `[h, n, m]`.
-
-        name     in a word or two, with hyphens
-        words    as a sentence
-        weights  computes them, when asked for
-        """
+        """A wrong implementation whose output mixes the right values by other weights `[h, n, m]`."""
 
         def make() -> Made:
             made = weights()
@@ -110,8 +102,7 @@ class Mistake:
     name      in a word or two, with hyphens; "a+b" for two at once
     words     as a sentence that goes on after "likely cause:"
     make      computes its weights and output, when they are asked for
-    operands  the q, k, v and rule whose attention the output is, for callers that keep no matrix of weights; None where
-              it is no plain attention
+    operands  the q, k, v and rule whose attention the output is, for callers that keep no matrix of weights
     """
 
     name: str
@@ -144,19 +135,12 @@ def attended(
     rule: Rule,
     after: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Mistake:
-    """The mistake, of an implementation, of attending with these q, k, v and rule.
-
-    name   in a word or two, with hyphens; words as a sentence
-    after  a function that then changes the output `[h, n, e]`; None for no change
-    """
+    """The mistake, of an implementation, of attending with these q, k, v and rule."""
     return attending(name, words, lambda: AttendedTo(q, k, v, rule, after))
 
 
 def attending(name: str, words: str, operands: Callable[[], AttendedTo]) -> Mistake:
-    """The mistake, of an implementation, of attending with these q, k, v and rule, which are made when asked for.
-
-    name, words  in a word or two with hyphens, and as a sentence
-    """
+    """The mistake, of an implementation, of attending with these q, k, v and rule, which are made when asked for."""
 
     def make() -> Made:
         q, k, v, rule, after = operands()

@@ -36,11 +36,8 @@ _KEPT = {"": (True, True), " of the output": (True, False), " of the softmax": (
 
 
 def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations that keep sums of output or softmax in bfloat16 or float16 while tiles of keys are added.
-
-    Both sums or one; with the maximum of all keys, and with one that follows tile by tile. Not every digit of such a
-    sum can be foretold, for its order is not known; most of its error can. No mistake without a softmax, or with a
-    learned sink.
+    """Wrong implementations that keep sums of output or softmax in bfloat16 or float16 while tiles of keys are
+    added.
     """
     m = problem.k.shape[-2]
     if not problem.rule.softmax or problem.rule.sink is not None:
@@ -58,11 +55,7 @@ def _made(problem: Problem, output: Callable[[], np.ndarray]) -> Made:
 
 
 def _added(problem: Problem, precision: Precision, tile: int, *, online: bool, kept: tuple[bool, bool]) -> np.ndarray:
-    """The output `[h, n, e]`, added tile by tile.
-
-    online  whether the maximum is that of the keys so far, and the sums are rescaled when it rises
-    kept    whether the output's sum, and that of the softmax, are rounded
-    """
+    """The output `[h, n, e]`, added tile by tile."""
     scores, values = problem.right.scores, problem.values
     rounded = [precision.rounded if is_kept else np.asarray for is_kept in kept]
     output = np.zeros(problem.right.output.shape)
@@ -121,11 +114,7 @@ class Fitted(NamedTuple):
 
 
 def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
-    """The wrong implementations with an unknown number in them that this attention allows, with the numbers to try.
-
-    These are another scale, 2**-5 to 2**5 times the right one, and masked scores that leak: set to a finite number or
-    lowered by one, -44 to 8. Nothing leaks without a mask, or with a learned sink; none without a softmax.
-    """
+    """The wrong implementations with an unknown number in them that this attention allows, with the numbers to try."""
     rule = problem.rule
     if not rule.softmax:
         return
@@ -155,12 +144,10 @@ class _Leak:
         self.open = scores(problem.q, problem.k, replace(problem.rule, mask=Open()))
 
     def set_to(self, number: float) -> Mistake:
-        """The mistake of setting masked scores to a number in place of -inf."""
         words = f"masked scores were set to {_round(number)} instead of -inf: masked keys keep weight"
         return self._mixed("mask-set", words, np.where(self.masked, number, self.right))
 
     def lowered_by(self, number: float) -> Mistake:
-        """The mistake of adding a number to masked scores in place of -inf."""
         words = f"{_round(number)} was added to masked scores instead of -inf: masked keys keep weight"
         return self._mixed("mask-added", words, np.where(self.masked, self.open + number, self.right))
 
@@ -198,9 +185,6 @@ REGISTER: tuple[Callable[[Problem], Iterator[Mistake]], ...] = (
 
 
 def mistakes(problem: Problem) -> Iterator[Mistake]:
-    """The usual mistakes of implementations of this attention, the more usual families first.
-
-    Scale, mask and softcap; softmax and mask; heads; keys; rotary positions; tiles.
-    """
+    """The usual mistakes of implementations of this attention, the more usual families first."""
     for family in REGISTER:
         yield from family(problem)

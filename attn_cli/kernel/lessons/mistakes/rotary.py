@@ -17,11 +17,7 @@ _Pair = Callable[[], tuple[np.ndarray, np.ndarray]]  # makes q and k
 
 
 def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations of rotary positions: missing, with other pairs or angles, of queries or keys alone ...
-
-    Where the attention has no rotary positions, the one that rotates q and k all the same. No mistake for an odd width
-    of a head.
-    """
+    """Wrong implementations of rotary positions: missing, with other pairs or angles, of queries or keys alone ..."""
     q, k, rotation = problem.q, problem.k, problem.rotation
     if q.shape[-1] % 2:
         return

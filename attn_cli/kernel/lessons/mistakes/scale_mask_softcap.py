@@ -27,10 +27,7 @@ class _Change(NamedTuple):
 
 
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations of how scores become weights: scale, mask or softcap wrong, one or two at once.
-
-    After these a softcap that nobody asked for, and bias, sink or softmax left out.
-    """
+    """Wrong implementations of how scores become weights: scale, mask or softcap wrong, one or two at once."""
     rule = problem.rule
     for scale, mask, cap in product(_scales(problem), _masks(problem), _softcaps(rule)):
         wrong = [change for change in (scale, mask, cap) if change.name]
@@ -54,11 +51,7 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
 
 
 def _without_keys(problem: Problem, change: _Change) -> Iterator[Mistake]:
-    """A wrong mask under which rows that see nothing aren't NaN: they attend to all keys alike, or are put right.
-
-    With masks of large negative numbers their scores are all the same, as those of a query of zeros are; other code
-    puts such rows right by hand.
-    """
+    """A wrong mask under which rows that see nothing aren't NaN: they attend to all keys alike, or are put right."""
     rule, n, m = problem.rule, problem.q.shape[-2], problem.k.shape[-2]
     seen = None if change.mask is None else intervals(change.mask, n, m)
     right = intervals(rule.mask, n, m)

@@ -13,10 +13,7 @@ TILES = (16, 32, 64, 128, 256)  # keys of a tile in usual kernels
 
 
 def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong flash kernels: sums not rescaled as the maximum rises, last keys left out, padding taken in.
-
-    For the usual sizes of tiles below the number of keys; none without a softmax, or with a learned sink.
-    """
+    """Wrong flash kernels: sums not rescaled as the maximum rises, last keys left out, padding taken in."""
     rule, m = problem.rule, problem.k.shape[-2]
     if not rule.softmax or rule.sink is not None:
         return
@@ -53,7 +50,6 @@ class _Parts:
 
     @cached_property
     def so_far(self) -> np.ndarray:
-        """The maximum of the scores up to each tile `[h, n, tiles]`."""
         scores = self.problem.right.scores
         of_tiles = np.maximum.reduceat(scores, np.arange(0, scores.shape[-1], self.tile), axis=-1)
         so_far = np.maximum.accumulate(of_tiles, axis=-1)
@@ -61,13 +57,11 @@ class _Parts:
 
     @cached_property
     def early(self) -> np.ndarray:
-        """The exponentials `[h, n, m]`, each less the maximum of the tiles up to its own."""
         scores = self.problem.right.scores
         return np.exp(scores - np.repeat(self.so_far, self.tile, axis=-1)[..., : scores.shape[-1]])
 
     @cached_property
     def late(self) -> np.ndarray:
-        """The exponentials `[h, n, m]`, each less the maximum of its whole row."""
         return np.exp(self.problem.right.scores - self.so_far[..., -1:])
 
 

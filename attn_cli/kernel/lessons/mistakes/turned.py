@@ -30,15 +30,13 @@ class _Turn(NamedTuple):
         return turned
 
     def back(self) -> "_Turn":
-        """The rotation that undoes it."""
         square = self.cos**2 + self.sin**2
         return self._replace(cos=self.cos / square, sin=-self.sin / square)
 
 
 def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
-    """Wrong implementations of rotary positions with these pairs of columns and angles; none where nothing is turned.
-
-    Each is a name, words, and a function that makes the wrong q and k.
+    """Wrong implementations of rotary positions with these pairs of columns and angles; none where nothing is
+    turned.
     """
     if not turning.first:
         return
@@ -78,10 +76,7 @@ def turned_mistakes(problem: Problem, turning: Turning) -> Iterator[WrongPair]:
 def wrong_tables(
     cos: np.ndarray, sin: np.ndarray, other_angles: Sequence[OtherAngles]
 ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Every usual mistake in the cos and sin `[m, pairs]` of rotary positions: name, sentence, wrong cos, wrong sin.
-
-    other_angles  the frequencies that this model's could be mistaken for
-    """
+    """Every usual mistake in the cos and sin `[m, pairs]` of rotary positions: name, sentence, wrong cos, wrong sin."""
     size = float(np.sqrt(cos[0] ** 2 + sin[0] ** 2).mean())
     is_sized = abs(size - 1) > 1e-4
     for name, words, frequencies, factor in other_angles:
@@ -114,7 +109,6 @@ def wrong_tables(
 
 
 def _tables(count: int, frequencies: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin `[count, pairs]` of positions from 0 on, times a factor."""
     angles = np.arange(count)[:, None] * np.asarray(frequencies)[None]
     return factor * np.cos(angles), factor * np.sin(angles)
 

@@ -28,9 +28,8 @@ def is_pair(module: nn.Module) -> bool:
 
 
 def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> PreTrainedConfig:
-    """The configuration of a model's stack that reads text; of its decoder if `decoder` asks for it and there is one.
-
-    Of a model with a text encoder and a decoder of something else, as MusicGen's, the encoder's unless `decoder`.
+    """The configuration of a model's stack that reads text; of its decoder if `decoder` asks for it and there is
+    one.
     """
     try:
         return config.get_text_config(decoder=decoder or None)

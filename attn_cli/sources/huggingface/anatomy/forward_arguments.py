@@ -44,8 +44,6 @@ def with_first_float_input(
 def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
     """A forward's arguments cut to the first `count` tokens of the first text, without the attention mask.
 
-    As they are where tensors other than ids and attention mask are among them, such as an image's pixels.
-
     >>> cut = first_tokens({"input_ids": torch.ones(2, 9), "use_cache": False}, 4)
     >>> cut["input_ids"].shape, cut["use_cache"]
     (torch.Size([1, 4]), False)

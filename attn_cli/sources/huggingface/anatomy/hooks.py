@@ -29,14 +29,7 @@ def block_hooks(
     given: Callable[[Of, torch.Tensor | None], None],
     returned: Callable[[Of, Any], None] | None = None,
 ) -> list[RemovableHandle]:
-    """Hooks of blocks: `given` gets the hidden states that a block is called with, `returned` those it returns.
-
-    blocks    each block with a value, such as its path, that both functions get as their first argument
-    returned  None where nobody asks what blocks return
-
-    Hidden states are the first float tensor among a block's arguments, None without one; and its output, or the first
-    element of that if it is a tuple or list.
-    """
+    """Hooks of blocks: `given` gets the hidden states that a block is called with, `returned` those it returns."""
 
     handles = []
     for block, of in blocks.items():

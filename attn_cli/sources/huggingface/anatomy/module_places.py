@@ -61,11 +61,7 @@ class ModulePlaces:
 
     @cached_property
     def watched(self) -> dict[nn.Module, bool | None]:
-        """The modules that may compute attention in their own code, not by transformers' registry of functions.
-
-        By module whether a softmax that it computes is attention; None where that shows only once it is multiplied by
-        values.
-        """
+        """The modules that may compute attention in their own code, not by transformers' registry of functions."""
         return modules_to_watch(self.model)
 
     @cached_property
@@ -94,11 +90,7 @@ def are_nested(path: str, other: str) -> bool:
 
 
 def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
-    """The number of the block that `path` leads into, the number of blocks in that stack, and the block's path.
-
-    A block is an element of the first list on the path. Where these elements are stages that hold lists of equal
-    blocks again, blocks are counted through all stages. A path without a list is block 0 of 1.
-    """
+    """The number of the block that `path` leads into, the number of blocks in that stack, and the block's path."""
     parts = path.split(".")
     lists = [i for i, part in enumerate(parts) if part.isdigit()]
     if not lists:
@@ -129,7 +121,6 @@ def _named_block(model: nn.Module, parts: list[str]) -> tuple[int, int, str]:
 
 
 def _list_at(module: nn.Module, parts: list[str]) -> list[nn.Module]:
-    """The elements of the module list at path `parts` below `module`; none if there is no such list."""
     for part in parts:
         module = getattr(module, part, None)  # type: ignore[assignment]
     return list(module.children()) if isinstance(module, nn.ModuleList | nn.Sequential) else []

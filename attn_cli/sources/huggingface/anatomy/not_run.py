@@ -51,10 +51,8 @@ def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Pass
 def modules_not_run(
     model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
 ) -> Iterator[Block]:
-    """A `Block` for each place (path, block, stack) of the attention `modules` that did not run in the recorded pass.
-
-    It has the block's number, stack, path and head count, and as its note which input the module needs, where that is
-    known. Modules around or inside one that ran are left out: their code is part of what did run.
+    """A `Block` for each place (path, block, stack) of the attention `modules` that did not run in the recorded
+    pass.
     """
     paths_run = [place.path for module in record.modules for place in modules[module]]
     for module, places in modules.items():
@@ -69,11 +67,7 @@ def modules_not_run(
 
 
 def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str]) -> str:
-    """The argument that a stack of the model ("vision", "cross" ...) needs to run, or two of them joined by "or".
-
-    "" if one is among `arguments`, the names of those given, or if none is known. A resampler, and cross-attention in a
-    model without a text encoder, need an image's or audio's input.
-    """
+    """The argument that a stack of the model ("vision", "cross" ...) needs to run, or two of them joined by "or"."""
     parameters = inspect.signature(model.forward).parameters
     towers = (*INPUT_NAMES["vision"], *INPUT_NAMES["audio"])
     names = {"resampler": towers, "cross": (*towers, *INPUT_NAMES["cross"])}.get(stream, INPUT_NAMES.get(stream, ()))

@@ -29,12 +29,7 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
 
 
 def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) -> Iterator[Block]:
-    """Every block without attention in a stack (list of blocks) in which other blocks have attention.
-
-    Each as a `Block`: its number, stack and path, and what mixes its tokens instead, such as "Mamba".
-
-    places  path, block and stack of each attention module of the model
-    """
+    """Every block without attention in a stack (list of blocks) in which other blocks have attention."""
     stacks: dict[str, ModulePlace] = {}
     for place in places:
         stack = re.split(r"\.\d+(?:\.|$)", place.path)[0]
@@ -52,10 +47,7 @@ def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) ->
 
 
 def mixer_of(block: nn.Module) -> str:
-    """What mixes a block's tokens, by its modules' class names, outer ones first: "Mamba", "convolution" ...
-
-    One of four kinds (also "linear attention", "recurrence"); "no attention" where no name tells.
-    """
+    """What mixes a block's tokens, by its modules' class names, outer ones first: "Mamba", "convolution" ..."""
     names = [type(module).__name__ for module in block.modules() if type(module).__module__.split(".")[0] != "torch"]
     kinds = (kind for name in names for kind, words in _KINDS.items() if words.search(name))
     return next(kinds, "no attention")

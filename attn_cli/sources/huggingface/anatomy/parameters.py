@@ -12,10 +12,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def fingerprint(model: nn.Module) -> str:
-    """A hash of the parameters: of names and shapes, sums of the bits of all numbers, and up to 64 numbers of each.
-
-    Reads all of the weights once, at twice the speed of hashing them.
-    """
+    """A hash of the parameters: of names and shapes, sums of the bits of all numbers, and up to 64 numbers of each."""
     digest = blake2b(digest_size=16)
     for name, parameter in model.named_parameters():
         flat = parameter.detach().reshape(-1)
@@ -41,10 +38,8 @@ _HIDDEN, _WIDEST = 6, 4  # arrays of a block at once: residuals, norms, projecti
 
 
 def bytes_of_token(model: nn.Module) -> int:
-    """The most bytes of activations that an ordinary block holds at once for each token, estimated from its matrices.
-
-    For the matrix for which this is most: 6 arrays as wide as its shorter side, and 4 as its longer one for each active
-    expert. Embeddings and LM head don't count: one row is read, and one token predicted.
+    """The most bytes of activations that an ordinary block holds at once for each token, estimated from its
+    matrices.
     """
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     head = getattr(model, "get_output_embeddings", lambda: None)()

@@ -46,13 +46,7 @@ _FUSED = (
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
-    """The modules whose own code may compute attention, each with whether a softmax that it calls is attention.
-
-    None where that shows only when the softmax is multiplied by values. In transformers' models: modules whose code
-    names a softmax or fused kernel, the attention modules around them, since some models replace the inner module while
-    they run, and routers inside attention (False). In modules of other libraries: all parts with a forward of their
-    own.
-    """
+    """The modules whose own code may compute attention, each with whether a softmax that it calls is attention."""
     models = _outermost_models(model)
     inside = {part for each in models for part in each.modules()}
     watched: dict[nn.Module, bool | None] = {
@@ -66,14 +60,12 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
 
 
 def _outermost_models(module: nn.Module) -> list[PreTrainedModel]:
-    """The transformers models in a module that are part of no other one; the module itself where it is one."""
     if isinstance(module, PreTrainedModel):
         return [module]
     return [model for child in module.children() for model in _outermost_models(child)]
 
 
 def _has_own_code(module: nn.Module) -> bool:
-    """True if a module's forward is not one of torch's elementary layers."""
     return not type(module).__module__.startswith("torch.nn") or names_a_softmax(module)
 
 
@@ -102,13 +94,7 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
 
 
 def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]) -> list[nn.Module]:
-    """The modules that will attend if they run, in the model's order.
-
-    Their code calls transformers' registry of attention functions, or names a softmax or fused kernel. Where it isn't
-    certain for some of them that they attend, only those named after attention are kept; all where none is.
-
-    watched  what `modules_to_watch` finds in the model
-    """
+    """The modules that will attend if they run, in the model's order."""
     found = {
         module: watched.get(module) or looks_like_attention(path, module)
         for path, module in model.named_modules()
@@ -122,7 +108,6 @@ def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]
 
 
 def _verdict(path: str, module: nn.Module) -> bool | None:
-    """A module judged by itself: True for attention, False for none, None where the modules around it decide."""
     if is_router_or_gate(path, module):
         return False
     return True if looks_like_attention(path, module) else None
@@ -151,13 +136,11 @@ def _class_of(module: nn.Module) -> Any:  # typed Any because its static type is
 
 @cache
 def _code_names(module_class: Any, words: frozenset[str]) -> bool:
-    """True if the methods of a module class, or functions that they call, name one of `words`."""
     classes = [cls for cls in module_class.__mro__ if cls not in PreTrainedModel.__mro__]
     return any(_function_names(function, words, set()) for cls in classes for function in _methods(cls))
 
 
 def _methods(cls: type) -> list[FunctionType]:
-    """The functions that a class itself defines."""
     values = [getattr(value, "__func__", value) for value in vars(cls).values()]
     return [value for value in values if isinstance(value, FunctionType)]
 

@@ -106,12 +106,10 @@ class StreamNames:
         return "encoder" if self._is_pair or tower in self._pairs else tower or "self"
 
     def _own_tower(self, path: str) -> str | None:
-        """The modality of a part of a multimodal model; None in other models, and for parts that name none."""
         return self._tower(path) if self.is_multimodal else None
 
     @staticmethod
     def _tower(path: str) -> str | None:
-        """The modality named by the part of the path above the blocks; None if it names none."""
         above = re.split(r"\.\d+(?:\.|$)", path)[0].split(".")
         if len(above) == len(path.split(".")):  # no blocks: the last part is the attention itself
             above = above[:-1]
@@ -129,7 +127,6 @@ def _apart(stack: str, first: str) -> str:
 
 
 def _names_a_pair(paths: list[str]) -> bool:
-    """True if there are both an encoder and a decoder among the parts of these paths."""
     return {"encoder", "decoder"} <= {part for path in paths for part in path.split(".")}
 
 
@@ -138,7 +135,6 @@ def _is_cross(path: str) -> bool:
 
 
 def _is_decoder(path: str) -> bool:
-    """True if a module is a decoder's, and no cross attention."""
     return "decoder" in path and not _is_cross(path)
 
 

@@ -21,19 +21,9 @@ class Attend(Protocol):
     visitor: BatchVisitor | None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Get the queries, keys and values of a call, and its scale, mask and bias; returns its output `[b, h, n, e]`.
-
-        module  the attention module
-        way     how the call was captured: "registry" or "sdpa"; it is noted with the call
-                (`Place.way`)
-
-        None leaves the output to the caller.
+        """Get the queries, keys and values of a call, and its scale, mask and bias; returns its output `[b, h, n,
+        e]`.
         """
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
-
-        module  the attention module
-        way     how they were captured: "softmax", "dispatch" or "returned"; it is noted with the call
-                (`Place.way`)
-        """
+        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured."""

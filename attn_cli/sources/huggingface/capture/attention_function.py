@@ -50,7 +50,6 @@ class AttentionFunction:
         return output.to(query.dtype).transpose(1, 2).contiguous()
 
     def _output(self, rule: LayerRule, qkv: Products) -> torch.Tensor:
-        """The output alone `[b, h, n, e]`."""
         texts = self.row_of_texts
         if texts is None:
             return output_of_layer(rule, *qkv)
@@ -58,11 +57,7 @@ class AttentionFunction:
 
 
 def rule_of_layer(call: RegistryCall) -> LayerRule:
-    """The scale, mask, bias and sink of a layer, from what its attention function is called with.
-
-    Raises InputError for arrays that can't be those of one layer, LoadError for an option that could change weights and
-    that attn doesn't know.
-    """
+    """The scale, mask, bias and sink of a layer, from what its attention function is called with."""
     module, (query, key, _), mask, scaling, options = call
     given = frozenset(name for name, value in options.items() if value is not None)
     module_class: Any = type(module)  # whose static type isn't hashable
@@ -82,10 +77,6 @@ def rule_of_layer(call: RegistryCall) -> LayerRule:
 
 @cache
 def _unknown(module_class: Any, names: frozenset[str]) -> list[str]:
-    """The options of those names that may change a layer's weights in a way unknown to attn.
-
-    Not those that the eager attention function of the class doesn't name either: it ignores them.
-    """
     eager = eager_function(module_class)
     return sorted(
         name for name in names - _USED - _WITHOUT_EFFECT if eager is None or name in signature(eager).parameters
@@ -113,8 +104,5 @@ def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> f
 
 
 def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
-    """The learned sink, a score in each row's softmax that belongs to no key; None without one.
-
-    transformers passes it as `s_aux` or `sinks`: h numbers, one per head, or `[b, h, n, 1]`, one per query.
-    """
+    """The learned sink, a score in each row's softmax that belongs to no key; None without one."""
     return s_aux if s_aux is not None else sinks

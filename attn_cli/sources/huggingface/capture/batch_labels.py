@@ -120,26 +120,17 @@ class BatchLabels:
         return texts
 
     def text_of(self, index: int, batch: int) -> int:
-        """The text to which element `index` of a batch of `batch` elements belongs.
-
-        A batch can be larger than the number of texts: windows of an image are batched too.
-        """
+        """The text to which element `index` of a batch of `batch` elements belongs."""
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """`place` with the index of the text, and the number of the call on it, of element `index` of `batch` elements.
-
-        Several elements of one text, such as windows of an image, are calls of their own, from 0. Counts one each time.
+        """`place` with the index of the text, and the number of the call on it, of element `index` of `batch`
+        elements.
         """
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
-        """The text of each element of a batch with these indices, and the number of the module's call on it, from 0.
-
-        batch  how many elements the batch has
-
-        Counts each as one more call on its text by the module of `place`.
-        """
+        """The text of each element of a batch with these indices, and the number of the module's call on it, from 0."""
         texts = tuple(self.text_of(index, batch) for index in indices)
         calls = []
         for text in texts:
@@ -149,10 +140,8 @@ class BatchLabels:
         return PlacesOfTexts(place, texts, tuple(calls))
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
-        """Where the text of `place` is among n queries and m keys of its padded element, and the tokens that label it.
-
-        place  the call's layer, stream and text
-        batch  how many elements the batch has
+        """Where the text of `place` is among n queries and m keys of its padded element, and the tokens that label
+        it.
         """
         if piece := self._tile_tokens(place, n, m):
             return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
@@ -161,16 +150,12 @@ class BatchLabels:
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them.
-
-        place  the call's layer, stream and text
-        """
+        """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them."""
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
-        """The text's tokens if they are `count`, else numbered ones; the same tuple for every layer."""
         key = (side, text, count)
         if key not in self._labels:
             self._labels[key] = self._make_tokens(*key)
@@ -186,10 +171,7 @@ class BatchLabels:
         return numbered_tokens(count)
 
     def _tile_tokens(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
-        """The tokens of a call on one piece of an image, such as a tile or a window; empty for other calls.
-
-        Such a module is called for all pieces, one after the other.
-        """
+        """The tokens of a call on one piece of an image, such as a tile or a window; empty for other calls."""
         tokens = self._tokens_read(place.stream, place.text) if place.stream in OWN_STREAMS else ()
         if n != m or n >= len(tokens) or all(token.piece is None for token in tokens):
             return ()
@@ -201,23 +183,18 @@ class BatchLabels:
         return tuple(replace(token, index=index) for index, token in enumerate(tokens[start:end]))
 
     def _tokens_read(self, side: str | None, text: int) -> Sequence[Token]:
-        """The tokens of a text that this side of the model reads, as the source labelled them; empty without labels."""
         if side == "text":
             return self.texts[text] if text < len(self.texts) else ()
         return self.others[text].get(side or "", ()) if text < len(self.others) else ()
 
     def _sides(self, stream: str) -> tuple[str | None, str | None]:
-        """The sides whose tokens are a stream's queries and keys: "text", the stream itself, or None if unknown."""
         if stream == "cross":
             return ("decoder", "text") if self.encoder_decoder else ("text", None)
         side = stream if stream in OWN_STREAMS else None if stream == "resampler" else "text"
         return side, side
 
     def _unpadded(self, side: str | None, text: int, count: int, past: int = 0) -> slice:
-        """The real tokens of a text among `count` positions, from the first to the last.
-
-        past  how many keys a cache holds from before the first query
-        """
+        """The real tokens of a text among `count` positions, from the first to the last."""
         mask = self.padding.get(side or "")
         before = 0 if mask is None else mask.shape[1] - count
         if mask is None or before not in (0, max(past, 0)) or not bool(mask[text].any()):

@@ -55,17 +55,7 @@ class BatchLayouts:
         find: FindText,
         packed: PackedRows | None,
     ) -> BatchLayout | None:
-        """The packing of b texts of n queries and m keys in one row of tokens.
-
-        place       where the call is in the model
-        sizes       b, n and m
-        layer_rule  the layer's scale, mask, bias ...
-        find        finds the rows and keys of one text without padding, by its number in the batch
-        packed      the rows of all texts as the model has them, where it packs texts itself; None where it pads them
-
-        None where they can't be packed: for n other than m, stacks that read no text, a bias, or a mask that isn't
-        known as a function, or that allows a row other keys than one interval.
-        """
+        """The packing of b texts of n queries and m keys in one row of tokens."""
         (b, n, m), mask = sizes, layer_rule.mask
         known_mask = mask is None or isinstance(mask, LazyMask)
         if m != n or place.stream not in TEXT_STREAMS or not known_mask or layer_rule.bias is not None:

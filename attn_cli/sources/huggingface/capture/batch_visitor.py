@@ -37,13 +37,8 @@ class BlockInputs:
         return hooked(*block_hooks(blocks, self._enter))
 
     def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The Euclidean norm of each key's vector in the input of the running block, which holds the module at `path`.
-
-        text  the index of the batch element
-        size  the size of the batch, and how many keys the attention has for each element
-        keys  those of the text without padding, of which there are m
-
-        `[m]`; None where another block runs, or its input is no vector per key.
+        """The Euclidean norm of each key's vector in the input of the running block, which holds the module at
+        `path`.
         """
         vectors = self._vectors
         if not path.startswith(f"{self._path}.") or tuple(vectors.shape[:-1]) != size:
@@ -85,16 +80,7 @@ class BatchVisitor:
     def visit_products(
         self, recorded: LedgerEntry, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
-        """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text, or all packed.
-
-        b texts, h query heads, g key/value heads
-
-        recorded    where the call is in the model, and whether the pass ends with it
-        layer_rule  the scale, mask, bias ... of the layer
-
-        Returns the layer's output `[b, h, n, e]` if the visitor had all of it computed on the way; None if heads are
-        left out, if some rows were not computed, and for a call after which the forward pass may end.
-        """
+        """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text, or all packed."""
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
         row, h = self.row_of_texts, query.shape[1]
@@ -176,12 +162,7 @@ class BatchVisitor:
         scores: torch.Tensor | None,
         dtype: torch.dtype,
     ) -> None:
-        """Show weights `[b, h, n, m]`, and the scores of their softmax if captured, to the visitor, text by text.
-
-        recorded  where the call is in the model
-        groups    for every head the key/value head that it reads
-        dtype     the type in which the model computed the weights
-        """
+        """Show weights `[b, h, n, m]`, and the scores of their softmax if captured, to the visitor, text by text."""
         b, h, n, m = weights.shape
         heads = self._heads_of(recorded, h)
         for index in range(b):
@@ -200,11 +181,9 @@ class BatchVisitor:
             self.visit(call)
 
     def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:
-        """The selected ones of the `total` heads of a call here; InputError for one that the layer doesn't have."""
         return self.ledger.selection.pick_heads(total, recorded.place.layer, recorded.blocks)
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
-        """The rows of W_O `[len(heads) * e, width]` of these heads; None if not requested."""
         found = self.ledger.projections
         return None if found is None else found.rows(place, heads, h, e)
 

@@ -35,13 +35,7 @@ class LayerBatch:
     def call(
         self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients, output: torch.Tensor | None
     ) -> AttentionCall:
-        """The attention call of text `index` without padding, which writes its rows into `output` `[b, h, n, e]`.
-
-        place        where the call is in the model
-        text         the text's rows and keys without padding, and the tokens that label them
-        ingredients  what q, k and v were computed from, and W_O; None in it where unknown
-        output       None where nothing goes on with the output
-        """
+        """The attention call of text `index` without padding, which writes its rows into `output` `[b, h, n, e]`."""
         rows, keys = text.rows, text.keys
         q, k, v = self.query[index, :, rows], self.key[index, :, keys], self.value[index, :, keys]
         q, k, v = self._of_heads(q, k, v)
@@ -64,13 +58,7 @@ class LayerBatch:
         place_of: Callable[[int], Place],
         ingredients_of: Callable[[int], Ingredients],
     ) -> PackedCall:
-        """All texts, one after the other without padding (varlen), as one call.
-
-        layout           where each text is among the packed rows, and its mask
-        row              the row of tokens whose q, k and v these are, packed already, with b = 1; None for padded texts
-        place_of         gives by a text's number where its call is in the model
-        ingredients_of   gives by a text's number what its q, k and v were computed from
-        """
+        """All texts, one after the other without padding (varlen), as one call."""
         q, k, v = (
             x[0] if row is not None else layout.packed.pack(_one_after_the_other(x))
             for x in (self.query, self.key, self.value)
@@ -94,11 +82,7 @@ class LayerBatch:
         )  # fmt: skip
 
     def fill_padding(self, index: int, text: UnpaddedText, output: torch.Tensor) -> None:
-        """Write the output of a text's padded rows, which the model computes too, into `output` `[b, h, n, e]`.
-
-        index  the text's number in the batch
-        text   its rows without padding
-        """
+        """Write the output of a text's padded rows, which the model computes too, into `output` `[b, h, n, e]`."""
         for rows in (slice(0, text.rows.start), slice(text.rows.stop, self.query.shape[2])):
             if rows.start < rows.stop:
                 output[index, :, rows] = output_of_rows(
@@ -108,7 +92,6 @@ class LayerBatch:
     def _of_heads(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The selected query heads and their key heads."""
         if len(self.heads) == self.query.shape[1]:
             return q, k, v
         return q[list(self.heads)], k[list(self.groups)], v[list(self.groups)]
@@ -120,6 +103,5 @@ class LayerBatch:
 
 
 def _one_after_the_other(x: torch.Tensor) -> torch.Tensor:
-    """`[b, heads, n, width]` as `[heads, b * n, width]`; no copy where the heads of a row are adjacent."""
     b, heads, n, width = x.shape
     return x.transpose(1, 2).reshape(b * n, heads, width).transpose(0, 1)

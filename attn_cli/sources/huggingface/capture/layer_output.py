@@ -39,10 +39,7 @@ def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, val
 def output_of_rows(
     rule: LayerRule, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: slice
 ) -> torch.Tensor:
-    """The output `[h, rows, e]` of batch element `text` in some rows, all of whose keys are given.
-
-    query `[b, h, rows, d]` is cut to `rows` already; key `[b, g, m, d]`, value `[b, g, m, e]`, with g key/value heads
-    """
+    """The output `[h, rows, e]` of batch element `text` in some rows, all of whose keys are given."""
     of_text = rule_of_text(rule, text, rows, slice(0, key.shape[2]), range(query.shape[1]))
     return output_alone(query[text], key[text], value[text], of_text)
 
@@ -51,8 +48,6 @@ def with_sink_per_query(
     rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights and scores `[b, h, n, m]`, whole, of a layer with a learned sink score for every query in its softmax.
-
-    Masked scores are -inf. Other layers, with one sink per head or none, are computed without a whole matrix.
 
     query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, with g key/value heads
     """

@@ -74,10 +74,7 @@ class LazyMask(torch.Tensor):
         return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift))
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
-        """The mask of text number `batch`, as a function of query and key, both counted in the padded text.
-
-        Keys of padding are masked, too, if there are some among `keys`.
-        """
+        """The mask of text number `batch`, as a function of query and key, both counted in the padded text."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
         mask = _kernel_mask(arguments["mask_function"], batch, shift)
@@ -104,13 +101,7 @@ class LazyMask(torch.Tensor):
 
 
 def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
-    """The function that attn puts in place of transformers' eager mask function: it returns a `LazyMask`.
-
-    None where the eager function returns None, since all keys may be seen. A mask function that transformers has to map
-    over cells by vmap gives the eager mask at once.
-
-    arguments  those of the eager mask function
-    """
+    """The function that attn puts in place of transformers' eager mask function: it returns a `LazyMask`."""
     if arguments.get("use_vmap"):
         return eager_mask(**arguments, dtype=dtype)
     if arguments.get("allow_is_bidirectional_skip") and arguments.get("local_size") is None:
@@ -121,11 +112,7 @@ def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
 
 
 def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Mask:
-    """A mask function of transformers as a mask of the kernel: a known one by its parameters, others cell by cell.
-
-    The causal, window and combining functions of transformers are closures without public fields, so what they enclose
-    is read here. An unknown function is called for each cell, which is always right and only slower.
-    """
+    """A mask function of transformers as a mask of the kernel: a known one by its parameters, others cell by cell."""
     name = getattr(function, "__qualname__", "")
     closure = _closure_of(function)
     offset = shift[0] - shift[1]
@@ -159,8 +146,6 @@ def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _elementwise(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Callable[[Array, Array], Array]:
-    """The function (batch, head, query, key) -> bool as (i, j) -> bool, for index arrays `[r, 1]` and `[1, c]`."""
-
     def allowed(i: Array, j: Array) -> Array:
         at = torch.full((1, 1), batch, device=i.device)
         return function(at, torch.zeros_like(at), i + shift[0], j + shift[1])

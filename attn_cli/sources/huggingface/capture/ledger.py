@@ -83,14 +83,7 @@ class Ledger:
         return sum(self.calls.values())
 
     def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
-        """From now on, end the forward pass once every selected module has run in all blocks that it is part of.
-
-        usual_runs  the `runs` of a whole pass of this model, if one is known. Where by these each selected module runs
-                    once in each of its places, the pass ends with the visit of the last selected call; otherwise it
-                    ends before the next call of another module, and is whole if all layers are selected.
-
-        Without effect if the model's blocks run again after the last one.
-        """
+        """From now on, end the forward pass once every selected module has run in all blocks that it is part of."""
         if type_of(configuration_of(self._model)).repeats_blocks or (
             self.selection.layers is None and usual_runs is None
         ):
@@ -123,19 +116,13 @@ class Ledger:
         )
 
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
-        """Note in `unseen` a module that attended without a call being captured; only if its layer is selected.
-
-        kernel  the function in which it attended; "" where unknown
-        """
+        """Note in `unseen` a module that attended without a call being captured; only if its layer is selected."""
         self._append_if_selected(module, self.unseen)
         if kernel:
             self.kernels.setdefault(self._place(module).path, kernel)
 
     def record_silent(self, ran: Iterable[nn.Module]) -> None:
-        """Note in `unseen` the places of those attention modules that ran, but of which no call was captured.
-
-        Modules around or inside one that is recorded are left out: their code is part of what it did.
-        """
+        """Note in `unseen` the places of those attention modules that ran, but of which no call was captured."""
         silent = [module for module in ran if module not in self.runs]
         known = [place.path for module in self.runs for place in self.places.of(module)] if silent else []
         known += [place.path for place in (*self.unseen, *self.not_over_keys)]
@@ -153,7 +140,6 @@ class Ledger:
             places.append(place)
 
     def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
-        """The module's place in its `run`-th run, counted from 0; one in several blocks takes its places in turn."""
         places = self.places.of(module)
         if not places:
             return ModulePlace(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1)
@@ -163,15 +149,11 @@ class Ledger:
         return self.selection.has_layer(place.layer, place.blocks)
 
     def _is_done(self) -> bool:
-        """True if every selected module has run in all its places."""
         return all(self.runs.get(module, 0) >= places for module, places in self._runs_needed.items())
 
 
 def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
-    """The error for a module in whose passes no attention was captured; it names the modules that may have attended.
-
-    ledger  which modules ran, multiplied matrices or had no softmax over keys
-    """
+    """The error for a module in whose passes no attention was captured; it names the modules that may have attended."""
     name = type(model).__name__
     if ledger.unseen:
         places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)
@@ -192,12 +174,10 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
 
 
 def _with_kernel(ledger: Ledger, path: str) -> str:
-    """The path of a module that was not seen, and the function in which it attended, where that is known."""
     return f"{path} ({ledger.kernels[path]})" if path in ledger.kernels else path
 
 
 def _paths(paths: Iterable[str], most: int = 4) -> str:
-    """The first of some paths, and how many more there are."""
     found = list(dict.fromkeys(paths))
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more

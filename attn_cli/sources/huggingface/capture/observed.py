@@ -49,13 +49,7 @@ class ObservedAttention:
             self.visitor = BatchVisitor(visit, ledger, rotations=reader, row_of_texts=row_of_texts)
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it.
-
-        way   how the call was captured: "registry" or "sdpa"
-        rule  the scale, mask, bias ... of the layer
-
-        None otherwise: the caller computes it. Raises SelectionDone where the pass ends with this call.
-        """
+        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it."""
         recorded = self.ledger.record(module, way)
         output = self._shown(recorded, qkv, rule)
         if recorded.is_last:
@@ -67,10 +61,7 @@ class ObservedAttention:
         return self.tap(module, recorded.place, by_token).transpose(1, 2)
 
     def _shown(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Show a selected call to the visitor; its output where that computed it.
-
-        The weights of a call with a sink for every query are held whole.
-        """
+        """Show a selected call to the visitor; its output where that computed it."""
         if self.visitor is None or not recorded.is_selected:
             return None
         if rule.sink_per_query is None:
@@ -85,13 +76,8 @@ class ObservedAttention:
 
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Pass the weights of a selected layer to the visitor as `[b, h, n, m]`, and their scores if any were captured.
-
-        way      how they were captured: "softmax", "dispatch" or "returned", as `Place.way` says
-        weights  in the module's own layout
-        scores   before the softmax, in the same layout; None where unknown
-
-        Raises LoadError for rows that can't be attention, SelectionDone where the pass ends with this call.
+        """Pass the weights of a selected layer to the visitor as `[b, h, n, m]`, and their scores if any were
+        captured.
         """
         recorded = self.ledger.record(module, way)
         self._show_weights(recorded, module, weights, scores)

@@ -17,10 +17,7 @@ class PackedRows:
         self._is_whole = np.array_equal(places, np.arange(count))
 
     def pack(self, x: torch.Tensor) -> torch.Tensor:
-        """The packed rows `[heads, T, width]` of a padded tensor `[heads, R, width]`, and 0 in rows of no text.
-
-        In memory the heads of a row are adjacent.
-        """
+        """The packed rows `[heads, T, width]` of a padded tensor `[heads, R, width]`, and 0 in rows of no text."""
         if self._is_whole:
             return x
         packed = x.new_empty(len(self.places), x.shape[0], x.shape[2])

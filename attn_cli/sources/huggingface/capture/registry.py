@@ -52,9 +52,6 @@ def in_registry(model: nn.Module, attention: Callable[[RegistryCall], torch.Tens
     """Context manager: `model` computes its attention by this function, and makes its masks only on demand.
 
     attention  makes the output `[b, n, h, e]` of a call
-
-    It stands in transformers' registry of attention functions as "eager": some models test for that name and silently
-    attend differently under an unknown one, others choose classes by it.
     """
 
     def called(

@@ -61,11 +61,7 @@ class RowOfTexts:
         return self.size, self.longest, self.longest
 
     def mask(self, mask: torch.Tensor | None) -> LazyMask | None:
-        """The mask `[B, 1, n, n]` that the padded batch would have, for a layer's mask `[1, 1, T, T]` of the row.
-
-        None where every key may be seen; the same object whenever the mask is the same. NotInOneRowError for a mask
-        that isn't a known function of the distance of query and key alone.
-        """
+        """The mask `[B, 1, n, n]` that the padded batch would have, for a layer's mask `[1, 1, T, T]` of the row."""
         for row, whole in self._masks:
             if row is mask:
                 return whole
@@ -96,13 +92,9 @@ class RowOfTexts:
         return wide.reshape(len(wide), self.size, self.longest, -1).transpose(0, 1)
 
     def without_padding(self, x: torch.Tensor) -> torch.Tensor:
-        """A tensor of the padded batch `[B, heads, n, width]` as one of the row `[1, heads, T, width]`.
-
-        0 in tokens of the row that belong to no text.
-        """
+        """A tensor of the padded batch `[B, heads, n, width]` as one of the row `[1, heads, T, width]`."""
         return self.rows.pack(x.transpose(1, 2).flatten(0, 1).transpose(0, 1))[None]
 
 
 def _counted(real: np.ndarray) -> np.ndarray:
-    """The number of each real token, from 1 on; 0 for others."""
     return np.cumsum(real) * real

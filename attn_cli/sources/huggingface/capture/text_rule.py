@@ -13,10 +13,8 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
 def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
-    """The rule of one text of a batch (scale, mask, bias, sink), for its rows and keys without padding and these heads.
-
-    text   the index of the batch element
-    heads  indices among the layer's heads
+    """The rule of one text of a batch (scale, mask, bias, sink), for its rows and keys without padding and these
+    heads.
     """
     bias = _cut(rule.bias, text, rows, keys, heads)
     mask: Mask = Open()
@@ -35,10 +33,7 @@ def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Se
 
 
 def mask_of_text(rule: LayerRule, text: int, rows: slice, keys: slice) -> Mask:
-    """The mask of one text for its rows and keys without padding, slices; all are seen without a `LazyMask`.
-
-    A `LazyMask` is one of transformers' masks, kept as a function.
-    """
+    """The mask of one text for its rows and keys without padding, slices; all are seen without a `LazyMask`."""
     if not isinstance(rule.mask, LazyMask):
         return Open()
     mask = rule.mask.rule_mask(text, keys)

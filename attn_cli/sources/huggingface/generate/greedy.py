@@ -45,16 +45,7 @@ def generate(
     on_token: Callable[[int], None] | None = None,
     is_enough: Callable[[Sequence[int]], bool] = lambda ids: False,
 ) -> Generation:
-    """The tokens that the model generates after one text, at most `most` of them, the likeliest each time.
-
-    arguments  of the model's forward for that text
-    start      the id of the decoder's start token, for models whose generation config lacks it
-    on_token   called with the count of every generated token
-    is_enough  whether generation stops after these generated ids
-
-    Raises InputError for arguments that the model can't continue, LoadError for a model with its own way of
-    generating, in which the tokens before each generated one are unknown; MemoryError where there is too little memory.
-    """
+    """The tokens that the model generates after one text, at most `most` of them, the likeliest each time."""
     model = loaded.generating
     assert model is not None, "loaded without its head"
     description = f"{loaded.about['model']} ({loaded.about['type']})"
@@ -107,12 +98,10 @@ class _Recorder:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """All ids of the text, then the generated ones."""
         return () if self.last is None else tuple(self.last[0].tolist())
 
 
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:
-    """Settings for greedy generation, with those of the model's own that `_KEPT` names."""
     of_model = model.generation_config
     values = {name: value for name in _KEPT if (value := getattr(of_model, name, None)) is not None}
     if start is not None:
@@ -132,6 +121,5 @@ def _replaced_settings(model: PreTrainedModel, settings: GenerationConfig) -> It
 
 
 def _ends(settings: GenerationConfig) -> tuple[int, ...]:
-    """The ids of the end tokens."""
     ends = settings.eos_token_id
     return () if ends is None else tuple(ends) if isinstance(ends, list | tuple) else (ends,)

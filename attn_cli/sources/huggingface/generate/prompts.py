@@ -33,12 +33,7 @@ class TextGenerator:
     one_sentence: bool = False
 
     def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
-        """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count.
-
-        An end token that the tokenizer put after the text is left out, because the text continues.
-
-        Raises LimitError for more than the model has positions, InputError for a prompt without a text.
-        """
+        """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
         loaded = self.loaded
         if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
@@ -56,14 +51,7 @@ class TextGenerator:
     def continue_decoder(
         self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
     ) -> Prompt:
-        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`.
-
-        If `decoder` is the start token alone, the model chooses its start tokens; Whisper's include the language.
-
-        on_token  called with the count of every generated token
-
-        Raises LimitError for more than the decoder has positions.
-        """
+        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
         loaded = self.loaded
         self._check_limit(len(decoder), position_count(loaded.model.config, decoder=True))
         arguments = _arguments(loaded, prompt)
@@ -88,13 +76,11 @@ class TextGenerator:
         )
 
     def _of_first_sentence(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
-        """The number of generated ids in the first sentence or line; None while it may go on."""
         text, tokens = detokenize(self.loaded.tokenizer, before, ids)
         end = first_end(text)
         return None if end is None else sum(token.start is None or token.start < end for token in tokens)
 
     def _check_limit(self, read: int, limit: int | None) -> None:
-        """Raise LimitError if `read` tokens of the prompt and the generated ones exceed the `limit` of positions."""
         if limit is not None and read + self.most > limit:
             raise LimitError(
                 f"--generate {self.most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
@@ -103,13 +89,7 @@ class TextGenerator:
 
 
 def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
-    """The prompt with `answer` after it, as if the model had generated it.
-
-    A word after a word is set apart by a space, unless the prompt is a chat's.
-
-    Raises InputError for an answer without tokens and for a prompt without a text, LimitError for more tokens than the
-    model has positions.
-    """
+    """The prompt with `answer` after it, as if the model had generated it."""
     tokenizer, model = loaded.tokenizer, loaded.about["model"]
     if tokenizer is None or (isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays):
         raise InputError(f"{model} answers a text, and got none", "leave out --answer")
@@ -131,7 +111,6 @@ def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
 def _continued(
     loaded: LoadedModel, prompt: Prompt, before: Sequence[int], ids: Sequence[int], *, ended: bool
 ) -> Prompt:
-    """The prompt with the tokens `ids` after it; `before` are the ids that its text ends with."""
     text, new_tokens = detokenize(loaded.tokenizer, before, ids, prompt.text)
     tokens = (*prompt.tokens, *_numbered(new_tokens, len(prompt.tokens)))
     generated = Generated(text[len(prompt.text) :], len(new_tokens), ended, len(prompt.text))
@@ -150,5 +129,4 @@ def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:
 
 
 def _numbered(tokens: tuple[Token, ...], first: int) -> tuple[Token, ...]:
-    """The tokens numbered from `first` on."""
     return tuple(replace(token, index=index) for index, token in enumerate(tokens, first))

@@ -56,12 +56,7 @@ class AskedRows:
         return InterventionBatch(interventions, self.rows_if_some, self.in_text, first=first)
 
     def readout(self, logits: torch.Tensor) -> Readout:
-        """The answer's tokens and the rows that choose them: the generated tokens, or without any the likeliest one.
-
-        That one is chosen by the last of the rows in which interventions hold.
-
-        logits  `[1, rows, words]` of the text's last rows in the run without interventions; words are the vocabulary
-        """
+        """The answer's tokens and the rows that choose them: the generated tokens, or without any the likeliest one."""
         everywhere = len(self.rows) == len(self.tokens)
         ids = [token.id for token in self.tokens]
         text = tuple(id for id in ids if id is not None) if everywhere and None not in ids else None
@@ -72,10 +67,7 @@ class AskedRows:
         return Readout((int(logits[0, last - len(self.tokens)].argmax()),), (last,), last, text)
 
     def target(self, readout: Readout, likeliest: Token, log_p: float) -> Target:
-        """The answer: its tokens, the rows that choose them, and its probability, the exponential of `log_p`.
-
-        likeliest  the likeliest next token, which is the answer where nothing was generated
-        """
+        """The answer: its tokens, the rows that choose them, and its probability, the exponential of `log_p`."""
         tokens = tuple(self.tokens[index] for index in self.generated) or (likeliest,)
         return Target(tokens, exp(log_p), readout.rows, bool(self.generated), -log_p / log(2))
 

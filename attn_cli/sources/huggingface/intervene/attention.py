@@ -53,15 +53,7 @@ class InterveningAttention(ObservedAttention):
         self.baseline, self.calls, self.batch = baseline, calls, batch
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor:
-        """The output `[S, h, n, e]` of a layer, of which each of S interventions ablates heads or hides keys.
-
-        way   how the call was captured: "registry" or "sdpa"
-        qkv   queries, keys and values of the rows that run
-        rule  the layer's scale, mask, bias ...
-
-        S is 1 in the baseline, whose output is the layer's own. Raises LoadError where heads can't be ablated nor
-        tokens masked.
-        """
+        """The output `[S, h, n, e]` of a layer, of which each of S interventions ablates heads or hides keys."""
         recorded = self.ledger.record(module, way)
         place = recorded.place
         if way == "sdpa" and qkv[0].shape[1] == 1 and qkv[0].shape[0] != (1 if self.batch is None else self.batch.size):
@@ -97,7 +89,6 @@ class InterveningAttention(ObservedAttention):
         qkv: Products,
         hidden: Sequence[Mask | None] | None,
     ) -> torch.Tensor:
-        """The output of a text's last rows, with keys and values of the baseline before them."""
         assert self.batch is not None
         if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
             return output_in_bands(past, qkv, hidden)
@@ -126,15 +117,7 @@ class InterveningAttention(ObservedAttention):
 
     @torch.no_grad()
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Change the weights in place, in their module's layout: 0 in ablated heads, softmax without hidden keys.
-
-        In the baseline they are only noted and shown to the visitor.
-
-        way     how they were captured: "softmax", "dispatch" or "returned"
-        scores  what the softmax was given; None where unknown
-
-        Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.
-        """
+        """Change the weights in place, in their module's layout: 0 in ablated heads, softmax without hidden keys."""
         recorded = self.ledger.record(module, way)
         place = recorded.place
         batch, baseline, number = self.batch, self.baseline, self.calls.next_attention()

@@ -54,10 +54,7 @@ class BaselineAnswers:
         self.target = asked.target(self._readout, self.likeliest[0][0], float(self._log_p.target))
 
     def first_row(self, *, with_loss: bool) -> int:
-        """The first row whose logits are needed: 0 for the text's loss (`with_loss`), or without an LM head.
-
-        Else the first that chooses a token of the answer.
-        """
+        """The first row whose logits are needed: 0 for the text's loss (`with_loss`), or without an LM head."""
         return 0 if self._log_p is None or with_loss else min(*self._readout.rows, self._readout.last)
 
     def outcomes(
@@ -68,24 +65,13 @@ class BaselineAnswers:
         with_loss: bool,
         vector: Literal["mean", "first"],
     ) -> list[Outcome]:
-        """What each intervention changes against the baseline: log2 p of the answer, less that without it.
-
-        With the KL divergence in the row that chooses its last token, both in bits; without an LM head 1 - cosine of
-        the output vectors with and without the intervention instead.
-
-        output     the model's, for all interventions side by side, one per batch element
-        with_loss  also the mean -log2 p of the text's own tokens, less the baseline's
-        vector     without an LM head, which vectors are compared: the mean of all tokens, or the first
-        """
+        """What each intervention changes against the baseline: log2 p of the answer, less that without it."""
         if self._log_p is None:
             return outcomes_of_vectors(self._vectors, vectors_of(output, self._model), interventions, vector)
         return outcomes_of_logits(self._log_p, self._read(output, with_loss=with_loss))
 
     def derivatives(self, batch: GatedRows) -> list[list[float]] | None:
-        """The derivatives of log p (natural) of the whole answer by each layer's gates, over the baseline's cache.
-
-        None without an LM head, and where an operation of the model has no derivative.
-        """
+        """The derivatives of log p (natural) of the whole answer by each layer's gates, over the baseline's cache."""
         if self._log_p is None:
             return None
         try:

@@ -63,21 +63,14 @@ class BaselineRun:
         blocks: int,
         groups: Sequence[int],
     ) -> None:
-        """Note an attention call: where it is in the model, and the key head of each of its query heads (`groups`).
-
-        number, place  which call of the pass it is; its layer and stack
-        blocks  how many blocks its stack has
-        """
+        """Note an attention call: where it is in the model, and the key head of each of its query heads (`groups`)."""
         where = (place.layer, place.stream)
         self.places[number] = place
         self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups))
         self._first_blocks.setdefault(where, number.block)
 
     def add_output(self, number: CallNumber, output: torch.Tensor | None) -> None:
-        """Keep for each row the mean of a call's output `[1, h, n, e]` over all other rows, if means are wanted.
-
-        Raises LoadError where the output isn't known (None), and the mean is wanted.
-        """
+        """Keep for each row the mean of a call's output `[1, h, n, e]` over all other rows, if means are wanted."""
         if not self.wants_means:
             return
         if output is None:
@@ -89,12 +82,7 @@ class BaselineRun:
         self._means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
 
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
-        """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule (scale, mask ...) of a call, for later runs.
-
-        h  the number of its query heads; g is that of its key/value heads
-
-        Nothing is kept where all rows run anew, or a reason against it is known.
-        """
+        """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule (scale, mask ...) of a call, for later runs."""
         if not self.first or self.no_cache_reason:
             return
         for numbers in (rule.mask, rule.bias):
@@ -103,11 +91,7 @@ class BaselineRun:
         self.past[number] = CachedAttention(key[0], value[0], rule, h)
 
     def finish(self) -> None:
-        """End the run without interventions; drop its keys and values where later runs can't go on from them.
-
-        They can't where a mask or bias was used by one layer alone, which may depend on its vectors, and where rows
-        before `first` see later ones; `no_cache_reason` says so.
-        """
+        """End the run without interventions; drop its keys and values where later runs can't go on from them."""
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
@@ -122,7 +106,6 @@ class BaselineRun:
         self._causal_before.clear()
 
     def _count_shared(self, numbers: torch.Tensor) -> None:
-        """Count how many calls use these numbers, a mask or a bias: those of several depend on places alone."""
         for at, (known, count) in enumerate(self._shared):
             if known is numbers or (known.shape == numbers.shape and torch.equal(known, numbers)):
                 self._shared[at] = (known, count + 1)
@@ -135,17 +118,11 @@ class BaselineRun:
         return place.layer, place.stream
 
     def first_block(self, layer: int, stream: str) -> int:
-        """The number of the first block call, from 0 in running order, in which that layer attends.
-
-        stream  the layer's stack, "self", "encoder", "cross" ...
-        """
+        """The number of the first block call, from 0 in running order, in which that layer attends."""
         return self._first_blocks[layer, stream]
 
     def mean_of(self, number: CallNumber) -> torch.Tensor | None:
-        """For every row of a call the mean output of each head, before W_O, over all other rows `[1, h, n, e]`.
-
-        None unless the run was asked for means, to which heads are ablated.
-        """
+        """For every row of a call the mean output of each head, before W_O, over all other rows `[1, h, n, e]`."""
         return self._means[number] if self.wants_means else None
 
     def is_causal_before(self, first: int) -> bool:
@@ -156,10 +133,7 @@ class BaselineRun:
         return self._causal_before[first]
 
     def allowed(self, number: CallNumber, first: int) -> torch.Tensor:
-        """The keys that the r rows from `first` on may attend to in a call: booleans `[r, m]`, or `[h, r, m]`.
-
-        Kept for the layers that share a mask, so that it should be asked for few rows.
-        """
+        """The keys that the r rows from `first` on may attend to in a call: booleans `[r, m]`, or `[h, r, m]`."""
         call = self.past[number]
         key = (id(call.rule.mask), first)
         if key not in self._allowed:

@@ -18,8 +18,7 @@ class HiddenCells(Mask):
     keys   which of the m keys are hidden, booleans `[m]`
     rows   from which of the n rows that run, booleans `[n]`
     heads  from which heads, booleans `[h]`; None for all of them
-    first  the index in the text of the first row that runs: a row sees itself nevertheless; None where keys are of
-           another stack, as in cross-attention
+    first  the index in the text of the first row that runs: a row sees itself nevertheless
     """
 
     keys: torch.Tensor
@@ -28,20 +27,15 @@ class HiddenCells(Mask):
     first: int | None = 0
 
     def allowed(self, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """True `[b, c]`, or `[h, b, c]` where heads differ, where query i `[b, 1]` may read key j `[1, c]`.
-
-        i counts the rows that run, from 0.
-        """
+        """True `[b, c]`, or `[h, b, c]` where heads differ, where query i `[b, 1]` may read key j `[1, c]`."""
         hidden = self.rows.to(i.device)[i] & self.keys.to(j.device)[j]
         if self.first is not None:
             hidden &= i + self.first != j
         return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys that rows start:stop may see: 0 to m, of which those on the longer side of the hidden ones are open.
-
-        Open keys are allowed for each of these rows, so that no cell of theirs needs asking. All are open where nothing
-        is hidden from these rows.
+        """The keys that rows start:stop may see: 0 to m, of which those on the longer side of the hidden ones are
+        open.
         """
         if not bool(self.rows[start:stop].any()):
             return Span(0, 0, m, m)
@@ -75,11 +69,7 @@ class InterventionBatch:
         return len(self.interventions)
 
     def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
-        """Which heads' outputs are ablated, set to 0 or a mean, in which rows: booleans `[S, h, n]`; None for none.
-
-        stream  the layer's stack, "self", "encoder", "cross" ...
-        h, n    its query heads, and the rows that run
-        """
+        """Which heads' outputs are ablated, set to 0 or a mean, in which rows: booleans `[S, h, n]`; None for none."""
         ablated = torch.zeros((self.size, h, n), dtype=torch.bool)
         for at, intervention in enumerate(self.interventions):
             heads = [x.head for x in intervention.ablated if (x.layer, x.stream) == (layer, stream)]
@@ -88,12 +78,7 @@ class InterventionBatch:
         return ablated if bool(ablated.any()) else None
 
     def masks(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
-        """For each intervention the mask that hides tokens from rows of a layer, or None; None where none has any.
-
-        at  the layer, of which n rows run against all m keys
-
-        Raises LoadError where tokens are hidden in a layer that doesn't have a key for each token of the text.
-        """
+        """For each intervention the mask that hides tokens from rows of a layer, or None; None where none has any."""
         if not self.can_hide_in(at.stream) or not any(x.hidden for x in self.interventions):
             return None
         if m != self.texts:
@@ -121,12 +106,7 @@ class InterventionBatch:
         return HiddenCells(keys, rows, None if bool(heads.all()) else heads, first)
 
     def can_hide_in(self, stream: str) -> bool:
-        """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows.
-
-        Those of the encoder of an encoder-decoder only if interventions hold in all rows.
-
-        stream  the stack: "self", "encoder", "cross" ...
-        """
+        """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows."""
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
     def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:

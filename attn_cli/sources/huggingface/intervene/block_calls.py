@@ -22,10 +22,7 @@ class CallNumber(NamedTuple):
 
 
 def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn.Module]:
-    """All blocks of each list of blocks in which some hold these attention modules; of nested lists the outer ones.
-
-    Blocks without attention are among them: what they return can be kept as well.
-    """
+    """All blocks of each list of blocks in which some hold these attention modules; of nested lists the outer ones."""
     lists = {place.block_path.rpartition(".")[0] for place in places if place.block_path}
     outer = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
     modules = [block for path in outer for block in model.get_submodule(path).children()]
@@ -48,13 +45,7 @@ class BaselineOutputs:
     first: int
 
     def expanded(self, number: int, *, copied: bool) -> Any:
-        """The output of block call `number` for all copies.
-
-        Tensors `[1, rows, ...]` are cut to the rows from `first` on, others stay whole; `[n, 1, width]`, as FSMT's
-        encoder has its rows before its texts, are expanded at their second axis.
-
-        copied  whether each copy has memory of its own, in which a model may write
-        """
+        """The output of block call `number` for all copies."""
 
         def expand(x: Any) -> Any:
             if not isinstance(x, torch.Tensor) or x.ndim == 0:

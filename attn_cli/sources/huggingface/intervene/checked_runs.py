@@ -53,17 +53,7 @@ class CheckedRuns:
         self._beside: dict[tuple[RunPlan, bool], int] = {}  # most interventions beside a copy, by plan and loss
 
     def outcomes(self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool) -> list[Outcome]:
-        """What each intervention changes of the answer against the baseline, in one run of them side by side.
-
-        That is the answer's log2 p less the baseline's, in bits, and the KL divergence in the row that chooses its last
-        token; without an LM head 1 - cosine of the output vectors.
-
-        plan       which rows run, and how many calls of blocks are left out
-        with_loss  also the change of the mean -log2 p of the text's own tokens
-
-        An unchanged copy runs beside the first run of each mode, and beside 8 interventions or more if none ran beside
-        as many by this plan.
-        """
+        """What each intervention changes of the answer against the baseline, in one run of them side by side."""
         count = len(interventions)
         is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
         with_copy = is_first or (count >= _MANY and count > self._beside.get((plan, with_loss), 0))
@@ -77,16 +67,7 @@ class CheckedRuns:
     def outcomes_if_same(
         self, plan: RunPlan, interventions: Sequence[Intervention], *, with_loss: bool
     ) -> list[Outcome] | None:
-        """What each intervention changes of the answer, as `outcomes` gives it, in a run beside an unchanged copy.
-
-        The answer's log2 p less the baseline's, and the KL divergence of the row that chooses its last token, in bits.
-
-        plan       which rows run, and how many calls of blocks are left out
-        with_loss  also the change of the mean -log2 p of the text's own tokens
-
-        None where the run fails, or where rounding doesn't explain what the copy differs by: 0.001 bits or more (in 1 -
-        cosine without an LM head), 0.0001 from a model's own KV cache in float32.
-        """
+        """What each intervention changes of the answer, as `outcomes` gives it, in a run beside an unchanged copy."""
         try:
             *outcomes, copy = self._run(plan, [*interventions, _UNTOUCHED], with_loss)
         except (*INPUT_ERRORS, LoadError) as error:
@@ -105,14 +86,10 @@ class CheckedRuns:
         return outcomes
 
     def is_baseline(self, plan: RunPlan) -> bool:
-        """True if a run without interventions gives the baseline's output to rounding; False if not, or it fails.
-
-        plan  which rows run, and how many calls of blocks are left out
-        """
+        """True if a run without interventions gives the baseline's output to rounding; False if not, or it fails."""
         return self.outcomes_if_same(plan, [], with_loss=False) is not None
 
     def _add_copy(self, copy: Outcome, plan: RunPlan, with_loss: bool, count: int) -> None:
-        """Add the effect of an untouched copy that ran beside so many interventions to the noise floor."""
         self._beside[plan, with_loss] = count
         self.noise_floor.add(copy)
 

@@ -25,11 +25,7 @@ class GatedRows(InterventionBatch):
         self.gates: dict[tuple[int, str], torch.Tensor] = {}
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-        """The layer's own output `[1, h, r, e]` in its last r rows, times its gates, which are 0.9.
-
-        past, own  keys and values of the baseline; queries, keys and values of these rows
-        allowed    which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`
-        """
+        """The layer's own output `[1, h, r, e]` in its last r rows, times its gates, which are 0.9."""
         output = _attention(past, own, allowed)
         shape = (1, output.shape[1], 1, 1)
         gates = torch.full(shape, _GATE, dtype=output.dtype, device=output.device, requires_grad=True)
@@ -37,10 +33,7 @@ class GatedRows(InterventionBatch):
 
 
 def _attention(past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-    """The output `[1, h, r, e]` of the last r rows, by operations that have derivatives.
-
-    Many weights are computed again when derivatives are taken: those of all layers are never held at once.
-    """
+    """The output `[1, h, r, e]` of the last r rows, by operations that have derivatives."""
 
     def computed(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         (h, r, d), g = query.shape, key.shape[0]

@@ -68,10 +68,7 @@ class ModelExperiment:
         earliest: int | None = None,
         look: Look | None = None,
     ) -> None:
-        """Run the baseline.
-
-        arguments  of the model's forward for this prompt; all others are as for `Predicting.experiment`
-        """
+        """Run the baseline."""
         self._asked = AskedRows(loaded, prompt, rows, everywhere=everywhere)
         self.tokens: Sequence[Token] = self._asked.tokens
         self.rows = self._asked.rows
@@ -96,11 +93,7 @@ class ModelExperiment:
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The most that runs in which nothing is changed have differed from the baseline so far, which is rounding.
-
-        In the answer's log2 p (in 1 - cosine of output vectors without an LM head), KL divergence and mean loss, in
-        bits. They run beside the first batch and every large one.
-        """
+        """The most that runs in which nothing is changed have differed from the baseline so far, which is rounding."""
         return self._runs.noise_floor
 
     @property
@@ -114,11 +107,7 @@ class ModelExperiment:
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs compute rows: "cache", the last rows alone over kept keys and values, "prefix" or "whole".
-
-        "prefix" runs all rows from the first changed block on, "whole" all rows of all blocks. A run without
-        interventions comes first, if none did, to see whether it gives the baseline's output.
-        """
+        """How runs compute rows: "cache", the last rows alone over kept keys and values, "prefix" or "whole"."""
         return self._modes.without_cache if self.no_cache_reason else "cache"
 
     @property
@@ -127,20 +116,12 @@ class ModelExperiment:
         return self._modes.no_cache_reason
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How runs with these interventions compute rows: "cache", "prefix" or "whole".
-
-        "cache": the last rows alone over kept keys and values; "prefix": all rows from the first changed block on;
-        "whole": all rows of all blocks.
-        """
+        """How runs with these interventions compute rows: "cache", "prefix" or "whole"."""
         return self._modes.of(interventions)
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """What each intervention changes against the baseline, in their order: log2 p of the answer, less that without.
-
-        With the KL divergence in the row that chooses its last token, both in bits; without an LM head 1 - cosine of
-        the output vectors instead.
-
-        with_loss  also the mean -log2 p of the text's own tokens, less the baseline's
+        """What each intervention changes against the baseline, in their order: log2 p of the answer, less that
+        without.
         """
         done = 0
         while done < len(interventions):
@@ -149,11 +130,8 @@ class ModelExperiment:
             done += len(outcomes)
 
     def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """What each intervention changes, as `outcomes` gives it, running the last rows over the baseline's KV cache.
-
-        The answer's log2 p less the baseline's, and the KL divergence of the row that chooses its last token, in bits.
-
-        None where one of them needs a run of all rows.
+        """What each intervention changes, as `outcomes` gives it, running the last rows over the baseline's KV
+        cache.
         """
         outcomes: list[Outcome] = []
         while len(outcomes) < len(interventions):
@@ -164,9 +142,8 @@ class ModelExperiment:
         return outcomes
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
-        """For every head the change of the answer's log2 p by ablating it, in bits, to first order: by one derivative.
-
-        Negative where the answer needs the head. Empty where the last rows can't run alone, or there is no derivative.
+        """For every head the change of the answer's log2 p by ablating it, in bits, to first order: by one
+        derivative.
         """
         batch = GatedRows(self._asked.in_text, first=self._runner.first)
         can_run = not self._modes.obstacle and self._runner.calls.past
@@ -224,10 +201,7 @@ class ModelExperiment:
         return len(self.tokens) - first
 
     def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
-        """One run of these interventions side by side; a batch that can be the trial of the cache is it, too.
-
-        Empty where that shows that the cache doesn't hold: another mode is next.
-        """
+        """One run of these interventions side by side; a batch that can be the trial of the cache is it, too."""
         if batch.plan.mode != "cache" or self._modes.cache_holds is not None:
             return self._runs.outcomes(batch.plan, batch.interventions, with_loss=with_loss)
         trial = self._modes.trial

@@ -49,11 +49,7 @@ class LogProbs:
 
 
 def read_logits(logits: torch.Tensor, readout: Readout, n: int, *, with_loss: bool) -> LogProbs:
-    """The log-probabilities of S runs, from their logits `[S, rows, words]` of the last rows of a text of n tokens.
-
-    readout    the tokens and rows that are read
-    with_loss  also the loss of the text's own tokens, where the readout has them; then logits are of all n rows
-    """
+    """The log-probabilities of S runs, from their logits `[S, rows, words]` of the last rows of a text of n tokens."""
     first = n - logits.shape[1]
     targets = torch.empty((len(logits), len(readout.ids)), dtype=torch.float64, device=logits.device)
     for at, run in enumerate(logits):
@@ -71,10 +67,8 @@ def read_logits(logits: torch.Tensor, readout: Readout, n: int, *, with_loss: bo
 
 
 def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
-    """For each of S runs its answer's log2 p and its loss, each less the baseline's, and the KL divergence in one row.
-
-    All in bits. KL is the sum over words of p log2(p / p of the run), p the baseline's, in the row that chooses the
-    answer's last token. The change of loss is None where the loss wasn't read.
+    """For each of S runs its answer's log2 p and its loss, each less the baseline's, and the KL divergence in one
+    row.
     """
     bits = (changed.targets - baseline.targets) / log(2)
     kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)
@@ -85,7 +79,6 @@ def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
 
 
 def _outcome(bits: torch.Tensor, kl_bits: float, loss_bits: float | None = None) -> Outcome:
-    """The outcome of one run whose target tokens changed by `bits` `[targets]`."""
     return Outcome(float(bits.sum()), kl_bits, loss_bits, token_bits=tuple(bits.tolist()))
 
 
@@ -95,12 +88,7 @@ def outcomes_of_vectors(
     interventions: Sequence[Intervention],
     vector: Literal["mean", "first"],
 ) -> list[Outcome]:
-    """For each of S runs 1 - cosine of its vector and the baseline's, from outputs `[S, n, d]` and `[1, n, d]`.
-
-    vector  "mean" of all tokens, in a run without those that it hides, or that of the "first" token
-
-    Raises InputError where a run hides all tokens.
-    """
+    """For each of S runs 1 - cosine of its vector and the baseline's, from outputs `[S, n, d]` and `[1, n, d]`."""
     n = baseline.shape[1]
     before = baseline[0, : n if vector == "mean" else 1].double().mean(0)
     outcomes = []
@@ -115,10 +103,7 @@ def outcomes_of_vectors(
 
 
 def vectors_of(output: Any, model: str) -> torch.Tensor:
-    """The output vectors `[S, n, d]` of a model without a language-model head; InputError where it has none.
-
-    model  its name in the error
-    """
+    """The output vectors `[S, n, d]` of a model without a language-model head; InputError where it has none."""
     vectors = output.get("last_hidden_state") if hasattr(output, "get") else None
     if not isinstance(vectors, torch.Tensor) or vectors.ndim != 3:
         raise InputError(f"{model} returns neither logits nor a vector per token", "attn top shows what it attends to")

@@ -21,12 +21,7 @@ def output_side_by_side(
 ) -> torch.Tensor:
     """The output `[S, h, r, e]` of the last r rows in S runs; `own` holds these rows' queries, keys and values in each.
 
-    past     the keys and values of earlier rows, which all runs share
     allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`; m counts past and own keys
-    hidden   what is masked besides, by run; None for nothing
-
-    As many runs are computed at a time as have 2**18 scores for a key head, which fit in a processor's cache (2**26 on
-    a GPU); at least one.
     """
     query, key, value = (x.float() for x in own)
     (s, h, r, _), g, m = query.shape, key.shape[1], past.keys.shape[1]
@@ -53,7 +48,6 @@ class _Rows:
         self.sees_itself = bool(allowed[..., first:].diagonal(dim1=-2, dim2=-1).all())
 
     def hidden(self, cells: Mask | None) -> torch.Tensor:
-        """The masked cells of a variant that hides these cells: booleans `[r, m]` or `[h, r, m]`."""
         if cells is None:
             return self.blocked
         r, m = self.blocked.shape[-2:]
@@ -68,12 +62,7 @@ class _Rows:
         heads: slice,
         hidden: Sequence[torch.Tensor] | None,
     ) -> torch.Tensor:
-        """The output `[c, w, r, e]` of c variants and the w heads that share a key head; q `[c, w, r, d]`, scaled.
-
-        past  keys `[m, d]` and values `[m, e]`, of which those before the rows are read
-        own   keys `[c, r, d]` and values `[c, r, e]` of the rows
-        hidden  what each variant can't see, `[r, m]` or `[h, r, m]`; None where all see what the rule lets them
-        """
+        """The output `[c, w, r, e]` of c variants and the w heads that share a key head; q `[c, w, r, d]`, scaled."""
         (c, w, r, d), first = q.shape, self.first
         scores = torch.empty((c, w, r, first + r), device=q.device)
         q = q.reshape(c, w * r, d)
@@ -103,7 +92,6 @@ class _Rows:
 
 
 def _of_heads(numbers: torch.Tensor, heads: slice) -> torch.Tensor:
-    """The part for some heads of numbers `[r, m]` or `[h or 1, r, m]`."""
     return numbers[heads] if numbers.ndim == 3 and numbers.shape[0] > 1 else numbers
 
 
@@ -112,14 +100,7 @@ def output_in_bands(
     own: Products,
     hidden: Sequence[Mask | None] | None,
 ) -> torch.Tensor:
-    """The output `[S, h, r, e]` of the last r rows of a layer in S variants of a run, one variant after the other.
-
-    Some rows at a time, for rows that are many.
-
-    past    the keys and values of earlier rows, which all variants share
-    own     queries, keys and values of these rows in each variant
-    hidden  for each variant a mask beside the layer's, or None; None where no variant has any
-    """
+    """The output `[S, h, r, e]` of the last r rows of a layer in S variants of a run, one variant after the other."""
     first = past.keys.shape[1] - own[0].shape[2]
     rule = past.rule_from(first)
     outputs = []
@@ -138,13 +119,7 @@ def walked_output(
     rule: Rule,
     hidden: Mask | None,
 ) -> torch.Tensor:
-    """The output `[h, n, e]` of attention, some rows at a time; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
-
-    h query heads read g key/value heads
-
-    rule    scale, softcap, mask, bias and sink
-    hidden  a further mask; None for none
-    """
+    """The output `[h, n, e]` of attention, some rows at a time; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`."""
     if hidden is not None:
         mask = all_of(rule.mask, hidden)
         rule = Rule(rule.scale, rule.softcap, rule.bias, mask, rule.sink, rule.softmax)

@@ -33,10 +33,7 @@ class RunModes:
 
     @property
     def trial(self) -> RunPlan:
-        """The run that tries whether the last rows alone, over kept keys and values, give the baseline's output.
-
-        It skips nothing, so that every block computes these rows.
-        """
+        """The run that tries whether the last rows alone, over kept keys and values, give the baseline's output."""
         return RunPlan("cache", self._runner.first, 0)
 
     @property
@@ -47,10 +44,7 @@ class RunModes:
         return self.obstacle
 
     def note_trial(self, holds: bool) -> None:
-        """Note whether the last rows alone gave the baseline's output (`holds`).
-
-        If they didn't, over keys and values that attn kept, the model's own KV cache is tried next, where it has one.
-        """
+        """Note whether the last rows alone gave the baseline's output (`holds`)."""
         calls = self._runner.calls
         if not holds and calls.past and self._runner.has_cache:
             calls.forget_past()
@@ -62,10 +56,7 @@ class RunModes:
 
     @cached_property
     def without_cache(self) -> RunMode:
-        """The mode of runs of all rows: "prefix", which skips the first blocks, if that gives the baseline's output.
-
-        Else "whole". Tried when it is first read.
-        """
+        """The mode of runs of all rows: "prefix", which skips the first blocks, if that gives the baseline's output."""
         skips = self._runs.is_batchable and self._runner.blocks > 1
         return "prefix" if skips and all(self._is_baseline("prefix", 0, x) for x in self._some_skips) else "whole"
 
@@ -77,18 +68,13 @@ class RunModes:
 
     @property
     def _some_skips(self) -> list[int]:
-        """The number of calls of blocks that are skipped by a run that tries whether they can be."""
         return sorted({self._runner.blocks // 2, max(self._runner.blocks - 1, 0)})
 
     def _is_baseline(self, mode: RunMode, first: int, skip: int) -> bool:
         return self._runs.is_baseline(RunPlan(mode, first, skip))
 
     def of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How a run with these interventions computes its rows, the cheapest way that is right.
-
-        "cache": the last rows alone over kept keys and values; "prefix": all rows from the first changed block on;
-        "whole": all rows of all blocks.
-        """
+        """How a run with these interventions computes its rows, the cheapest way that is right."""
         calls, first_run = self._runner.calls, self._runner.first
         firsts = {self._asked.first_of(intervention) for intervention in interventions}
         if not self.obstacle and all(x >= first_run and calls.is_causal_before(x) for x in firsts):
@@ -96,11 +82,7 @@ class RunModes:
         return self.without_cache if self._runner.skippable(self._asked.batch(interventions, 0)) else "whole"
 
     def plan(self, intervention: Intervention) -> RunPlan:
-        """How a run with this intervention alone computes: its mode, the first row that runs, the blocks skipped.
-
-        The mode is "cache" (the last rows alone over kept keys and values), "prefix" (all rows from the first changed
-        block on) or "whole" (all rows of all blocks).
-        """
+        """How a run with this intervention alone computes: its mode, the first row that runs, the blocks skipped."""
         mode, calls = self.of([intervention]), self._runner.calls
         if mode == "whole":
             return RunPlan(mode, 0, 0)

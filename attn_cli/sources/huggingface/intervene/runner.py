@@ -93,11 +93,7 @@ class Runner:
         return len(self._outputs)
 
     def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
-        """Run the model without interventions, with a visitor of its attention if there is one; returns its output.
-
-        answers  the first row whose logits are needed
-        look     the visitor, and the layers and heads that it is shown; None for none
-        """
+        """Run the model without interventions, with a visitor of its attention if there is one; returns its output."""
         numbered, arguments = BlockCalls(), dict(self.arguments)
         if answers and "logits_to_keep" in self._parameters:
             arguments["logits_to_keep"] = self.rows - answers
@@ -109,14 +105,7 @@ class Runner:
         return output
 
     def with_interventions(self, batch: InterventionBatch, mode: RunMode, skip: int, answers: int) -> Any:
-        """Run the interventions of `batch` side by side; returns the model's output for the rows that run.
-
-        mode     "cache" (the last rows over kept keys and values) and "prefix" (all rows) skip as many calls of blocks
-                 as `skip` says, "whole" none
-        skip     how many come before the first block that an intervention changes; they return what they did without
-                 any
-        answers  the first row whose logits are needed
-        """
+        """Run the interventions of `batch` side by side; returns the model's output for the rows that run."""
         kept = BaselineOutputs(self._outputs, batch.size, self.rows, batch.first)
         numbered = BlockCalls(0 if mode == "whole" else skip, kept)
         arguments = self._cut(batch) if batch.first else self.arguments
@@ -146,10 +135,7 @@ class Runner:
         look: Look | None = None,
         prompt: Prompt | None = None,
     ) -> Iterator[Ledger]:
-        """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end.
-
-        look, prompt  a visitor of its attention calls, and the prompt whose tokens label them
-        """
+        """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end."""
         encoder_decoder = is_pair(self.model)
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
         labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
@@ -177,7 +163,6 @@ class Runner:
 
 
 def _tensors(values: Mapping[Any, Any]) -> Iterator[torch.Tensor]:
-    """The tensors among values and among values of dictionaries."""
     for value in values.values():
         if isinstance(value, torch.Tensor):
             yield value
@@ -186,5 +171,4 @@ def _tensors(values: Mapping[Any, Any]) -> Iterator[torch.Tensor]:
 
 
 def _wide(x: Any, size: int) -> Any:
-    """An argument of one text for `size` copies of it."""
     return x.expand(size, *x.shape[1:]) if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == 1 else x

@@ -14,12 +14,7 @@ _WEIGHTS = "adapter_model.safetensors"
 
 
 def merged(model: PreTrainedModel, origin: Origin) -> PreTrainedModel:
-    """The base model with the adapters of `origin` merged into its weights by peft, one after the other.
-
-    model  of the class that the adapters were trained on, or of one with the same module paths
-
-    Raises LoadError for an adapter that can't be merged, and for one that isn't of this model.
-    """
+    """The base model with the adapters of `origin` merged into its weights by peft, one after the other."""
     for folder in origin.adapters:
         model = _with(model, Path(folder), origin.name if len(origin.adapters) == 1 else folder)
     return model

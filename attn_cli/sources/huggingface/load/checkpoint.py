@@ -76,11 +76,7 @@ class LoadedModel:
 
 
 def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: str | None = None) -> dict[str, Any]:
-    """The fields on a model in headers and JSON: "model" (its name), "type", "revision", "dtype" and "device".
-
-    model_type  the type by its configuration; "" for the name of its class
-    revision    the commit on the hub; None for a model that isn't from there
-    """
+    """The fields on a model in headers and JSON: "model" (its name), "type", "revision", "dtype" and "device"."""
     return {
         "model": name,
         "type": model_type or type(model).__name__,
@@ -94,15 +90,7 @@ Check = Callable[[PreTrainedConfig, PreTrainedTokenizerBase | None], None]
 
 
 def load(origin: Origin, *, generates: bool = False, check: Check | None = None) -> LoadedModel:
-    """The model at `origin` and its tokenizer; with the head that generates text if `generates`.
-
-    Also with that head if the origin's options have `predicts`, and the model has one.
-
-    check  called with configuration and tokenizer before weights are loaded, to raise for what they tell
-
-    Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there or a model
-    that can't generate, LimitError for more than fits into memory.
-    """
+    """The model at `origin` and its tokenizer; with the head that generates text if `generates`."""
     _silence_libraries()
     device = device_of(origin.options.device)
     folder = Path(origin.path)
@@ -149,11 +137,7 @@ def _downloaded_config(origin: Origin) -> str:
 
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model, and transformers' report on the weights of its checkpoint.
-
-    If files and stack don't have the same weights, the class from which the checkpoint was saved is tried: some stacks
-    can be loaded only as part of it, as can weights that torchao packed.
-    """
+    """The model, and transformers' report on the weights of its checkpoint."""
     saved = saved_class(config)
     if origin.adapters and saved is not None:  # it was trained on that class, whose module paths it names
         return _load_class(saved, origin, config)
@@ -170,10 +154,7 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
 
 
 def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model with the head that generates text, and the report.
-
-    Raises InputError for a type, or a checkpoint, that has no such head.
-    """
+    """The model with the head that generates text, and the report."""
     cls = generating_class(config)
     if cls is None:
         saved = (getattr(config, "architectures", None) or [config.model_type])[0]
@@ -203,10 +184,7 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
-    """The tokenizer, None where it can't be loaded and no text is to be read.
-
-    Raises LoadError for an empty one, as transformers makes it where files are missing.
-    """
+    """The tokenizer, None where it can't be loaded and no text is to be read."""
     try:
         with without_native_output():
             tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)

@@ -27,10 +27,7 @@ _PER_BYTE = 8  # numbers: weights quantised to one bit each
 
 
 def check_memory(origin: Origin, folder: Path) -> None:
-    """Raise LimitError for weight files larger than the free memory, since the system would kill the process.
-
-    folder  the folder of the weights; one without weight files passes
-    """
+    """Raise LimitError for weight files larger than the free memory, since the system would kill the process."""
     size, free = weight_bytes(folder / (origin.gguf or "")), free_memory(swap=True)
     if free is not None and size > free:
         sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
@@ -41,12 +38,7 @@ def check_memory(origin: Origin, folder: Path) -> None:
 
 
 def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
-    """Raise LoadError for sizes below 0, or that need more numbers than the weight files in `folder` hold.
-
-    A table or a matrix holds at least as many numbers as its size times the model's width, a layer as many as the width
-    times itself. If some other number of the configuration would be too large as such a size, the parameters are
-    counted in a model built without memory. A wrong number would else build a model for minutes, or fill the memory.
-    """
+    """Raise LoadError for sizes below 0, or that need more numbers than the weight files in `folder` hold."""
     held = weight_bytes(folder / (origin.gguf or ""))
     may_exceed = False
     for part in _parts(config):
@@ -76,7 +68,6 @@ def _too_large(sizes: str, held: int, origin: Origin) -> LoadError:
 
 
 def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
-    """A configuration and those inside it: of a text, a vision or an audio stack."""
     yield config
     for part in vars(config).values():
         if isinstance(part, PreTrainedConfig):
@@ -84,14 +75,7 @@ def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
 
 
 def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: str) -> None:
-    """Raise InputError for a layer that no stack of a model of that configuration has.
-
-    layers  the chosen ones; negative numbers count from the end
-    name    the model's, for messages
-
-    Where a number is beyond the configuration's own count, blocks are counted in a model built without memory; one that
-    can't be built so is checked again once it is loaded.
-    """
+    """Raise InputError for a layer that no stack of a model of that configuration has."""
     usual = number_of(text_configuration(config), "num_hidden_layers") or 0
     if all(-usual <= layer < usual for layer in layers):
         return
@@ -99,21 +83,14 @@ def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: s
 
 
 def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
-    """Raise InputError for a layer that a stack of so many blocks lacks; negative numbers count from the end.
-
-    blocks  0 where their number is unknown: nothing is raised
-    name    the model's, for messages
-    """
+    """Raise InputError for a layer that a stack of so many blocks lacks; negative numbers count from the end."""
     for layer in layers:
         if blocks and not -blocks <= layer < blocks:
             raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")
 
 
 def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
-    """Raise InputError for a head that no attention of a model of that configuration has, before weights are loaded.
-
-    Heads count from 0 on, or back from -1, the last.
-    """
+    """Raise InputError for a head that no attention of a model of that configuration has, before weights are loaded."""
     pairs = chosen.pairs or [(0, head) for head in chosen.heads or ()]
     usual = number_of(text_configuration(config), "num_attention_heads") or 0
     if all(-usual <= head < usual for _, head in pairs):
@@ -124,18 +101,15 @@ def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
 
 
 def _parameters(config: PreTrainedConfig) -> int:
-    """The parameters of a model of that configuration; 0 where it has no skeleton."""
     return sum(p.numel() for model in _skeletons(config, [model_class(config)]) for p in model.parameters())
 
 
 def _most_blocks(config: PreTrainedConfig) -> int:
-    """The blocks of the largest stack with attention, however the model is loaded; 0 where it has no skeleton."""
     stacks = (places.of(module) for places in _all_places(config) for module in places.attention)
     return max((place.blocks for stack in stacks for place in stack), default=0)
 
 
 def _most_heads(config: PreTrainedConfig) -> int:
-    """The heads of the attention that has most, however the model is loaded; 0 where any of them is unknown."""
     modules = [module for places in _all_places(config) for module in places.attention]
     # by the module itself, else by the configuration that it keeps
     counts = [heads_of(x) or number_of(getattr(x, "config", None), "num_attention_heads") or 0 for x in modules]
@@ -143,16 +117,12 @@ def _most_heads(config: PreTrainedConfig) -> int:
 
 
 def _all_places(config: PreTrainedConfig) -> list[ModulePlaces]:
-    """The modules of a model's skeleton, by each class that may load it; empty where it has none."""
     classes = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
     return [ModulePlaces(model) for model in _skeletons(config, [cls for cls in classes if cls is not None])]
 
 
 def _skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrainedModel]:
-    """A model by each of the classes, its parameters with shapes and without numbers; none where building one fails.
-
-    classes  of transformers, automatic ones among them
-    """
+    """A model by each of the classes, its parameters with shapes and without numbers; none where building one fails."""
     builders = [builder_of(cls) for cls in classes]
     try:
         with torch.device("meta"):

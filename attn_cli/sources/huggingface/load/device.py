@@ -9,19 +9,13 @@ from attn_cli.sources.devices import DTYPES, DeviceRow, cpu_row, device_row
 
 
 def dtype_of(name: str) -> Any:
-    """The torch dtype of a name that --dtype takes: float32, float16, bfloat16, or a short name such as bf16.
-
-    "auto" as it is, which leaves the choice to the checkpoint.
-    """
+    """The torch dtype of a name that --dtype takes: float32, float16, bfloat16, or a short name such as bf16."""
     full_name = DTYPES[name]
     return full_name if full_name == "auto" else getattr(torch, full_name)
 
 
 def device_of(name: str) -> torch.device:
-    """The device of that name; "auto" is the first of cuda, mps, cpu that is there.
-
-    Raises InputError for a device that isn't there.
-    """
+    """The device of that name; "auto" is the first of cuda, mps, cpu that is there."""
     counts = {
         "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
         "mps": int(torch.backends.mps.is_available()),
@@ -38,9 +32,8 @@ def device_of(name: str) -> torch.device:
 
 
 def devices() -> list[DeviceRow]:
-    """The devices that are there, each with its name, and its memory if it is CUDA's, the one that "auto" takes first.
-
-    The CPU's name says which vector instructions torch uses.
+    """The devices that are there, each with its name, and its memory if it is CUDA's, the one that "auto" takes
+    first.
     """
     rows: list[DeviceRow] = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

@@ -16,13 +16,7 @@ from attn_cli.sources.huggingface.load.origin import Origin
 def load_unpacked(
     origin: Origin, kept: UnpackedModels, load: Callable[[Origin], LoadedModel], *, generates: bool
 ) -> LoadedModel:
-    """The model of a .gguf file, by `load` from its copy in `kept` as float32; without one from the file.
-
-    A copy is then kept, of a model with a tokenizer and a language-model head.
-
-    kept       folders of unpacked models, by the state of their .gguf file
-    generates  whether the language-model head is wanted; it is loaded, and kept, in any case
-    """
+    """The model of a .gguf file, by `load` from its copy in `kept` as float32; without one from the file."""
     file = Path(origin.path, origin.gguf or "")
     folder = kept.find(file)
     if folder is not None:

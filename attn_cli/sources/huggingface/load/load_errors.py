@@ -119,9 +119,8 @@ def _install(error: Exception) -> str:
 
 
 def broken_weights(origin: Origin) -> str:
-    """A clause on the first .safetensors file of a local folder that can't be opened: its name, and why; "" for none.
-
-    transformers' own error doesn't name the file.
+    """A clause on the first .safetensors file of a local folder that can't be opened: its name, and why; "" for
+    none.
     """
     if not origin.local or origin.gguf:
         return ""

@@ -25,12 +25,7 @@ _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
 
 
 def model_class(config: PreTrainedConfig) -> Any:
-    """The class to load: `AutoModel`, without a head, or the class that the checkpoint was saved from.
-
-    The saved class for a type that `AutoModel` doesn't know, or knows as the class of one of its parts, as MusicGen's
-    decoder, and for the decoder alone of a type whose stack has an encoder too, such as a BartForCausalLM: `AutoModel`
-    would add an encoder with random weights.
-    """
+    """The class to load: `AutoModel`, without a head, or the class that the checkpoint was saved from."""
     original = saved_class(config)
     if original is None:
         return AutoModel
@@ -46,11 +41,7 @@ def saved_class(config: PreTrainedConfig) -> Any:
 
 
 def generating_class(config: PreTrainedConfig) -> Any:
-    """The class that generates text with this checkpoint's weights; None where there is none.
-
-    It is the class that the checkpoint was saved from, None if that one generates no text. For a checkpoint of the
-    bare stack, or one that doesn't say its class, it is the automatic class that puts a head on the stack.
-    """
+    """The class that generates text with this checkpoint's weights; None where there is none."""
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     entry = type_of(config)
     both_ways = type(config) in models_of(AutoModelForMaskedLM) or entry.bidirectional
@@ -76,17 +67,12 @@ def has_generating_head(model: PreTrainedModel) -> bool:
 
 
 def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
-    """The layers alone, without the language-model head, of a model that was loaded with one.
-
-    The whole model where the layers can't be had alone: where `model_class` loads the class that the checkpoint was
-    saved from.
-    """
+    """The layers alone, without the language-model head, of a model that was loaded with one."""
     inner: PreTrainedModel = model.base_model
     return inner if model_class(config) is AutoModel and _is_stack(type(inner), config) else model
 
 
 def _is_stack(cls: Any, config: PreTrainedConfig) -> bool:
-    """True if `AutoModel` would load class `cls`, from transformers or from code that comes with the model."""
     remote = (getattr(config, "auto_map", None) or {}).get("AutoModel")
     if remote is not None:
         return bool(str(remote).rpartition(".")[2] == cls.__name__)
@@ -94,6 +80,5 @@ def _is_stack(cls: Any, config: PreTrainedConfig) -> bool:
 
 
 def _stacks(config: PreTrainedConfig) -> tuple[Any, ...]:
-    """The classes of transformers that are listed for a configuration as its stack; none for an unknown type."""
     stacks = models_of(AutoModel).get(type(config), ())
     return tuple(stacks) if isinstance(stacks, tuple | list) else (stacks,)

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_native_output() -> Iterator[None]:
-    """Context manager: what compiled code writes to standard output is dropped; Python's own stream is flushed before.
-
-    tokenizers prints there the keys of a tokenizer's files that it doesn't know, with whatever bytes they hold.
+    """Context manager: what compiled code writes to standard output is dropped; Python's own stream is flushed
+    before.
     """
     if sys.stdout is not None:
         sys.stdout.flush()

@@ -91,10 +91,7 @@ class Origin:
 
     @property
     def hub(self) -> dict[str, Any]:
-        """The arguments of every `from_pretrained`.
-
-        trust_remote_code is always among them: where it is left out, transformers asks on stdin.
-        """
+        """The arguments of every `from_pretrained`."""
         arguments: dict[str, Any] = {
             "trust_remote_code": self.options.trust_remote_code,
             "local_files_only": self.local,
@@ -107,10 +104,7 @@ class Origin:
 
 
 def find(name: str, options: OriginOptions) -> Origin:
-    """The origin behind a name, with all checks that are possible without loading weights.
-
-    Raises LoadError for a model that is missing, incomplete or refused, InputError for an invalid option.
-    """
+    """The origin behind a name, with all checks that are possible without loading weights."""
     check_options(options)
     origin = _locate(name, options)
     if origin.local and not origin.gguf:
@@ -178,7 +172,6 @@ def _adapted(origin: Origin, names: Sequence[str]) -> Origin:
 
 
 def _check_adapter(folder: Path, name: str) -> None:
-    """Raise LoadError for a folder that may not be read, and where peft is missing."""
     check_folder(folder, name)
     check_files(folder, name)
     if not _is_installed("peft"):

@@ -15,28 +15,18 @@ _HEADS = re.compile(
 
 
 def loses_stack(model: PreTrainedModel, report: dict[str, Any]) -> bool:
-    """True if the files hold a weight of the stack, not of a head on it, that the model has no place for.
-
-    report  what `from_pretrained` gives for `output_loading_info=True`
-    """
+    """True if the files hold a weight of the stack, not of a head on it, that the model has no place for."""
     prefix = f"{model.base_model_prefix}."
     return any(key.startswith(prefix) for key in report.get("unexpected_keys", ()))
 
 
 def missing_weights(report: dict[str, Any]) -> list[str]:
-    """The names, sorted, of the stack's weights that the files lack; heads on the stack don't count.
-
-    report  what `from_pretrained` gives for `output_loading_info=True`
-    """
+    """The names, sorted, of the stack's weights that the files lack; heads on the stack don't count."""
     return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
 
 
 def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
-    """Raise LoadError for weights that transformers would silently fill with random numbers; it names the first.
-
-    report     what `from_pretrained` gives for `output_loading_info=True`
-    with_head  whether the weights of an LM head must be there, too
-    """
+    """Raise LoadError for weights that transformers would silently fill with random numbers; it names the first."""
     missing = missing_weights(report)
     mismatched = sorted(report.get("mismatched_keys", ()), key=str)
     if with_head and not missing:

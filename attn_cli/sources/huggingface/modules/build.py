@@ -35,14 +35,7 @@ class BuiltModule:
 
 
 def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
-    """The module of that name.
-
-    timm and open_clip are asked for pretrained weights, and never give random ones; open_clip:NAME/TAG names these. A
-    factory of a Python module is called without arguments; a module that stands there is taken as it is.
-
-    Raises LoadError for a package, model or weights that aren't there and for a factory that fails, InputError for a
-    name that stands for something else, or for no weights.
-    """
+    """The module of that name."""
     title = f"{name.package}:{name.wanted}"
     makers = {"timm": _timm, "open_clip": _open_clip}
     module, more = makers.get(name.package, _factory)(name, title)
@@ -74,10 +67,7 @@ def _open_clip(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _weights_of_open_clip(wanted: str, title: str, open_clip: Any) -> tuple[str, str | None]:
-    """The name of a model and the tag or file of its weights; no tag for a repository or folder, which hold them.
-
-    Raises InputError for a name alone, for which open_clip makes random weights.
-    """
+    """The name of a model and the tag or file of its weights; no tag for a repository or folder, which hold them."""
     if wanted.startswith(("hf-hub:", "local-dir:")):
         return wanted, None
     model_name, _, tag = wanted.partition("/")
@@ -89,7 +79,6 @@ def _weights_of_open_clip(wanted: str, title: str, open_clip: Any) -> tuple[str,
 
 
 def _words(tokenizer: Any) -> Callable[[int], str] | None:
-    """The text of an id by open_clip's own tokenizer; None for one of another kind."""
     decoder = getattr(tokenizer, "decoder", None)
     return None if decoder is None else lambda number: str(decoder[number]).removesuffix("</w>")
 
@@ -127,7 +116,6 @@ def _imported(package: str, title: str) -> Any:
 
 @contextmanager
 def _from_here() -> Iterator[None]:
-    """Context manager: Python modules in the current folder are found, as by `python -m`."""
     sys.path.insert(0, "")
     try:
         yield
@@ -137,7 +125,6 @@ def _from_here() -> Iterator[None]:
 
 @contextmanager
 def _one_line(title: str, hint: str) -> Iterator[None]:
-    """Context manager: errors of a library's or user's code, of any type, become one line."""
     try:
         yield
     except Exception as error:

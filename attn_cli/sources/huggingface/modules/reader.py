@@ -38,12 +38,7 @@ class ModuleReader(PromptReader):
         return f"--inputs FILE.npz with {', '.join(signature(self.loaded.model.forward).parameters)}"
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """One prompt of the arrays in the inputs file, whatever the texts; without a file the image with each text.
-
-        pair  a second text, which no such module reads: InputError without an inputs file
-
-        Raises InputError, too, for a text without an image, and beside one where the module reads no text.
-        """
+        """One prompt of the arrays in the inputs file, whatever the texts; without a file the image with each text."""
         if self.arrays is not None:
             return super().read(texts, pair)
         if self._media is None or pair is not None:
@@ -73,7 +68,6 @@ class ModuleReader(PromptReader):
         return ArrayPrompt(text, tokens, files=media.files, arrays=arrays, others=others, picture=picture)
 
     def _tokens(self, ids: torch.Tensor) -> tuple[Token, ...]:
-        """The tokens with these ids `[n]`; those behind the last of the text are padding."""
         word = self._built.token or str
         numbers = ids.tolist()
         last = max((at for at, number in enumerate(numbers) if number), default=-1)
@@ -82,11 +76,7 @@ class ModuleReader(PromptReader):
 
 
 def _patches(model: nn.Module, pixels: torch.Tensor, places: Sequence[Placement | None]) -> tuple[Token, ...]:
-    """The tokens of an image `[3, height, width]`: those before the patches, then the patches row by row.
-
-    None where they aren't known. timm's models state both: `patch_embed.grid_size` and `num_prefix_tokens`. open_clip's
-    towers state their grid, and have a class token.
-    """
+    """The tokens of an image `[3, height, width]`: those before the patches, then the patches row by row."""
     embedding = getattr(model, "patch_embed", None)
     tower = getattr(model, "visual", None)
     grid, before = getattr(embedding, "grid_size", None), getattr(model, "num_prefix_tokens", 0)

@@ -20,8 +20,6 @@ def unpadded_only(model: PreTrainedModel) -> bool:
 def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
     """`input_ids` `[batch, longest]` of the token ids of each text and, where lengths differ, their `attention_mask`.
 
-    Padded on the right by the id `filler`, whatever the tokenizer's side, so that positions don't depend on the batch.
-
     >>> arguments = padded([np.array([5, 6]), np.array([7])], 0, torch.device("cpu"))
     >>> arguments["input_ids"].tolist(), arguments["attention_mask"].tolist()
     ([[5, 6], [7, 0]], [[1, 1], [1, 0]])

@@ -9,13 +9,7 @@ from attn_cli.errors import InputError, first_line
 
 
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], text: str, name: str) -> str:
-    """The text that the chat template makes of `messages` and a user's `text`, up to where the model would answer.
-
-    Nothing is added for an empty text; messages that end with an assistant's go no further. Raises InputError for a
-    model without a template, no message at all, and messages that the template refuses.
-
-    name  the model's, for messages
-    """
+    """The text that the chat template makes of `messages` and a user's `text`, up to where the model would answer."""
     if not tokenizer.chat_template:
         raise InputError(f"{name} has no chat template", "leave out --chat; the text is then read as it is")
     conversation = [dict(message) for message in messages]
@@ -30,14 +24,7 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
 def rendered(
     reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, *, answers: bool = False
 ) -> str:
-    """The text that the chat template of a tokenizer or processor makes of a conversation.
-
-    name     the model's, for messages
-    answers  whether the conversation ends with the model's answer
-    hint     what to try where the template refuses the messages
-
-    Raises InputError where the template refuses the messages.
-    """
+    """The text that the chat template of a tokenizer or processor makes of a conversation."""
     try:
         return str(reader.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not answers))
     except MemoryError:

@@ -10,11 +10,7 @@ from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
-    """What a decoder reads: its start token and the tokens of `text`, without the end token; None: the start alone.
-
-    The tokens stand for no place in the prompt's text. Raises LoadError where the model names no start token, and for a
-    text where it has no tokenizer.
-    """
+    """What a decoder reads: its start token and the tokens of `text`, without the end token; None: the start alone."""
     start = _start(loaded)
     if loaded.tokenizer is None:  # of a model that reads images or audio
         if text is not None:

@@ -18,13 +18,7 @@ _UNFINISHED = "\ufffd"
 def detokenize(
     tokenizer: PreTrainedTokenizerBase | None, before: Sequence[int], ids: Sequence[int], text: str = ""
 ) -> tuple[str, tuple[Token, ...]]:
-    """`text` continued by the text of `ids`, and a token for each of `ids`, numbered from 0.
-
-    before  the ids before them
-
-    As in a prompt, a token's label is the text that it stands for; the bytes of a character share its place. Without a
-    tokenizer, `text` is returned unchanged and labels are the ids.
-    """
+    """`text` continued by the text of `ids`, and a token for each of `ids`, numbered from 0."""
     if tokenizer is None:
         return text, tuple(Token(at, str(number), number, generated=True) for at, number in enumerate(ids))
     control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}

@@ -32,10 +32,7 @@ class PatchGrid(NamedTuple):
         return PatchGrid(self.rows // side, self.columns // side, self.height * side, self.width * side)
 
     def region(self, row: int, column: int, tile: int | None = None) -> tuple[int, Box] | None:
-        """The number of a patch's tile (0 for None), and its edges in that tile's pixels; None without patch sizes.
-
-        tile  its number among the image's tiles; None for an image that is not cut into tiles
-        """
+        """The number of a patch's tile (0 for None), and its edges in that tile's pixels; None without patch sizes."""
         if not self.height or not self.width:
             return None
         top, left = row * self.height, column * self.width
@@ -44,8 +41,6 @@ class PatchGrid(NamedTuple):
 
 class Patch(NamedTuple):
     """Row and column of a patch, both from 0, and the tile or window of the image that it belongs to.
-
-    region  the number of the tile that it is cut from, and its edges in that tile's pixels; None where unknown
 
     >>> Patch(3, 5).name, Patch(3, 5, tile=1).name
     ('r3,c5', 't1,r3,c5')
@@ -63,9 +58,8 @@ class Patch(NamedTuple):
         return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
 
     def labelled(self, token: Token, places: Sequence[Placement | None] = ()) -> Token:
-        """A copy of the token with this patch's name as text, its row, column, tile or window, and part of the picture.
-
-        places  where each tile is in the picture; none where that is unknown
+        """A copy of the token with this patch's name as text, its row, column, tile or window, and part of the
+        picture.
         """
         piece, box = self.window if self.tile is None else self.tile, box_of(self.region, places)
         return replace(token, text=self.name, row=self.row, column=self.column, piece=piece, box=box)
@@ -73,8 +67,6 @@ class Patch(NamedTuple):
 
 def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
     """The patches of an image, or of a tile of one, in reading order.
-
-    tile  the tile's number, which their names then begin with; None for an image that is not cut into tiles
 
     >>> [patch.name for patch in row_by_row(PatchGrid(2, 2))]
     ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
@@ -137,10 +129,7 @@ def spatial_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGr
 
 
 def thw_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
-    """The grid of patches by `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it.
-
-    None without that array, for several images, and for videos.
-    """
+    """The grid of patches by `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it."""
     grid = arrays.get("image_grid_thw")
     if not isinstance(grid, torch.Tensor) or grid.shape != (1, 3) or int(grid[0, 0]) != 1:
         return None

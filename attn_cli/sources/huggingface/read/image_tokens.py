@@ -43,12 +43,7 @@ from attn_cli.sources.huggingface.read.picture_places import Placement
 def tower_tokens(
     config: PreTrainedConfig, arrays: Mapping[str, Any], places: Sequence[Placement | None] = ()
 ) -> tuple[Token, ...]:
-    """The tokens of the vision tower for the one image in `arrays`, labelled by patch; () where they are not known.
-
-    For a tower that reads an image in tiles or windows, those of one follow those of the other, in its reading order.
-
-    places  where each tile is in the picture, None for a tile of which that is unknown
-    """
+    """The tokens of the vision tower for the one image in `arrays`, labelled by patch; () where they are not known."""
     squares = type_of(config).vision
     if isinstance(squares, MergedSquares):
         patches = _tower_of_squares(config, arrays, windows=squares.windows)
@@ -118,10 +113,7 @@ def _tower_of_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], *, wi
 def with_patches(
     tokens: Sequence[Token], model: PreTrainedModel, arrays: Mapping[str, Any], places: Sequence[Placement | None] = ()
 ) -> tuple[Token, ...]:
-    """The tokens of a text, those of the image labelled by the patches that they hold, where these are known.
-
-    places  where each tile is in the picture, None for a tile of which that is unknown
-    """
+    """The tokens of a text, those of the image labelled by the patches that they hold, where these are known."""
     marked = _image_places(configuration_of(model), tokens)
     labelled = list(tokens)
     for at in marked:  # image tokens are neither special tokens nor words of the text
@@ -138,10 +130,7 @@ def with_patches(
 
 
 def unplaced_notes(config: PreTrainedConfig, text: Sequence[Token], tower: Sequence[Token]) -> tuple[str, ...]:
-    """A note where nobody knows which part of the picture the image's tokens show; () where that is known.
-
-    text, tower  the tokens of the text, and those of the vision tower
-    """
+    """A note where nobody knows which part of the picture the image's tokens show; () where that is known."""
     marked = [text[at] for at in _image_places(config, text)]
     if any(token.box is not None for token in marked or (*text, *tower)):
         return ()
@@ -150,16 +139,12 @@ def unplaced_notes(config: PreTrainedConfig, text: Sequence[Token], tower: Seque
 
 
 def _image_places(config: PreTrainedConfig, tokens: Sequence[Token]) -> list[int]:
-    """The places of the image's tokens in a text."""
     marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
     return [at for at, token in enumerate(tokens) if token.id in marks]
 
 
 def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> Sequence[Patch | None]:
-    """The patch, or square of patches, that each of the image's `count` tokens holds; None for the end of a row.
-
-    An empty sequence where they are not known.
-    """
+    """The patch, or square of patches, that each of the image's `count` tokens holds; None for the end of a row."""
     config = configuration_of(model)
     entry = type_of(config)
     if isinstance(entry.vision, MergedSquares):
@@ -188,7 +173,6 @@ def _coarser(config: PreTrainedConfig, arrays: Mapping[str, Any], count: int) ->
 
 
 def _numbers(tiles: torch.Tensor) -> Sequence[int | None]:
-    """The numbers that tell tiles from each other; None for the only one."""
     return range(len(tiles)) if len(tiles) > 1 else (None,)
 
 
@@ -205,7 +189,6 @@ def _in_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], squares: Sq
 def _in_tiles(
     config: PreTrainedConfig, arrays: Mapping[str, Any], side: int, *, square_images: bool = False
 ) -> list[Patch]:
-    """The squares of `side` x `side` patches of each tile, row by row; none if only `square_images` are known."""
     tiles = tiles_of(config, arrays)
     grid = pixel_grid(vision_config(config), tiles)
     if tiles is None or grid is None or (square_images and grid.rows != grid.columns):

@@ -52,9 +52,8 @@ class ArrayPrompt(Prompt):
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
-    """The named arrays of an .npz or .safetensors file; where some names begin with "input.", only those, without it.
-
-    Raises InputError for a file that is neither or can't be read.
+    """The named arrays of an .npz or .safetensors file; where some names begin with "input.", only those, without
+    it.
     """
     path = nonempty_file(file)
     with parse_errors(excerpt(file), "it holds arrays named as the model's inputs"):
@@ -95,13 +94,7 @@ def array_prompt(
     places: Sequence[Placement | None] = (),
     **more: Any,
 ) -> ArrayPrompt:
-    """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known.
-
-    tokens  of the text; none for a model that reads none: then those of the image, or else of the audio
-    frames  the tokens of audio
-    places  where each of the image's tiles is in the picture; none where that is unknown
-    more    other fields of the prompt
-    """
+    """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known."""
     tower = tower_tokens(configuration_of(model), arrays, places)
     if not tokens:
         return ArrayPrompt(text, tower or frames, arrays=arrays, **more)
@@ -110,12 +103,7 @@ def array_prompt(
 
 
 def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """The arrays as arguments of the model's forward: on its device, floats in its dtype, single values as numbers.
-
-    file  where they come from, for the message
-
-    Raises InputError for a name that the forward doesn't take.
-    """
+    """The arrays as arguments of the model's forward: on its device, floats in its dtype, single values as numbers."""
     parameters = inspect.signature(model.forward).parameters
     # a forward that takes any name doesn't take self: Python passes the model by it
     unknown = [name for name in arrays if name not in parameters and (name == "self" or not takes_any(model))]
@@ -158,14 +146,7 @@ def _check(arrays: Mapping[str, torch.Tensor], file: str) -> None:
 def file_prompt(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Tensor], file: str
 ) -> ArrayPrompt:
-    """The prompt of one example in the arrays of an inputs file; without a text if the model reads none.
-
-    tokenizer  gives the text of the ids; None for no text
-    file       the arrays' file, for the message
-
-    Raises InputError for several examples, since the padding of each is unknown, for ids that are no whole numbers or
-    of one axis, and for masks of another shape than the ids.
-    """
+    """The prompt of one example in the arrays of an inputs file; without a text if the model reads none."""
     _check(arrays, file)
     tokens = labels(tokenizer, arrays.get("input_ids"))
     text = ""

@@ -44,11 +44,7 @@ class Audio:
         return len(self.samples) / self.rate
 
     def at(self, rate: int) -> "Audio":
-        """The audio, resampled to `rate` samples per second.
-
-        Raises InputError if the rates differ and the package soxr is missing: simpler resampling would alias high
-        frequencies to low ones.
-        """
+        """The audio, resampled to `rate` samples per second."""
         if rate == self.rate:
             return self
         if rate not in _RATES:
@@ -78,11 +74,7 @@ class Media:
 
 
 def read_media(image: str | None, audio: str | None) -> Media | None:
-    """The image and audio in these files; None if neither is given.
-
-    Raises InputError for a file that holds no image, or audio of another kind than .wav, LoadError where the package
-    that reads images is missing, LimitError for an image that doesn't fit into memory.
-    """
+    """The image and audio in these files; None if neither is given."""
     files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
     if not files:
         return None
@@ -97,11 +89,7 @@ def picture_of(image: "Image") -> ReadPicture:
 
 
 def read_image(file: str) -> "Image":
-    """The image in RGB, rotated as its EXIF orientation says; the first frame if it has several.
-
-    Raises LoadError where the package that reads images is missing, InputError for a file that holds none, LimitError
-    for an image that doesn't fit into the free memory at 8 bytes a pixel, or is too large for Pillow.
-    """
+    """The image in RGB, rotated as its EXIF orientation says; the first frame if it has several."""
     if find_spec("PIL") is None:
         raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")
     from PIL import Image, ImageOps, UnidentifiedImageError  # an optional package
@@ -120,17 +108,13 @@ def read_image(file: str) -> "Image":
 
 
 def _check_pixels(pixels: int, label: str) -> None:
-    """Refuse an image whose pixels don't fit into the free memory: 3 bytes each, and twice where it is turned."""
     free = free_memory()
     if free is not None and 8 * pixels > free:
         raise LimitError(f"{label} has {pixels:,} pixels, more than fit into memory", "make it smaller first")
 
 
 def read_audio(file: str) -> Audio:
-    """The mean of the channels of a .wav file of 8, 16, 24 or 32 bits per sample.
-
-    Raises InputError for a file of another format or compression, and for one without samples.
-    """
+    """The mean of the channels of a .wav file of 8, 16, 24 or 32 bits per sample."""
     path, label = nonempty_file(file), excerpt(file)
     with (
         parse_errors(f"{label} is not a .wav file of whole numbers and", _convert(file)),
@@ -166,5 +150,4 @@ def _samples(data: bytes, width: int) -> np.ndarray:
 
 
 def _convert(file: str, rate: int = 16_000) -> str:
-    """A hint with the ffmpeg command that converts `file` to a readable one."""
     return f"ffmpeg -i {file} -ar {rate} -ac 1 -c:a pcm_s16le sound.wav"

@@ -15,14 +15,7 @@ _NO_LIMIT = "anyres_max_1000000"  # so many tiles that the model shrinks none
 
 
 def packed_tiles(model: PreTrainedModel, arrays: Mapping[str, Any], layout: PackedTiles) -> list[Patch | None]:
-    """The patch that each of the image's tokens holds, tile 0 (all of the image) first; None at the end of a row.
-
-    layout  whether the model makes the joined grid of many tiles coarser
-
-    Found by calling the model's `pack_image_features` with patch numbers in place of patch vectors. Where that shrinks
-    the joined image, its tokens are cells of a coarser grid over it, with rows and columns of their own. An empty list
-    where tiles, patches or the image's size are unknown.
-    """
+    """The patch that each of the image's tokens holds, tile 0 (all of the image) first; None at the end of a row."""
     config = configuration_of(model)
     vision, tiles = vision_config(config), tiles_of(config, arrays)
     grid, sizes = pixel_grid(vision, tiles), arrays.get("image_sizes")
@@ -44,7 +37,6 @@ def packed_tiles(model: PreTrainedModel, arrays: Mapping[str, Any], layout: Pack
 def _packed(
     model: PreTrainedModel, numbers: torch.Tensor, sizes: torch.Tensor, *more: Any, **named: Any
 ) -> list[float]:
-    """The patch numbers in the order of the image's tokens; -1 for the end of a row."""
     newline = numbers.new_full((1,), -1)
     (packed,), _ = model.base_model.pack_image_features([numbers], sizes, *more, image_newline=newline, **named)
     found: list[float] = packed[:, 0].tolist()
@@ -56,11 +48,7 @@ def _named(packed: list[float], patches: list[Patch]) -> list[Patch | None]:
 
 
 def _coarser(packed: list[float], whole: list[Patch | None], patches: list[Patch]) -> list[Patch | None]:
-    """The cells of the joined image's grid, of which `packed` has a number each, and -1 at the end of each row.
-
-    whole    the patches of all tiles in the order of tokens, were the image not shrunk
-    patches  all patches of all tiles
-    """
+    """The cells of the joined image's grid, of which `packed` has a number each, and -1 at the end of each row."""
     columns, rows = packed.index(-1), packed.count(-1)
     joined = whole[sum(patch.tile == 0 for patch in patches) :]
     wide = joined.index(None)

@@ -53,11 +53,7 @@ class Placement(NamedTuple):
 def placements(height: int, width: int, tiles_of_picture: TilesOfPicture) -> tuple[Placement | None, ...]:
     """Where each tile that the model gets is in a picture of that size; None for a tile that is not a plain part of it.
 
-    Such as one that is turned or stretched unevenly.
-
     tiles_of_picture  what the model gets of a picture in RGB: `[tiles, 3, height, width]`; None where that is unknown
-
-    Empty where that is unknown, or differs in shape from picture to picture.
     """
     down, across = np.mgrid[0:height, 0:width]
     ramp = np.empty((height, width, 3), np.uint8)
@@ -93,10 +89,7 @@ def _placement(dark: np.ndarray, light: np.ndarray, ramp: np.ndarray, *, height:
 
 
 def _line(places: np.ndarray, seen: np.ndarray, size: int) -> tuple[float, float] | None:
-    """The picture's coordinate of the tile's first edge, and what each column adds, of the coordinates `[h, w]`.
-
-    None for coordinates that don't grow evenly from column to column, alike in all rows.
-    """
+    """The picture's coordinate of the tile's first edge, and what each column adds, of the coordinates `[h, w]`."""
     columns = np.flatnonzero(seen.any(axis=0))
     inner = columns[(edge := int(len(columns) * _EDGE)) : len(columns) - edge]
     if len(inner) < _FEWEST:
@@ -110,10 +103,7 @@ def _line(places: np.ndarray, seen: np.ndarray, size: int) -> tuple[float, float
 
 
 def box_of(region: tuple[int, Box] | None, places: Sequence[Placement | None]) -> Box | None:
-    """The part of the picture that a region of a tile shows; None for no region or a tile without placement.
-
-    region  the tile's number, and the region in the tile's pixels
-    """
+    """The part of the picture that a region of a tile shows; None for no region or a tile without placement."""
     if region is None or region[0] >= len(places) or (place := places[region[0]]) is None:
         return None
     return place.box(region[1])

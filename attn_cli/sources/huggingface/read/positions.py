@@ -32,10 +32,7 @@ def counted_from(config: PreTrainedConfig) -> int | None:
 def check_known_texts(
     texts: Sequence[str], config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None
 ) -> None:
-    """Raise LimitError for a text that a model of that configuration has no positions for, before it is loaded.
-
-    Raises LoadError for a tokenizer that can't read it.
-    """
+    """Raise LimitError for a text that a model of that configuration has no positions for, before it is loaded."""
     limit = position_count(config)
     for text in texts:
         check_letters(text, limit)
@@ -45,10 +42,7 @@ def check_known_texts(
 
 
 def check_letters(text: str, limit: int | None) -> None:
-    """Raise LimitError for a text of more than 200,000 + 400 * limit characters, which no tokenizer makes fit.
-
-    limit  the number of the model's positions; None for no limit
-    """
+    """Raise LimitError for a text of more than 200,000 + 400 * limit characters, which no tokenizer makes fit."""
     if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
         raise LimitError(f"the text has {len(text):,} letters, the model has {limit:,} positions", _SHORTER)
 

@@ -70,10 +70,7 @@ def without_videos() -> Iterator[None]:
 
 
 def tile_pixels(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tensor | None:
-    """The tiles `[tiles, channels, height, width]` of the one image in `arrays`, mostly one tile.
-
-    None for several images, and for pixels that come neither as images nor as patches of a known grid.
-    """
+    """The tiles `[tiles, channels, height, width]` of the one image in `arrays`, mostly one tile."""
     vision = vision_config(config)
     squares, patches = type_of(config).vision, arrays.get("pixel_values")
     if isinstance(squares, MergedSquares):
@@ -150,12 +147,7 @@ class Processor:
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
 
     def marked_text(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> MarkedText:
-        """The text with a mark for each medium: where the user or the chat template put it, else before the text.
-
-        chat  messages before the text, which is then a user's message; None where the text is no message
-
-        Raises InputError for a text, or messages, that the model can't read beside the media.
-        """
+        """The text with a mark for each medium: where the user or the chat template put it, else before the text."""
         if not self.reads_text:
             if text or chat is not None:
                 raise InputError(f"{self.description} reads no text beside --{self._kinds[0]}", "leave out the text")
@@ -178,12 +170,7 @@ class Processor:
         return MarkedText("".join(missing) + text, complete=False)
 
     def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
-        """Where each tile that the model sees is in the image; () without an image, or where that is unknown.
-
-        None for a single tile that is no plain part of the image, such as a turned one.
-
-        marked_text  any text that the processor takes beside the image
-        """
+        """Where each tile that the model sees is in the image; () without an image, or where that is unknown."""
         image = self.media.image
         if image is None:
             return ()
@@ -194,12 +181,7 @@ class Processor:
         return self._placements
 
     def arrays(self, marked_text: MarkedText, image: Any = None) -> dict[str, Any]:
-        """The processor's arrays for one example, batched: a leading axis of 1.
-
-        image  the image to read in place of the one given to this processor; None for that one
-
-        Raises InputError where the processor refuses, LoadError where it doesn't know the medium.
-        """
+        """The processor's arrays for one example, batched: a leading axis of 1."""
         arguments: dict[str, Any] = {"return_tensors": "pt"}
         audio = None if self.media.audio is None else self.media.audio.at(self._rate)
         if not self.reads_text and audio is not None:
@@ -223,7 +205,6 @@ class Processor:
 
     @property
     def _kinds(self) -> list[str]:
-        """The kinds of media that were given."""
         return list(self.media.files)
 
     @property
@@ -237,12 +218,10 @@ class Processor:
         return rate
 
     def _mark(self, kind: str) -> str | None:
-        """The mark that stands for a medium in a text; None for models that take it beside the text."""
         mark = getattr(self.processor, f"{kind}_token", None)
         return None if mark is None else str(mark)
 
     def _in_chat(self, text: str, before: Sequence[Mapping[str, str]], missing: Sequence[str]) -> str:
-        """The chat template's text for the messages `before` and one user message that holds the media and the text."""
         media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing]
         messages = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
         last = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}

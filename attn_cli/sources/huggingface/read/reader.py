@@ -41,12 +41,7 @@ _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused
 
 
 def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> list[Prompt]:
-    """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice.
-
-    R has 37, 50 and 61 tokens, drawn by `seed`, `seed` + 1 and `seed` + 2; shorter in proportion where vocabulary or
-    positions are few. A decoder reads the same after its start token. InputError where R would have fewer than 8
-    tokens.
-    """
+    """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice."""
     tokenizer, model = loaded.tokenizer, loaded.model
     assert tokenizer is not None
     start, end = _around(tokenizer)
@@ -71,7 +66,6 @@ def _labelled(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> 
 
 
 def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[Token], list[Token]]:
-    """The special tokens that the tokenizer puts before and after a text."""
     tokens = tokenize(tokenizer, ["a"], [None])[0].tokens
     start = list(takewhile(lambda token: token.special, tokens))
     end = list(takewhile(lambda token: token.special, tokens[len(start) :][::-1]))
@@ -93,14 +87,7 @@ def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
 
 
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
-    """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins.
-
-    A token may hold several columns of the spectrogram. () where the sampling rate or the columns per token are
-    unknown.
-
-    arrays     the forward's arguments, the audio among them
-    extractor  the feature extractor that made the arrays and has their sampling rate; None for arrays from elsewhere
-    """
+    """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins."""
     rate = getattr(extractor, "sampling_rate", None)
     config = model.config
     samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
@@ -114,10 +101,7 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
 
 
 def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
-    """A note on the tokens after the end of the audio, where a processor pads it with silence; else ().
-
-    frames  the audio's tokens, labelled by the second in which each begins; () where these times are unknown
-    """
+    """A note on the tokens after the end of the audio, where a processor pads it with silence; else ()."""
     if audio is None or not frames:
         return ()
     seconds = audio.seconds
@@ -128,7 +112,6 @@ def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ..
 
 
 def _of_one_example(array: Any) -> torch.Tensor | None:
-    """The array if it has one example in its batch, else None."""
     return array if isinstance(array, torch.Tensor) and array.ndim > 1 and array.shape[0] == 1 else None
 
 
@@ -154,10 +137,7 @@ class Generator(Protocol):
     def continue_decoder(
         self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
     ) -> Prompt:
-        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`.
-
-        on_token  called with the count of every generated token
-        """
+        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
 
 
 class PromptReader:
@@ -205,26 +185,16 @@ class PromptReader:
 
     @property
     def _main_input(self) -> str:
-        """The argument of the model's forward that it can't do without.
-
-        A class may inherit the name of another input than its forward has, as text towers of models for images do.
-        """
         parameters = signature(self.loaded.model.forward).parameters
         name = str(getattr(self.loaded.model, "main_input_name", None) or next(iter(parameters), "input_ids"))
         return "input_ids" if name not in parameters and "input_ids" in parameters else name
 
     @property
     def _text_tokenizer(self) -> PreTrainedTokenizerBase | None:
-        """The tokenizer of a model that reads text alone; None for other models."""
         return self.loaded.tokenizer if self._main_input == "input_ids" else None
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored.
-
-        pair  a second text, read after each
-
-        Raises InputError for what the model doesn't read, LimitError for a text longer than the model's positions.
-        """
+        """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored."""
         if self.arrays is not None:
             return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
         limit = position_count(configuration_of(self.loaded.model))
@@ -261,10 +231,7 @@ class PromptReader:
         ]
 
     def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
-        """A prompt that was read without a generator, continued by `most` tokens, or by fewer if positions run out.
-
-        generator  makes a generator of that many tokens
-        """
+        """A prompt that was read without a generator, continued by `most` tokens, or by fewer if positions run out."""
         decoder = prompt.others.get("decoder")
         limit = position_count(configuration_of(self.loaded.model), decoder=decoder is not None)
         free = most if limit is None else min(most, limit - len(prompt.tokens if decoder is None else decoder))
@@ -338,10 +305,7 @@ class PromptReader:
         return encode(tokenizer, texts)
 
     def arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """The arguments of the model's forward: a prompt's arrays, or several texts as one padded batch.
-
-        With the decoder's ids, unless all inputs came from a file. Only the first prompt counts if it has arrays.
-        """
+        """The arguments of the model's forward: a prompt's arrays, or several texts as one padded batch."""
         if isinstance(prompts[0], ArrayPrompt):
             arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:
@@ -352,10 +316,7 @@ class PromptReader:
         return arguments
 
     def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
-        """`input_ids` `[b, longest]` of the token ids of each text, padded on the right, on the model's device.
-
-        Filled with the tokenizer's pad token, 0 without one; `attention_mask` beside them where lengths differ.
-        """
+        """`input_ids` `[b, longest]` of the token ids of each text, padded on the right, on the model's device."""
         filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
         return padded(texts, filler, device_of_module(self.loaded.model))
 

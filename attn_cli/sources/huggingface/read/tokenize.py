@@ -23,26 +23,12 @@ def tokenize(
     *,
     add_special_tokens: bool = True,
 ) -> list[Prompt]:
-    """The tokens of each text, with its pair if there is one.
-
-    add_special_tokens  False for the text of a chat, which has them already
-
-    Labels are slices of the text by offsets, because vocabulary pieces (`Ġthe`, `##ing`, bytes of an emoji) are not
-    what the user typed: `prompt.text[token.start:token.end] == token.text` wherever a token has a place in the text.
-    Several tokens may share a place (the bytes of an emoji). Only what the tokenizer added, and control tokens, are
-    labelled by their vocabulary name.
-
-    Raises InputError for an empty text, one that is not valid UTF-8 or of which the tokenizer makes no tokens, and for
-    a pair where the model reads none.
-    """
+    """The tokens of each text, with its pair if there is one."""
     return [_prompt(tokenizer, text, pair, add_special_tokens) for text, pair in zip(texts, pairs, strict=True)]
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[EncodedText]:
-    """The tokens of each text as numbers, by one call of the tokenizer: those of `tokenize`, without labels.
-
-    Raises LoadError where the tokenizer can't read one of the texts.
-    """
+    """The tokens of each text as numbers, by one call of the tokenizer: those of `tokenize`, without labels."""
     encoding = _encoding(tokenizer, list(texts))
     control = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), dtype=np.int64)
     ends = np.cumsum([len(numbers) for numbers in encoding["input_ids"]])[:-1]
@@ -57,10 +43,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Enc
 
 
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
-    """The tokens of ids `[1, n]`, each labelled by its own text, or its number without a tokenizer.
-
-    () for ids that are None, of another shape, or no whole numbers.
-    """
+    """The tokens of ids `[1, n]`, each labelled by its own text, or its number without a tokenizer."""
     if ids is None or ids.ndim != 2 or ids.is_floating_point() or ids.is_complex():
         return ()
     special = set() if tokenizer is None else set(tokenizer.all_special_ids)
@@ -73,13 +56,7 @@ def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) 
 def aligned(
     tokenizer: PreTrainedTokenizerBase, text: str, ids: torch.Tensor, *, add_special_tokens: bool
 ) -> tuple[Token, ...]:
-    """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text.
-
-    add_special_tokens  whether the processor's tokenizer added special tokens to the text
-
-    A processor replaces a token such as <image> by many. Tokens before and after these are labelled by the text, they
-    themselves by their vocabulary names; so are all tokens if the processor changed the text in another way.
-    """
+    """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text."""
     whole = labels(tokenizer, ids)
     plain = _prompt(tokenizer, text, None, add_special_tokens).tokens if text.strip() else ()
     before = _alike(plain, whole)
@@ -91,7 +68,6 @@ def aligned(
 
 
 def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
-    """The number of tokens at the start with equal ids."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (a, b) in pairs if a.id != b.id), min(len(some), len(others)))
 
@@ -147,12 +123,7 @@ def _encoding(
 def token_at(
     tokenizer: PreTrainedTokenizerBase, index: int, number: int, special: bool, whole: str, start: int, end: int
 ) -> Token:
-    """The token with id `number` that stands for `whole[start:end]`, labelled by that without the space around it.
-
-    Where it stands for no text, by its vocabulary name if it is `special`, else by its decoded text.
-
-    index  its place among the tokens, from 0
-    """
+    """The token with id `number` that stands for `whole[start:end]`, labelled by that without the space around it."""
     if start == end:  # a token that the tokenizer added, or a tokenizer without offsets
         name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models may have more ids than their tokenizers
         return Token(index, name if special else tokenizer.decode([number]).strip() or name, number, special=special)
@@ -177,13 +148,11 @@ def _check(part: str | None) -> None:
 
 
 def _check_pair(sequences: Sequence[int | None]) -> None:
-    """Refuse a pair that the tokenizer would run together: river bank + loan as "river bankloan"."""
     if any(a == 0 and b == 1 for a, b in pairwise(sequences)):
         raise InputError("this model doesn't read pairs of texts", "give one text, without --pair")
 
 
 def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> list[str]:
-    """A warning that lists the words for which the tokenizer has no token; none if there are no such words."""
     words = dict.fromkeys(token.text for token in tokens if token.id == tokenizer.unk_token_id and not token.special)
     if tokenizer.unk_token_id is None or not words:
         return []
@@ -191,7 +160,6 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
 
 
 def _label(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
-    """The text of a token by itself, else its vocabulary name; the number where the tokenizer doesn't know it."""
     if tokenizer is None or not 0 <= number < len(tokenizer):
         return str(number)
     return tokenizer.decode([number]).strip() or str(tokenizer.convert_ids_to_tokens(number))

@@ -31,14 +31,7 @@ _ZERO_SPACE, _JOINER = "\u200b", "\u200d"
 def with_words(
     text: str, tokens: Sequence[Token], word_ids: Sequence[int | None], added: Collection[int]
 ) -> tuple[Token, ...]:
-    """The `tokens` of `text`, in order, each with the word that it is a piece of.
-
-    None for special tokens, for those that stand for no text or for white space, and for whole words that were added
-    to the vocabulary, such as <image>.
-
-    word_ids  the number of the word of each token by the tokenizer
-    added     the ids of added tokens
-    """
+    """The `tokens` of `text`, in order, each with the word that it is a piece of."""
     labelled = list(tokens)
     for run in _runs(text, tokens, added):
         several = len({word_ids[token.index] for token, _ in run}) > 1
@@ -78,7 +71,6 @@ def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterato
 
 
 def _between(text: str, one: Token, other: Token) -> Border:
-    """The border between two neighbouring tokens."""
     assert one.end is not None and other.start is not None
     if other.start != one.end:
         return "joined" if other.start < one.end else "apart"  # bytes of one character share its place
@@ -109,7 +101,6 @@ def border_at(text: str, at: int) -> Border:
 
 
 def _links(left: str, mark: str, right: str) -> bool:
-    """True if a mark stands inside a word or a number."""
     return (mark in _IN_WORDS and left.isalpha() and right.isalpha()) or (
         mark in _IN_NUMBERS and left.isdecimal() and right.isdecimal()
     )
@@ -122,7 +113,6 @@ def _in_word(character: str) -> bool:
 
 @lru_cache(4096)
 def _extends(character: str) -> bool:
-    """True if the character is part of the one before it: an accent, a joiner, a skin tone."""
     if unicodedata.category(character)[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff":
         return True
     return unicodedata.category(character) == "Cf" and character != _ZERO_SPACE
@@ -134,5 +124,4 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _is_flag_part(character: str) -> bool:
-    """True if the character is one of the two letters that make a flag."""
     return "\U0001f1e6" <= character <= "\U0001f1ff"

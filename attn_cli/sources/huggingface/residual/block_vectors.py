@@ -24,14 +24,8 @@ def recording_blocks(
     tokens: int,
     arrive: Callable[[BlockVectors], None],
 ) -> AbstractContextManager[None]:
-    """Context manager: `arrive` gets the vectors of chosen tokens before and after every selected block, in each pass.
-
-    places  path, block and stack of all attention modules; only blocks of the stack that reads the text are recorded,
-            not those of a decoder beside an encoder, and not cross-attention
-    rows    the tokens whose vectors are recorded
-    tokens  how many tokens the one text of a pass has
-
-    Raises InputError, during the pass, for a block whose input or output isn't one vector per token.
+    """Context manager: `arrive` gets the vectors of chosen tokens before and after every selected block, in each
+    pass.
     """
     recorders = {
         module: _BlockRecorder(of_module, rows, tokens, arrive)
@@ -51,11 +45,9 @@ class _BlockRecorder:
         self.before: Any = None
 
     def enter(self, given: torch.Tensor | None) -> None:
-        """Keep the rows of the block's input."""
         self.before = self._rows(given)
 
     def leave(self, returned: Any) -> None:
-        """Call `arrive` with the rows of the input and of the output."""
         after = self._rows(returned)
         call, at = divmod(self.calls, len(self.places))
         self.arrive(BlockVectors(self.places[at].layer, self.places[at].stream, call, self.before, after))
@@ -76,7 +68,6 @@ class _BlockRecorder:
 def _blocks(
     model: nn.Module, places: Sequence[ModulePlace], selection: Selection
 ) -> dict[nn.Module, list[ModulePlace]]:
-    """The modules of the selected blocks in the stack that reads the text, each with all its places."""
     blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
     for place in places:
         if place.stream in TEXT_STREAMS and place.block_path and selection.has_layer(place.layer, place.blocks):

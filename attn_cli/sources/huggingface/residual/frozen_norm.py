@@ -23,9 +23,8 @@ class FrozenNorm(NamedTuple):
     centred: bool
 
     def of_parts(self, parts: torch.Tensor) -> torch.Tensor:
-        """What the frozen norm makes of summands `[r, ..., d]` of its r vectors: gain times each, centred first if so.
-
-        In the same shape. The bias is left out, so that the results and one bias sum to the norm's output.
+        """What the frozen norm makes of summands `[r, ..., d]` of its r vectors: gain times each, centred first if
+        so.
         """
         gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
@@ -48,11 +47,7 @@ def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
 
 
 def freeze_call(norm: Callable[[torch.Tensor], Any], x: torch.Tensor) -> FrozenNorm | None:
-    """A norm, any function of vectors, as a fixed linear map at x `[..., d]`: a gain per dimension and a bias.
-
-    None where the function is no such map there. The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so
-    that no kind of norm is a case of its own. Gain and bias are of the shape of x.
-    """
+    """A norm, any function of vectors, as a fixed linear map at x `[..., d]`: a gain per dimension and a bias."""
     bias = _called(norm, torch.zeros_like(x))
     plain = _called(norm, x)
     tolerance = _tolerance(x) * plain.abs().amax()
@@ -69,7 +64,6 @@ def freeze_call(norm: Callable[[torch.Tensor], Any], x: torch.Tensor) -> FrozenN
 
 
 def _called(norm: Callable[[torch.Tensor], Any], x: torch.Tensor) -> torch.Tensor:
-    """The norm's output, in float32 at least."""
     y = norm(x)
     output: torch.Tensor = at_least_float32(y[0] if isinstance(y, tuple) else y)
     return output

@@ -39,16 +39,7 @@ def logit_parts(
     targets: Sequence[tuple[int, int]],
     tokens: int,
 ) -> LogitParts:
-    """What each head, and all else, adds to the logits of `targets`, each less the mean logit, summed over targets.
-
-    arguments    of the model's forward for the text
-    projections  W_O of each attention module
-    targets      pairs of a row and a token's id
-    places       layer, stack and block of each attention module, by its path in `loaded.model`
-    tokens       how many tokens the stack reads whose logits these are
-
-    Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
-    """
+    """What each head, and all else, adds to the logits of `targets`, each less the mean logit, summed over targets."""
     rows = {row for row, _ in targets}
     return run_to_logits(loaded, arguments, projections, places, rows, tokens, partial(_added_up, targets=targets))
 

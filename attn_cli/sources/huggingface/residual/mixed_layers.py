@@ -30,16 +30,8 @@ def mixed_layers(
     projections: Projections,
     places: Mapping[str, ModulePlace],
 ) -> list[MixedLayer]:
-    """For each layer of an encoder its attention with W_O, the vectors that it is added to, and the next norm's gain.
-
-    In the order of the forward pass.
-
-    arguments    of the model's forward for the prompt
-    projections  W_O of each attention module
-    places       layer, stack and block of each attention module, by its path
-
-    Raises LoadError for a layer that is not attention added to its input, with or without a norm behind the sum, and
-    for a decoder.
+    """For each layer of an encoder its attention with W_O, the vectors that it is added to, and the next norm's
+    gain.
     """
     calls: list[AttentionCall] = []
     chosen = {path: place for path, place in places.items() if place.stream in _STREAMS and place.block_path}
@@ -79,7 +71,6 @@ def mixed_layers(
 
 
 def _check_encoder(call: AttentionCall) -> None:
-    """LoadError for a call in which no query sees what follows it."""
     if call.n == call.m > 1 and call.is_causal:
         raise LoadError(
             f"layer {call.place.layer} is a decoder's: the residual rule sends everything to the first token",

@@ -81,11 +81,7 @@ class Projections:
         return projection
 
     def ungated(self, path: str, layer: int) -> OutputProjection:
-        """W_O of the attention module at `path`, which gets the heads' outputs as they are.
-
-        Raises LoadError, which names `layer`, where it wasn't found, and behind a gate or norm, with which each row
-        writes in its own way.
-        """
+        """W_O of the attention module at `path`, which gets the heads' outputs as they are."""
         projection = self.at(path, layer)
         if projection.how == "gate":
             raise LoadError(

@@ -40,7 +40,6 @@ class _HeadOutputs:
 
     @property
     def width(self) -> int:
-        """The numbers per token of all heads together."""
         return int(self.output.shape[2] * self.output.shape[3])
 
 
@@ -79,7 +78,6 @@ class _Search:
         tap: Tap,
         look: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None],
     ) -> None:
-        """Run the model: every attention output `[b, n, h, e]` passes through `tap`, every matrix is looked at."""
         ledger = Ledger(self.model, Selection(), unlabelled(self.model), self.places)
         with Capture(self.model, ObservedAttention(ledger, None, tap=tap)), self._hooks(look), torch.no_grad():
             self.model(**arguments)
@@ -138,20 +136,16 @@ class _Search:
         return given
 
     def _in_block(self, module: nn.Module, call: _HeadOutputs) -> bool:
-        """True if `module` is part of the block of an attention call."""
         return not call.block or any(path.startswith(call.block + ".") for path in self.places.paths[module])
 
     def _projection(self, module: nn.Module, how: str, given: torch.Tensor) -> OutputProjection:
-        """The record of `module` as W_O, with how it was recognised."""
         return OutputProjection(module, how, "", given.new_empty(0), self.places.paths[module][0])
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if two arrays are the same numbers in the same memory and order."""
     return one.data_ptr() == other.data_ptr() and one.is_contiguous() and other.is_contiguous()
 
 
 def _has_matrix(module: nn.Module) -> bool:
-    """True if a module itself has a weight of two axes, or a wrapper shows that of what it wraps."""
     own = (*module.parameters(recurse=False), *module.buffers(recurse=False), getattr(module, "weight", None))
     return any(isinstance(x, torch.Tensor) and x.ndim == 2 for x in own)

@@ -70,11 +70,7 @@ class BlockPass:
     others: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
     def check(self) -> None:
-        """Find the norm behind each W_O, and what the block adds beside attention (`others`).
-
-        LoadError where that is more than the output of one module (of two without attention), or a norm is no gain per
-        dimension.
-        """
+        """Find the norm behind each W_O, and what the block adds beside attention (`others`)."""
         assert self.after is not None
         rest, sizes = self.after - self.before, self.after.abs() + self.before.abs()
         for write in self.writes:
@@ -91,10 +87,7 @@ class BlockPass:
         self.others = rest
 
     def _explained(self, rest: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """True if the remainder is 0, the output of one module, or that plus the output of further attention.
-
-        In a block without attention another mixer of tokens takes its place, and so two modules may add.
-        """
+        """True if the remainder is 0, the output of one module, or that plus the output of further attention."""
         if self.within_rounding(rest, sizes):
             return True
         if any(self.within_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):
@@ -107,10 +100,7 @@ class BlockPass:
         )
 
     def within_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """True if each number of x is at most 16 times the eps of the model's dtype times its number in `sizes`.
-
-        Sums of a few numbers of these sizes differ by so much by rounding.
-        """
+        """True if each number of x is at most 16 times the eps of the model's dtype times its number in `sizes`."""
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
 
@@ -136,11 +126,7 @@ class ResidualStream:
     def recording(
         self, model: nn.Module, blocks: Mapping[nn.Module, str], projections: Mapping[nn.Module, str]
     ) -> AbstractContextManager[None]:
-        """Context manager: record passes of `model`.
-
-        blocks       the block modules, with their paths
-        projections  W_O of every attention module, with that module's path
-        """
+        """Context manager: record passes of `model`."""
         around = {module for module in model.modules() if any(inner in blocks for inner in module.modules())}
         handles = block_hooks(blocks, self._enter, self._close)
         for module in model.modules():

@@ -45,9 +45,8 @@ class Unembedding:
         self.dtype = self.dtype if given is None else given.dtype
 
     def direction(self, y: torch.Tensor, token: int) -> tuple[torch.Tensor, float]:
-        """Of one vector y `[d]`: the direction `[d]` in which logit `token` less the mean grows, and that difference.
-
-        It is the gradient of a linear function: W_U[token] less the mean of W_U's rows, whatever module W_U is in.
+        """Of one vector y `[d]`: the direction `[d]` in which logit `token` less the mean grows, and that
+        difference.
         """
         with torch.enable_grad():
             x = y.to(self.dtype)[None, None].requires_grad_()
@@ -99,14 +98,7 @@ def norm_at(norm: FrozenNorm | None, rows: Sequence[int]) -> FrozenNorm | None:
 def of_heads(
     write: AttentionWrite, h: int, heads: Sequence[int], rows: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What k of h heads (`heads`) add to the stream in r rows `[r, k, d]`, and what constants add there `[r, d]`.
-
-    A head adds W_O(its slice, 0 elsewhere) - W_O(0), through the norm behind W_O if there is one: the module is called.
-    Constants are the biases of W_O and of that norm.
-
-    write  the input of W_O in the rows of the stream, and W_O
-    rows   by their indices among those of the stream
-    """
+    """What k of h heads (`heads`) add to the stream in r rows `[r, k, d]`, and what constants add there `[r, d]`."""
     given = write.heads[list(rows)].reshape(len(rows), h, -1)  # [r, h, e]
     alone = torch.zeros((len(rows), len(heads), *given.shape[1:]), device=given.device)
     alone[:, torch.arange(len(heads)), list(heads)] = given[:, list(heads)]
@@ -128,15 +120,7 @@ def run_to_logits(
     tokens: int,
     answer: Callable[[StreamToLogits], _Of],
 ) -> _Of:
-    """Run the model once; returns what `answer` makes of the residual stream in `rows`, up to the logits.
-
-    arguments    of the model's forward for the text
-    projections  W_O of each attention module
-    places       layer, stack and block of each attention module, by its path in `loaded.model`
-    tokens       how many tokens the stack reads whose logits these are
-
-    Raises LoadError, with the check that failed, where a logit is no plain sum of what heads write.
-    """
+    """Run the model once; returns what `answer` makes of the residual stream in `rows`, up to the logits."""
     model, stack = loaded.generating, loaded.model
     module = None if model is None else model.get_output_embeddings()
     if model is None or module is None:

@@ -18,13 +18,8 @@ _TOLERANCE = 1e-2  # tolerance: of logits of twice a vector against twice its lo
 def written_tokens(
     seen: StreamToLogits, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
 ) -> dict[HeadPlace, WrittenTokens]:
-    """What each head of `reads` adds in its rows, through W_O and the frozen final norm, to the logits of tokens by id.
-
-    seen   the residual stream of a pass, with W_O and the final norm
-    reads  by head, its rows, all of them among those of the stream, each with the id of the token that it reads there
-    ids    of the tokens
-
-    Raises LoadError where the logits are no linear function of the vectors that they are made of.
+    """What each head of `reads` adds in its rows, through W_O and the frozen final norm, to the logits of tokens by
+    id.
     """
     heads, parts, rows = list[HeadPlace](), list[torch.Tensor](), list[int]()
     for write, place, w_o in seen.writes:
@@ -56,9 +51,8 @@ def _of_rows(
     seen: StreamToLogits, parts: torch.Tensor, at: Sequence[int], tokens: Sequence[int], ids: Sequence[int],
     *, checks: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """The logits `[r, t]` that parts `[r, d]` of the stream make in as many of its rows, and ranks `[r]` of `tokens`.
-
-    checks  whether logits are held against those of twice the first part
+    """The logits `[r, t]` that parts `[r, d]` of the stream make in as many of its rows, and ranks `[r]` of
+    `tokens`.
     """
     norm = seen.norm_at(at)
     parts = parts if norm is None else norm.of_parts(parts)
@@ -71,7 +65,6 @@ def _of_rows(
 
 
 def _check_linear(seen: StreamToLogits, part: torch.Tensor, logits: torch.Tensor) -> None:
-    """LoadError where twice a vector `[1, d]` doesn't give twice its logits `[1, V]`."""
     tolerance = max(_TOLERANCE, 4 * torch.finfo(seen.unembedding.dtype).eps) * logits.abs().amax()
     if not bool((seen.unembedding.logits(2 * part) - 2 * logits).abs().amax() <= 2 * tolerance):
         raise LoadError("logits are no linear function of the residual stream, so heads have no direct logit", HINT)

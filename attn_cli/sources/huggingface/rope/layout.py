@@ -27,12 +27,7 @@ def find_rope_layout(
 ) -> Turning:
     """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or in `unknown` why none fits.
 
-    No pairs where the query is as a module put it out, so not turned.
-
-    place      the query's position among the keys, from 0
     tables     pairs of cos and sin `[m, columns]` that the attention was given: for every pair or every column
-    outputs    what modules of the attention put out for that query, each flat; the unturned query is among them
-    tolerance  the most that a direction may be off, in radians
     """
     rows = [output for output in outputs if len(output) >= len(query)]
     if _distance(query, rows) <= tolerance:
@@ -63,19 +58,13 @@ class Pairs(NamedTuple):
     interleaved: bool
 
     def words(self, d: int) -> str:
-        """How the pairs lie in a head of d columns: "halves" (i, i + half) or "interleaved" (2i, 2i + 1).
-
-        With the first and last column, such as "halves of columns 0-31", where not all d are turned.
-        """
+        """How the pairs lie in a head of d columns: "halves" (i, i + half) or "interleaved" (2i, 2i + 1)."""
         layout, low, high = "interleaved" if self.interleaved else "halves", min(self.first), max(self.second)
         return layout if high - low + 1 == d else f"{layout} of columns {low}-{high}"
 
 
 def _proposals(tables: Sequence[Angles], d: int) -> Iterator[tuple[Angles, Pairs]]:
-    """Every way to read the tables, with every layout of the pairs: all columns, the first or the last of them.
-
-    Last the same turned the other way about, as nanochat does.
-    """
+    """Every way to read the tables, with every layout of the pairs: all columns, the first or the last of them."""
     reversed_tables = [Angles(table.cos, -table.sin) for table in tables]
     for table in (*tables, *reversed_tables):
         width = table.cos.shape[-1]
@@ -114,10 +103,6 @@ def _unrotate(query: np.ndarray, place: int, angles: Angles, pairs: Pairs) -> It
 
 
 def _distance(query: np.ndarray, outputs: Sequence[np.ndarray]) -> float:
-    """The smallest angle between the query and any run of as many numbers in the outputs, in radians.
-
-    An angle, since many models multiply their queries by a number before or after they turn them.
-    """
     length = float(np.sqrt(query @ query))
     if length == 0 or not outputs:
         return np.inf

@@ -28,15 +28,10 @@ class _Run:
 
     @property
     def outputs(self) -> list[Any]:
-        """The outputs of the modules."""
         return [output for _, _, output in self.steps]
 
     def pre_rope_outputs(self) -> list[Any]:
-        """Outputs of the modules that ran before the rotation of queries and keys.
-
-        A norm counts only if what it norms was put out by a module or given to the layer: any other norm may come
-        after the rotation.
-        """
+        """Outputs of the modules that ran before the rotation of queries and keys."""
         memory = {_memory(x) for value in (*self.given, *self.outputs) for x in _tensors(value)}
         return [
             output
@@ -65,14 +60,7 @@ class RotationReader:
         return hooked(*handles)
 
     def turning(self, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Any:
-        """A function that finds, when called, how rotary positions turned queries and keys of the call visited now.
-
-        It returns a `Turning`: the pairs of columns, and cos and sin of their angles.
-
-        query       `[b, h, n, d]` as the attention function got it, of all texts with their padding
-        text        the text's index in the batch
-        rows, keys  the slices of its queries and keys that are not padding
-        """
+        """A function that finds, when called, how rotary positions turned queries and keys of the call visited now."""
         run = self._runs[-1] if self._runs else _Run([])
         return partial(_turning, run, query, text, rows, keys)
 
@@ -115,7 +103,6 @@ def _rows(output: Any, text: int, place: int, b: int, n: int) -> Iterator[torch.
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in a value: itself, or those of a tuple or list; without subclasses, which may have no memory."""
     if type(value) in (torch.Tensor, nn.Parameter):
         yield value
     elif isinstance(value, tuple | list):
@@ -124,21 +111,15 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _memory(x: torch.Tensor) -> int:
-    """The memory that a tensor and its views share."""
     return x.untyped_storage().data_ptr()
 
 
 def _projects(module: nn.Module) -> bool:
-    """True if a module has a matrix of its own or of a module in it, which a norm has not."""
     return any(weights.ndim > 1 for weights in module.parameters())
 
 
 def tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The pairs of tensors of one shape, two axes or more, among `values` that can be cos and sin.
-
-    Their squares add up to the same number everywhere. A complex tensor counts as the pair of its real and imaginary
-    part.
-    """
+    """The pairs of tensors of one shape, two axes or more, among `values` that can be cos and sin."""
     for value in values:
         if isinstance(value, torch.Tensor) and value.is_complex():
             value = (value.real, value.imag)
@@ -172,5 +153,4 @@ def _of_text(pair: tuple[torch.Tensor, torch.Tensor], text: int, keys: int) -> I
 
 
 def _numbers(x: torch.Tensor) -> np.ndarray:
-    """The numbers of a tensor as a NumPy array of float64."""
     return to_numpy(at_least_float32(x)).astype(np.float64)

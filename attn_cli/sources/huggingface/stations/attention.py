@@ -51,25 +51,13 @@ class WrongAttention(Protocol):
     """
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v `[h, n, d]` with the mistake in them, such as other rotary positions; None if it isn't there.
-
-        layer               the layer's number
-        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
-        """
+        """q, k and v `[h, n, d]` with the mistake in them, such as other rotary positions; None if it isn't there."""
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The wrong q, k, v and rule (scale, mask ...) to attend with; None where the mistake isn't in these.
-
-        layer               the layer's number
-        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
-        """
+        """The wrong q, k, v and rule (scale, mask ...) to attend with; None where the mistake isn't in these."""
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None.
-
-        layer               the layer's number
-        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
-        """
+        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None."""
 
 
 class StationAttention:
@@ -100,16 +88,7 @@ class StationAttention:
         self.note: Callable[[int, Products, Rule, Turning], None] | None = None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[1, h, n, e]` of one attention call, made of q, k and v as `seen` and the mistakes leave them.
-
-        `seen` is called with q, k, v and the heads' output, and may replace them; they are rounded where `rounding` is
-        given.
-
-        way  how the call was captured: "registry" or "sdpa"
-
-        None, which leaves the output to the model, for a stack that isn't looked at. A layer with a learned sink per
-        query is computed unchanged.
-        """
+        """The output `[1, h, n, e]` of one attention call, made of q, k and v as `seen` and the mistakes leave them."""
         place = self.ledger.record(module, way).place
         if place.stream not in self.streams or rule.sink_per_query is not None:
             return None if rule.sink_per_query is None else output_of_layer(rule, *qkv)
@@ -164,19 +143,12 @@ class StationAttention:
         return q, k, self.seen("v", layer, v)
 
     def _before_rotary(self, kind: str, layer: int, x: torch.Tensor, turning: Turning) -> torch.Tensor:
-        """Queries or keys, after they were shown as they were before their rotation."""
         before = turned(x, turning, back=True)
         shown = self.seen(kind, layer, before)
         return x if shown is before else turned(shown, turning)
 
     def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Take in weights of a model's own code, whose q, k and output can't be shown; they may be changed in place.
-
-        They are made wrong where q and k are found in the last product, and rounded where they are the softmax of
-        `scores`.
-
-        way  how they were captured: "softmax", "dispatch" or "returned"
-        """
+        """Take in weights of a model's own code, whose q, k and output can't be shown; they may be changed in place."""
         layer = self.ledger.record(module, way).place.layer
         self.unseen = True
         own = own_attention(self.products.factors, scores, _own_scale(module)) if self.products is not None else None
@@ -200,7 +172,6 @@ class StationAttention:
 
 
 def _own_scale(module: nn.Module) -> float | None:
-    """The factor that a module's code gives queries before their product, if it has one of the usual name."""
     scale = getattr(module, "scaling", None)
     return scale if isinstance(scale, float) else None
 
@@ -221,10 +192,7 @@ def _with_angle_noise(x: torch.Tensor, turning: Turning, draw: int) -> torch.Ten
 
 
 def turned(x: torch.Tensor, turning: Turning, *, back: bool = False) -> torch.Tensor:
-    """Queries or keys `[h, n, d]` rotated as the model does; with `back` as they were before that.
-
-    turning  the pairs of columns that rotary positions turn, and the cos and sin of their angles
-    """
+    """Queries or keys `[h, n, d]` rotated as the model does; with `back` as they were before that."""
     if not turning.first:
         return x
     first, second = list(turning.first), list(turning.second)
@@ -252,6 +220,5 @@ def rounded_output(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule
 
 
 def _rounded_scores(x: torch.Tensor, rounding: Rounding) -> torch.Tensor:
-    """Scores rounded where they are not masked."""
     is_seen = x > _MASKED
     return torch.where(is_seen, rounding(torch.where(is_seen, x, 0.0)), x)

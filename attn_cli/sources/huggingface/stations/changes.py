@@ -34,12 +34,7 @@ class ModuleMistake(NamedTuple):
 
 
 def changed(changes: Sequence[tuple[int, nn.Module, Change]], layers: Layers) -> Any:
-    """Context manager: modules return changed outputs in the given layers; None for all layers.
-
-    changes  the layer, the module, and what makes its wrong output
-
-    What stands before the first layer, such as the embedding, is always changed.
-    """
+    """Context manager: modules return changed outputs in the given layers; None for all layers."""
 
     def hook(change: Change, module: nn.Module, args: Any, output: Any) -> Any:
         made = change(module, args, first_output(output))
@@ -50,31 +45,20 @@ def changed(changes: Sequence[tuple[int, nn.Module, Change]], layers: Layers) ->
 
 
 def is_made(layer: int, layers: Layers) -> bool:
-    """True if a mistake is made in this layer: it is among `layers`, or these are None.
-
-    True always for what stands before the first layer (`BEFORE_LAYERS`), such as the embedding.
-    """
+    """True if a mistake is made in this layer: it is among `layers`, or these are None."""
     return layers is None or layer in layers or layer == BEFORE_LAYERS
 
 
 def by_changes(
     name: str, words: str, kind: str, changes: Sequence[tuple[int, nn.Module, Change]]
 ) -> Iterator[ModuleMistake]:
-    """The mistake that is made by these changes of modules' outputs, as one item; nothing without changes.
-
-    name     in a word or two; `words` as a clause on the likely cause
-    kind     the place in a layer whose numbers it changes first, such as "q"
-    changes  the layer, the module, and what makes its wrong output
-    """
+    """The mistake that is made by these changes of modules' outputs, as one item; nothing without changes."""
     if changes:
         yield ModuleMistake(PlantedMistake(name, words, kind), partial(changed, list(changes)))
 
 
 def of_layers(sites: Sites, part: str) -> list[tuple[int, nn.Module]]:
-    """For every layer that has a module of this part, such as "mlp" or "w_o": the layer's number, and the module.
-
-    sites  which modules of the model are norms, attention, MLP ..., by layer
-    """
+    """For every layer that has a module of this part, such as "mlp" or "w_o": the layer's number, and the module."""
     return [(layer, inner[part]) for layer, inner in enumerate(sites.inner) if part in inner]
 
 
@@ -110,10 +94,7 @@ def inputs_of(module: nn.Module) -> int:
 
 @contextmanager
 def set_to(values: Sequence[tuple[int, Any, str, Any]], layers: Layers) -> Iterator[None]:
-    """Context manager: objects' attributes have other values in the given layers, None for all.
-
-    values  the layer (`BEFORE_LAYERS` for none, which is always set), the object, the attribute's name, the other value
-    """
+    """Context manager: objects' attributes have other values in the given layers, None for all."""
     before = [(owner, name, getattr(owner, name)) for _, owner, name, _ in values]
     try:
         for layer, owner, name, value in values:
@@ -127,10 +108,7 @@ def set_to(values: Sequence[tuple[int, Any, str, Any]], layers: Layers) -> Itera
 
 @contextmanager
 def exchanged(pairs: Sequence[tuple[int, nn.Module, nn.Module]], layers: Layers) -> Iterator[None]:
-    """Context manager: the modules of each pair, given with their layer, compute in each other's place.
-
-    layers  those in which they do; None for all
-    """
+    """Context manager: the modules of each pair, given with their layer, compute in each other's place."""
     with ExitStack() as stack:
         for layer, one, other in pairs:
             if is_made(layer, layers):

@@ -37,10 +37,7 @@ class Coming:
         self._runs: dict[nn.Module, int] = {}
 
     def come(self, at: Station, x: torch.Tensor) -> torch.Tensor:
-        """Show the numbers `[n, ...]` at a station, a place in the pass; returns those that the pass goes on with.
-
-        These are `x`, or those given. Raises PassDone after the last wanted station.
-        """
+        """Show the numbers `[n, ...]` at a station, a place in the pass; returns those that the pass goes on with."""
         if at.kind in _PROJECTED:  # together they are what engines compute by one product
             self._projected[:] = [*self._projected[: _PROJECTED.index(at.kind)], x]
             if at.kind == _PROJECTED[-1] and len(self._projected) == len(_PROJECTED):
@@ -66,10 +63,7 @@ class Coming:
 
     @contextmanager
     def watching(self, sites: Sites) -> Iterator[None]:
-        """Context manager: shows the numbers at each station as the module runs that takes or returns them.
-
-        sites  by module, which stations its input and output are
-        """
+        """Context manager: shows the numbers at each station as the module runs that takes or returns them."""
         handles = []
         for module, runs in sites.of.items():
             if any(site.given for run in runs for site in run):

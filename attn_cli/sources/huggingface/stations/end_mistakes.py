@@ -19,11 +19,8 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes before the first layer: a missing or needless factor on embeddings, tokens or positions off by 1 or 2.
-
-    Position embeddings that are learned, or sines in a table, may also be missing.
-
-    sites  the modules of every layer, and the embedding's scale
+    """Mistakes before the first layer: a missing or needless factor on embeddings, tokens or positions off by 1 or
+    2.
     """
     embedding = model.get_input_embeddings()
     width = sites.width
@@ -61,7 +58,6 @@ def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[Mod
 
 
 def _shifted(step: int, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """Rows of every text one further on or back; the row that is missing is that beside it."""
     if step > 0:
         return torch.cat([output[:, :1], output[:, :-1]], 1)
     return torch.cat([output[:, 1:], output[:, -1:]], 1)
@@ -83,11 +79,7 @@ def _scaled_input(block: nn.Module, factor: float, layers: Layers) -> AbstractCo
 
 
 def mistakes_of_logits(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes behind the last layer: of the final norm, of the LM head's weights, of the logits' softcap and scale.
-
-    whole  the model with its LM head; None without one, and then of the final norm alone
-    sites  which module is the final norm
-    """
+    """Mistakes behind the last layer: of the final norm, of the LM head's weights, of the logits' softcap and scale."""
     if sites.final_norm is not None:
         norm = norm_of(sites.final_norm)
         for wrong in () if norm is None else norm_mistakes(norm, "the final norm"):

@@ -31,24 +31,14 @@ class LateStart:
         self._wraps: dict[nn.Module, int] = {}  # how many values a layer returns in a tuple; 0 for one alone
 
     def layer(self, wanted: set[Station], given: Given) -> int:
-        """The layer, from 0, at which a pass can begin: the first that has a wanted station (a place in the pass).
-
-        The one before that if its input is wanted; the last layer if all wanted stations come behind the layers.
-
-        given  the stations whose numbers the pass is given
-
-        0, so a whole pass, unless that layer's input is given and beginning there was found to change nothing.
-        """
+        """The layer, from 0, at which a pass can begin: the first that has a wanted station (a place in the pass)."""
         first = min(at.layer - (at.kind == "residual_in") for at in wanted)
         layer = len(self.blocks) - 1 if first == AFTER_LAYERS else first
         is_given = Station(layer, "residual_in") in given or Station(layer - 1, "residual") in given
         return layer if layer > 0 and is_given and self._is_proved(layer) else 0
 
     def given_from(self, layer: int, given: Given) -> Given:
-        """The given numbers that a pass from this layer on needs: its input, and those in it and later layers.
-
-        given  numbers by station, a place in the pass
-        """
+        """The given numbers that a pass from this layer on needs: its input, and those in it and later layers."""
         before, at = Station(layer - 1, "residual"), Station(layer, "residual_in")
         kept = {own: read for own, read in given.items() if own.layer >= layer}
         return kept if at in given or layer == 0 else {at: given[before], **kept}
@@ -92,6 +82,5 @@ class LateStart:
 
 
 def _as_given(wraps: int, *args: Any, **kwargs: Any) -> Any:
-    """The first vectors that a layer is given, in a tuple of so many values where it returns one."""
     x = first_float_input(args, kwargs)
     return (x, *[None] * (wraps - 1)) if wraps else x

@@ -24,12 +24,7 @@ _WHOLE = 512  # tokens up to which mistakes are made that need a whole matrix of
 
 
 def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Problem:
-    """A layer's right attention on one text, by q, k and v `[h, n, d]`, rule (scale, mask ...) and rotary positions.
-
-    From this `Problem` mistaken variants are computed, also with angles and windows that the configuration suggests.
-
-    turning  the pairs of columns that rotary positions turn, and the cos and sin of their angles
-    """
+    """A layer's right attention on one text, by q, k and v `[h, n, d]`, rule (scale, mask ...) and rotary positions."""
     q, k, v = (to_numpy(x) for x in qkv)
     angles = other_angles(config, layer, len(turning.first), q.shape[-1])
     window = getattr(text_configuration(config), "sliding_window", None)
@@ -38,10 +33,7 @@ def problem_of(config: PreTrainedConfig, layer: int, qkv: Products, rule: Rule, 
 
 
 def attention_mistakes(problem: Problem) -> Iterator[PlantedMistake]:
-    """The mistakes known to attn that this attention can have, but those of kernels that take keys in tiles (flash).
-
-    Those that need a whole matrix of weights are left out for texts of more than 512 tokens.
-    """
+    """The mistakes known to attn that this attention can have, but those of kernels that take keys in tiles (flash)."""
     for family in REGISTER:
         if family is tile_mistakes or (family is axis_mistakes and problem.q.shape[-2] > _WHOLE):
             continue
@@ -61,10 +53,7 @@ class KernelMistake:
         self._families = REGISTER  # from the first call that has the mistake on: those that it belongs to
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q, k and v `[h, n, d]` with wrong rotary positions; None for any other mistake, and in other layers.
-
-        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
-        """
+        """q, k and v `[h, n, d]` with wrong rotary positions; None for any other mistake, and in other layers."""
         mistake = self._made(layer, qkv, rule, turning) if self.planted.kind == "q_rotated" else None
         if mistake is None or mistake.operands is None:
             return None
@@ -72,12 +61,7 @@ class KernelMistake:
         return q, k, v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """The wrong q, k, v and rule (scale, mask ...) with which a kernel would attend; None if none is wrong.
-
-        None as well for wrong rotary positions, which `products` makes, and in other layers.
-
-        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
-        """
+        """The wrong q, k, v and rule (scale, mask ...) with which a kernel would attend; None if none is wrong."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is None:
             return None
@@ -86,10 +70,7 @@ class KernelMistake:
         return Attended((_tensor(q, qkv[0]), _tensor(k, qkv[0]), _tensor(v, qkv[0])), wrong_rule, changed)
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None.
-
-        qkv, rule, turning  the right q, k and v, scale, mask ..., and how rotary positions turned q and k
-        """
+        """The wrong output `[h, n, e]` of a mistake that can't be made by other q, k, v, scale or mask; else None."""
         mistake = None if self.planted.kind == "q_rotated" else self._made(layer, qkv, rule, turning)
         if mistake is None or mistake.operands is not None:
             return None
@@ -111,11 +92,9 @@ class KernelMistake:
 
 
 def _in_numpy(rule: Rule) -> Rule:
-    """The rule with its tensors as arrays, for what is computed of arrays."""
     sink, bias = (to_numpy(x) if isinstance(x, torch.Tensor) else x for x in (rule.sink, rule.bias))
     return replace(rule, sink=sink, bias=bias)
 
 
 def _tensor(x: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    """The numbers as a tensor in the precision and on the device of another."""
     return torch.from_numpy(np.ascontiguousarray(x)).to(like)

@@ -38,9 +38,8 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def activation_of(module: torch.nn.Module) -> str | None:
-    """The name of the activation that a module is, such as "gelu" or "silu", by its outputs for numbers from -3 to 3.
-
-    None for a module that is none of six known ones.
+    """The name of the activation that a module is, such as "gelu" or "silu", by its outputs for numbers from -3 to
+    3.
     """
     x = torch.linspace(-3, 3, 25)
     try:
@@ -54,10 +53,7 @@ def activation_of(module: torch.nn.Module) -> str | None:
 
 
 def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes of MLPs: another activation, gate and up in each other's place.
-
-    sites  which modules are MLPs and their parts, by layer
-    """
+    """Mistakes of MLPs: another activation, gate and up in each other's place."""
     right: dict[int, list[tuple[nn.Module, str]]] = {}
     for layer, modules in enumerate(sites.activations):
         right[layer] = [(module, name) for module in modules if (name := activation_of(module)) is not None]
@@ -83,7 +79,6 @@ def mistakes_of_mlps(sites: Sites) -> Iterator[ModuleMistake]:
 
 
 def _gated(block: nn.Module, linear: Sequence[nn.Module]) -> Iterator[tuple[nn.Module, nn.Module]]:
-    """Gate and up of every module of a layer that has these and a third one, which undoes their width."""
     for module in block.modules():
         own = [child for child in module.children() if child in linear]
         if len(own) == 3 and shape_of(own[0]) == shape_of(own[1]) == shape_of(own[2])[::-1]:
@@ -95,10 +90,8 @@ def _halves(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
 
 
 def mistakes_of_experts(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors
-    on their output or on what a block adds to the residual stream.
-
-    sites  which modules choose experts and are MLPs, by layer
+    """Mistakes with experts: their weights normalised or not, the wrong experts, one too few, missing factors on their
+    output or on what a block adds to the residual stream.
     """
     normed: list[tuple[int, Any, str, Any]] = []
     fewer: list[tuple[int, Any, str, Any]] = []

@@ -31,12 +31,7 @@ from attn_cli.sources.huggingface.stations.sites import Sites
 
 
 def mistakes_of_norms(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes with norms (gain, epsilon ...) in all norms at once, then in each kind, such as those before the MLP.
-
-    Then norms of q and k, and norms in another place: behind attention and MLP, not before, or the other way about.
-
-    sites  which modules are norms, attention and MLP, by layer
-    """
+    """Mistakes with norms (gain, epsilon ...) in all norms at once, then in each kind, such as those before the MLP."""
     ends = [] if sites.final_norm is None else [(AFTER_LAYERS, sites.final_norm)]
     parts = {part: of_layers(sites, part) for part in _PLACES}
     yield from of_norms([*(norm for norms in parts.values() for norm in norms), *ends], "normed", "every norm")
@@ -82,11 +77,7 @@ def norm_of(module: nn.Module) -> Norm | None:
 
 
 def of_norms(modules: Sequence[tuple[int, nn.Module]], kind: str, where: str) -> Iterator[ModuleMistake]:
-    """The mistakes that can be made with these norms, each given with its layer; one for all norms that can have it.
-
-    kind   the place in a layer whose numbers change first, such as "normed"
-    where  what norms these are, in words
-    """
+    """The mistakes that can be made with these norms, each given with its layer; one for all norms that can have it."""
     by_name: dict[tuple[str, str], list[tuple[int, nn.Module, Change]]] = {}
     for layer, module in modules:
         norm = norm_of(module)
@@ -138,7 +129,6 @@ class _NormedLater:
         self.sites, self.layers = sites, layers
 
     def products(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Products | None:
-        """q and k `[h, n, d]` normed after their rotation, and v; None for a layer without such norms."""
         inner = self.sites.inner[layer] if layer < len(self.sites.inner) else {}
         if not is_made(layer, self.layers) or "k_norm" not in inner:
             return None
@@ -146,11 +136,9 @@ class _NormedLater:
         return _normed(inner["q_norm"], q), _normed(inner["k_norm"], k), v
 
     def attended(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> Attended | None:
-        """None: attention itself is right."""
         return None
 
     def output(self, layer: int, qkv: Products, rule: Rule, turning: Turning) -> torch.Tensor | None:
-        """None: what attention writes is right."""
         return None
 
 

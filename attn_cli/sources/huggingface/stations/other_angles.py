@@ -13,13 +13,7 @@ _BASES = (10_000.0, 500_000.0, 1_000_000.0)  # of the paper and most models; of 
 
 
 def other_angles(config: PreTrainedConfig, layer: int, pairs: int, d: int) -> list[OtherAngles]:
-    """The rotary frequencies that a layer could have by mistake: another base, scaling left out, another width ...
-
-    pairs  how many pairs of columns are turned
-    d      the width of a head
-
-    Empty where the configuration tells of no rotary positions, or no pair is turned.
-    """
+    """The rotary frequencies that a layer could have by mistake: another base, scaling left out, another width ..."""
     config = text_configuration(config)
     settings = getattr(config, "rope_parameters", None)
     if not isinstance(settings, Mapping) or not pairs:
@@ -80,7 +74,6 @@ def _plain(base: float, pairs: int) -> np.ndarray:
 
 
 def _longrope_size(settings: Mapping[str, Any]) -> float:
-    """The factor on cos and sin that longrope has where none is given (Ding et al. 2024)."""
     factor, original = settings.get("factor"), settings.get("original_max_position_embeddings")
     if not isinstance(factor, int | float) or not original or factor <= 1:
         return 1.0

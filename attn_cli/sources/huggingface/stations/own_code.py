@@ -47,11 +47,7 @@ def own_attention(
 ) -> OwnAttention | None:
     """The queries and keys of one text, from what a model's code multiplied, with its scores' scale, mask and bias.
 
-    factors  of the last product before the softmax
     scores   what the softmax was given `[..., n, m]`, masked ones about the lowest float
-    scale    by which the code multiplied queries before the product, where it says so
-
-    None where the scores are not the product times 1 or 1 / sqrt(d), plus a bias of each key (to rounding).
     """
     if factors is None or scores is None or min(x.ndim for x in factors) < 3:
         return None
@@ -79,7 +75,6 @@ def own_attention(
 
 
 def _bias(rest: torch.Tensor, is_seen: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """What is added to the scores of every key `[h, 1, m]`, as of ALiBi, and how far any query's differs from it."""
     counts = is_seen.sum(1, keepdim=True).clamp(min=1)
     bias = torch.where(is_seen, rest, 0.0).sum(1, keepdim=True) / counts
     return bias, float(torch.where(is_seen, (rest - bias).abs(), 0.0).max())

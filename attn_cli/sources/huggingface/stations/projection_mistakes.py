@@ -33,10 +33,7 @@ def _without_bias(module: nn.Module, args: Any, output: torch.Tensor) -> torch.T
 
 
 def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes that leave biases out: those of q, k and v together, of W_O, of the MLP, of all linear layers.
-
-    sites  which modules are linear layers of what, by layer
-    """
+    """Mistakes that leave biases out: those of q, k and v together, of W_O, of the MLP, of all linear layers."""
     biased = [
         (layer, module, part)
         for layer, parts in enumerate(sites.linear)
@@ -56,10 +53,7 @@ def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
 
 
 def mistakes_of_projections(sites: Sites) -> Iterator[ModuleMistake]:
-    """Mistakes in the order of q, k and v: k and v exchanged, a joint projection split otherwise, columns permuted.
-
-    sites  which modules are the projections of q, k and v, and W_O, by layer
-    """
+    """Mistakes in the order of q, k and v: k and v exchanged, a joint projection split otherwise, columns permuted."""
     swapped: list[tuple[int, nn.Module, nn.Module]] = []
     joint: list[tuple[int, nn.Module]] = []
     for layer, parts in enumerate(sites.linear):
@@ -118,7 +112,6 @@ def _permuted(sites: Sites) -> Iterator[ModuleMistake]:
 
 
 def _width_of_head(sites: Sites, layer: int, heads: int) -> int:
-    """The width of a head of q; 0 where the number of heads isn't known."""
     modules = sites.linear[layer].get("qkv", [])
     return width_of(modules[0]) // heads if heads and modules else 0
 
@@ -134,7 +127,6 @@ def _thirds(order: tuple[int, ...], module: nn.Module, args: Any, output: torch.
 
 
 def _recut(heads: int, by_head: bool, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """The output so that the model's own split gives what the wrong split would."""
     d = output.shape[-1] // (3 * heads)
     before = (heads, 3, d) if by_head else (3, heads, d)
     return output.reshape(*output.shape[:-1], *before).transpose(-3, -2).flatten(-3)

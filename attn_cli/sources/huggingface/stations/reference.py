@@ -89,11 +89,7 @@ class NearRoutes(TorchFunctionMode):
 
 
 def module_mistakes(model: PreTrainedModel, whole: PreTrainedModel | None, sites: Sites) -> list[ModuleMistake]:
-    """Every mistake known to attn that can be made in the modules of this model, beside attention's own arithmetic.
-
-    whole  the model with its LM head; None without one
-    sites  which modules of the model are norms, attention, MLP ..., by layer
-    """
+    """Every mistake known to attn that can be made in the modules of this model, beside attention's own arithmetic."""
     return [
         *mistakes_of_norms(sites),
         *mistakes_of_biases(sites),
@@ -136,10 +132,7 @@ class ModelReference:
         self._seen: dict[int, list[PlantedMistake]] = {}  # the mistakes in attention of every layer
 
     def shapes(self, ids: Sequence[int]) -> dict[Station, Shape]:
-        """Every station, a place in the pass, with the heads (0 for none) and width of its numbers, by a short pass.
-
-        Stations that come twice in a layer are left out. Raises InputError for an id that is no token of the model.
-        """
+        """Every station, a place in the pass, with the heads (0 for none) and width of its numbers, by a short pass."""
         words = self._words()
         strange = next((at for at, number in enumerate(ids) if number >= words), None)
         if strange is not None:
@@ -159,7 +152,6 @@ class ModelReference:
         return self._shapes
 
     def _words(self) -> int:
-        """How many tokens the model knows: as many as its embedding has rows, where that can be seen."""
         weight = getattr(self.model.get_input_embeddings(), "weight", None)
         known = self.model.config.get_text_config().vocab_size
         return int(weight.shape[0]) if isinstance(weight, torch.Tensor) and weight.ndim == 2 else int(known)
@@ -171,20 +163,15 @@ class ModelReference:
         return np.unique(np.linspace(0, tokens - 1, count).round().astype(int))
 
     def mistakes(self, layer: int) -> list[PlantedMistake]:
-        """The known mistakes that can be made on purpose in this layer: of attention, then of its other modules.
-
-        Those of attention as found in the last pass without rounding and mistakes.
-        """
+        """The known mistakes that can be made on purpose in this layer: of attention, then of its other modules."""
         seen = self._seen.get(layer, [])
         names = {each.name for each in seen} if Station(layer, "heads") in self._shapes else set()
         return [*seen, *(each.planted for each in self._patches() if each.planted.name not in names)]
 
     def _note(self, layer: int, products: Products, rule: Rule, turning: Turning) -> None:
-        """Keep which mistakes a layer's attention can have."""
         self._seen[layer] = list(attention_mistakes(problem_of(self.model.config, layer, products, rule, turning)))
 
     def _patches(self) -> list[ModuleMistake]:
-        """The mistakes of modules beside attention's own arithmetic."""
         if self._module_mistakes is None:
             assert self._sites is not None
             self._module_mistakes = module_mistakes(self.model, self.loaded.generating, self._sites)
@@ -201,12 +188,8 @@ class ModelReference:
         draw: int = 0,
         mistakes: Mistakes | None = None,
     ) -> None:
-        """One pass: `arrive` gets each wanted station (a place in the pass) with its numbers; it ends after the last.
-
-        given      numbers that stand in for the model's own at these stations
-        precision  to which numbers are rounded, "bfloat16", "float16", "float32" or "4-bit"; None for no rounding
-        draw       the seed of rounding by chance; 0 rounds to the nearest
-        mistakes   those made on purpose, with the layers in which each is; None for none
+        """One pass: `arrive` gets each wanted station (a place in the pass) with its numbers; it ends after the
+        last.
         """
         if not wanted:
             return
@@ -299,7 +282,6 @@ class ModelReference:
 
 
 def _of_rows(rows: torch.Tensor, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The first argument of the LM head cut to rows."""
     return (args[0][:, rows.to(args[0].device)], *args[1:])
 
 

@@ -24,12 +24,7 @@ _Wrong = Callable[[int, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] |
 
 
 def mistakes_of_tables(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleMistake]:
-    """Every mistake in the cos and sin of rotary positions, for attention modules that are given these as arguments.
-
-    sites  the modules of every layer, and the cos and sin that modules were given
-
-    Mistakes in which columns make a pair are not among them.
-    """
+    """Every mistake in the cos and sin of rotary positions, for attention modules that are given these as arguments."""
     modules = [(layer, module) for layer, module in of_layers(sites, "attention") if module in sites.tables]
     names: dict[str, str] = {}
     for layer, module in modules:
@@ -75,7 +70,6 @@ def _pairs(
 def _given_wrong(
     wrong: _Wrong, modules: Sequence[tuple[int, nn.Module]], layers: Layers
 ) -> AbstractContextManager[None]:
-    """Context manager: these layers' attention is given other cos and sin."""
     chosen = [(layer, module) for layer, module in modules if is_made(layer, layers)]
     return hooked(*(module.register_forward_pre_hook(partial(_give, partial(wrong, layer)), with_kwargs=True)
                     for layer, module in chosen))  # fmt: skip

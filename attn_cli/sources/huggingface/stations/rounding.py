@@ -18,10 +18,8 @@ Rounded = Callable[[torch.Tensor], torch.Tensor]
 
 
 def rounding_to(precision: str, draw: int = 0) -> Rounded:
-    """The function that rounds activations to bfloat16 or float16: to the nearest, or by chance for a `draw` above 0.
-
-    For any other precision, 4-bit weights among them, it adds noise, as summing in another order does in float32:
-    2**-22 of a row's root mean square. `draw` is the seed.
+    """The function that rounds activations to bfloat16 or float16: to the nearest, or by chance for a `draw` above
+    0.
     """
     generator = torch.Generator().manual_seed(draw)
     if precision in _STEPS:
@@ -45,13 +43,8 @@ def rounding_to(precision: str, draw: int = 0) -> Rounded:
 
 @contextmanager
 def rounded(model: nn.Module, precision: str, draw: int = 0) -> Iterator[Rounded]:
-    """Context manager: in passes of `model` weights and outputs of modules are rounded; yields what rounds activations.
-
-    precision  "bfloat16" or "float16" for both; "4-bit" rounds weights; in this and any other precision activations get
-               the noise of summing in another order
-    draw       the seed of rounding by chance; 0 rounds to the nearest
-
-    A module's weights are rounded while it runs, so that no second model is held.
+    """Context manager: in passes of `model` weights and outputs of modules are rounded; yields what rounds
+    activations.
     """
     rounding = rounding_to(precision, draw)
     weights = _of_weights(precision, draw)
@@ -86,10 +79,7 @@ def rounded(model: nn.Module, precision: str, draw: int = 0) -> Iterator[Rounded
 
 
 def round_output(rounding: Rounded) -> Callable[[nn.Module, Any, Any], Any]:
-    """A forward hook that rounds the tensor that a module returns, or of a tuple the first, as `rounding` does.
-
-    Vectors, whole numbers and all else stay as they are.
-    """
+    """A forward hook that rounds the tensor that a module returns, or of a tuple the first, as `rounding` does."""
     return lambda module, args, output: _each(output, rounding)
 
 
@@ -102,7 +92,6 @@ def _each(output: Any, rounding: Rounded) -> Any:
 
 
 def _of_weights(precision: str, draw: int) -> Rounded | None:
-    """The rounding of weights; None for those that stay as they are."""
     if precision == "4-bit":
         return partial(four_bits, draw=draw)
     if precision in _STEPS:
@@ -111,10 +100,8 @@ def _of_weights(precision: str, draw: int) -> Rounded | None:
 
 
 def four_bits(x: torch.Tensor, draw: int = 0) -> torch.Tensor:
-    """A matrix rounded to 16 steps per block of 32 numbers, from the least to the largest of them; a vector as it is.
-
-    A block is a row where 32 doesn't divide it. With a `draw` above 0 the range is about the same on both sides of 0,
-    as in other 4-bit formats.
+    """A matrix rounded to 16 steps per block of 32 numbers, from the least to the largest of them; a vector as it
+    is.
     """
     if x.ndim < 2:
         return x

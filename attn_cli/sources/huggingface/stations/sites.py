@@ -130,9 +130,8 @@ class Sites:
     tables: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def add(self, module: nn.Module, run: int, site: Site) -> None:
-        """Note that input or output of run number `run` of a module, from 0, are the numbers at a station of the pass.
-
-        site  the station's kind and layer, and whether it is the input
+        """Note that input or output of run number `run` of a module, from 0, are the numbers at a station of the
+        pass.
         """
         runs = self.of.setdefault(module, [])
         runs.extend([] for _ in range(run + 1 - len(runs)))
@@ -146,13 +145,7 @@ def find_sites(
     projections: Projections,
     stream: frozenset[str],
 ) -> Sites:
-    """In which modules' outputs and inputs the stations are (places in the pass), of the stack that reads the text.
-
-    arguments    of a pass over a few tokens
-    places       the path, block and stack of every module
-    projections  W_O of each attention module
-    stream       the names that this stack may have, such as "self" and "text"
-    """
+    """In which modules' outputs and inputs the stations are (places in the pass), of the stack that reads the text."""
     log = Log()
     lists = {p.block_path.rpartition(".")[0] for m in places.attention for p in places.of(m) if p.stream in stream}
     blocks = [block for path in lists if path for block in model.get_submodule(path).children()]
@@ -217,10 +210,7 @@ def _sites(log: Log, places: ModulePlaces, projections: Projections, stream: fro
 
 
 def _returned_by_attention(events: Sequence[Event], attention: set[nn.Module], w_o: set[nn.Module]) -> set[nn.Module]:
-    """The linear module whose output a layer's attention returns, where no projection of it is known.
-
-    Where attention adds the residual itself: the last one that it gives something other than its own input.
-    """
+    """The linear module whose output a layer's attention returns, where no projection of it is known."""
     attended = next((event for event in events if event.module in attention), None)
     if attended is None or any(event.module in w_o for event in events):
         return set()
@@ -322,17 +312,14 @@ def _linear(
 
 
 def _mlp(events: Sequence[Event]) -> Event | None:
-    """The outermost module with two matrices or more; None where the layer has none."""
     many = [event for event in events if sum(p.ndim >= 2 for p in event.module.parameters()) >= 2]
     outer = [x for x in many if not any(x.module is not y.module and x.module in set(y.module.modules()) for y in many)]
     return outer[-1] if outer else None
 
 
 def _has_matrix(module: nn.Module) -> bool:
-    """True for a module with one matrix of its own."""
     return sum(p.ndim == 2 for p in module.parameters(recurse=False)) == 1
 
 
 def _is_norm(module: nn.Module) -> bool:
-    """True for a module without a matrix whose class is named after a norm."""
     return "norm" in type(module).__name__.lower() and all(p.ndim < 2 for p in module.parameters())

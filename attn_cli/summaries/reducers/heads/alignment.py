@@ -69,8 +69,8 @@ class AlignedTexts:
 
     @property
     def first(self) -> Alignment:
-        """The alignment of the first text: what all texts share, such as whether they are causal,
-        can be read off it.
+        """The alignment of the first text: what all texts share, such as whether they are causal, can be read off
+        it.
         """
         return self.texts[0]
 

@@ -71,11 +71,7 @@ class Heads(Part):
         raise AttributeError(f"'Heads' has no statistic {name!r}")
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows.
-
-        Entropy is in bits, distance in tokens, `max_score` a score, all else from 0 to 1; `visible_weight` last, the
-        mean weight on keys not left out, where some are.
-        """
+        """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows."""
         place = summary.place
         columns = {name: values.tolist() for name, values in self.statistics.items()}
         columns["masked_rows"] = [int(count) for count in self.masked_rows]
@@ -86,10 +82,8 @@ class Heads(Part):
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Each head statistic `[h]` by its name: `entropy_bits`, `distance` in tokens, `max_score`; else from 0 to 1.
-
-        Beside them `masked_rows` `[h]`, how many rows may attend to no key, and, where keys are hidden,
-        `visible_weight` `[h]`, the mean weight on keys that are not left out.
+        """Each head statistic `[h]` by its name: `entropy_bits`, `distance` in tokens, `max_score`; else from 0 to
+        1.
         """
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
@@ -119,10 +113,7 @@ class HeadMeans:
         return cls(texts, unknown, {rule: rule.keys_of_texts(texts)[:, None] for rule in dict.fromkeys(rules)})
 
     def wanted(self, rows: Rows = None) -> Wanted:
-        """A request for the row statistics (entropy, weight on the first key ...) that head statistics are made of.
-
-        rows  the query rows; None for all
-        """
+        """A request for the row statistics (entropy, weight on the first key ...) that head statistics are made of."""
         names = [name for each, missing in self.unknown.items() for name in each.moments if not missing.all()]
         return Wanted(rows, ("masked", "weight_sum", *dict.fromkeys(names)), tuple(self.keys.values()))
 
@@ -139,10 +130,7 @@ class HeadMeans:
         }
 
     def taken(self, stats: RowStats, rows: Rows = None) -> list[Heads]:
-        """For each text its head statistics, made of the row statistics of a call.
-
-        rows  the query rows over which they are means; None for all
-        """
+        """For each text its head statistics, made of the row statistics of a call."""
         of_rows = HeadRows(stats, self.texts, self.keys, rows)
         columns, live = self.means(of_rows), to_numpy(of_rows.live_rows)  # [h, texts]
         rest = to_numpy(of_rows.rest) if self.texts.first.hides else None
@@ -174,8 +162,8 @@ class HeadStatistics:
         return self.rows is None
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for each row's sums (entropy, distance ...),
-        and its weight on each key that a statistic is about.
+        """A request for each row's sums (entropy, distance ...), and its weight on each key that a statistic is
+        about.
         """
         return _means_of(call).wanted(self.rows)
 
@@ -206,7 +194,6 @@ class HeadStatistics:
 
 
 def _means_of(call: Call) -> HeadMeans:
-    """The means of a call by itself: the same for all layers in which its tokens are aligned alike."""
     alignment, known = Alignment.of(call), _means_of_keys(call.keys)
     if alignment.without_keys not in known:
         known[alignment.without_keys] = HeadMeans.of([alignment])
@@ -215,11 +202,9 @@ def _means_of(call: Call) -> HeadMeans:
 
 @memoised
 def _means_of_keys(keys: Sequence[Token]) -> dict[tuple[int, ...], HeadMeans]:
-    """The means that are known of calls of these keys, by their alignments."""
     return {}
 
 
 def _first_value(call: Call) -> float | None:
-    """The length of the first key's value over the median of all keys', median over heads; None without values."""
     norms = relative_value_norms(call)
     return None if norms is None else float(median(norms[:, 0]))

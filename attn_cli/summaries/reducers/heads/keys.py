@@ -25,10 +25,7 @@ class KeyRule(ABC):
         """The index of the key that this rule gives each of n queries `[n]`, -1 where it gives none."""
 
     def keys_of_texts(self, texts: AlignedTexts) -> np.ndarray:
-        """The key that this rule gives each query of all texts, its index in its own text `[rows]`, text after text.
-
-        -1 where it gives none.
-        """
+        """The key that this rule gives each query of all texts, its index in its own text `[rows]`, text after text."""
         return np.concatenate([self.keys(text) for text in texts.texts])
 
 

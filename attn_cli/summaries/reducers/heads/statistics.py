@@ -70,10 +70,7 @@ class Statistic(ABC):
         """The number of each head and text `[h, texts]`, from the statistics of their rows."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
-        """True if all `values`, a number per head, are NaN or `nothing`, the value of no interest.
-
-        Then a table leaves the column out.
-        """
+        """True if all `values`, a number per head, are NaN or `nothing`, the value of no interest."""
         if self.nothing is None:
             return False
         return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)
@@ -122,7 +119,6 @@ class Entropy(Statistic):
 
 
 def _times_log(values: Array) -> Array:
-    """x log x, 0 for 0."""
     xp = namespace(values)
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
@@ -163,8 +159,6 @@ class InductionWeight(KeyWeight):
 def followers(tokens: Sequence[Token]) -> np.ndarray:
     """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none.
 
-    Special tokens follow nothing: they come up again by the tokenizer's rules, not by the text's.
-
     >>> followers([Token(i, text) for i, text in enumerate("a b a a".split())]).tolist()
     [-1, -1, 1, 3]
     """
@@ -187,8 +181,8 @@ class SinkWeight(Statistic):
 
 
 class NextWeight(KeyWeight):
-    """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads,
-    as in causal attention.
+    """The mean weight of queries on the next token; NaN if it is 0 for all queries and heads, as in causal
+    attention.
     """
 
     def finish(self, rows: HeadRows) -> Array:

@@ -49,31 +49,20 @@ class DrawnFrom(NamedTuple):
 
     @classmethod
     def of(cls, targets: np.ndarray, rows: TextRows) -> "DrawnFrom":
-        """The distances of all targets (keys that define a kind of head) from their queries, to draw random keys at.
-
-        targets  at most c target keys of each of R rows `[R, c]`, -1 for none
-        rows     which rows are of one text
-        """
+        """The distances of all targets (keys that define a kind of head) from their queries, to draw random keys at."""
         queries, distances = distances_of(targets)
         bounds = np.searchsorted(queries, [rows.begin, rows.stop])
         return cls(distances, bounds[0], bounds[1] - bounds[0])
 
 
 def distances_of(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For all targets (keys that define a kind) the row `[targets]`, and the distance, row less key, `[targets]`.
-
-    targets  at most c target keys of each of R rows `[R, c]`, -1 for none
-    """
+    """For all targets (keys that define a kind) the row `[targets]`, and the distance, row less key, `[targets]`."""
     queries, columns = np.nonzero(targets >= 0)
     return queries, queries - targets[queries, columns]
 
 
 def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, others for each seed and kind of head.
-
-    places   the index of each query in its text `[Q]`: every index has numbers of its own
-    offsets  0 to 1 `[Q]`, the same for all queries of a text, added modulo 1 (Cranley and Patterson 1976)
-    """
+    """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, others for each seed and kind of head."""
     random = np.random.default_rng((seed, KINDS.index(kind)))
     moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offsets[:, None]
     return np.where(moved >= 1, moved - 1, moved)
@@ -86,15 +75,7 @@ def offset_of(ids: Sequence[int] | np.ndarray) -> float:
 
 
 def control_keys(kind: Kind, targets: np.ndarray, rows: TextRows, drawn: DrawnFrom, seed: int) -> np.ndarray:
-    """For each of R rows 16 random keys to compare its target keys with, at targets' distances.
-
-    None of them is a target, or a key at which a sink is expected.
-
-    targets  at most c target keys of each row `[R, c]`, those that define `kind`; -1 after its last
-    drawn    the distances of targets to draw from, at random with `seed`
-
-    Indices `[R, 16]`, -1 after the last of a row; rows without a target have none.
-    """
+    """For each of R rows 16 random keys to compare its target keys with, at targets' distances."""
     control = np.full((len(targets), DRAWN), -1)
     queries = np.flatnonzero((targets[:, 0] >= 0) & (drawn.total > 0))
     if not len(queries):

@@ -34,13 +34,6 @@ def have_choice(keys: np.ndarray) -> np.ndarray:
 def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0) -> CountedRows:
     """Which of R rows count for a kind of head: those that see 4 keys or more, a target among them.
 
-    Targets are the keys that define the kind (previous token, induction ...).
-
-    targets   how many targets each row sees `[R]`
-    on_sinks  at how many of them a sink is expected `[R]`
-    keys      how many keys each row sees `[R]`
-    more      1 if a learned sink is a target too, which is none of the keys; else 0
-
     >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5])).counted.tolist()
     [0.0, 1.0, 0.0]
     """
@@ -50,21 +43,10 @@ def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarr
 
 
 def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
-    """For each of R rows 1 over the entropy, in nats, of equal weights on all keys that it sees `[R]`.
-
-    0 for rows that see fewer than 4.
-
-    keys  how many each row sees `[R]`
-    """
+    """For each of R rows 1 over the entropy, in nats, of equal weights on all keys that it sees `[R]`."""
     return have_choice(keys) / np.log(np.maximum(keys, 2))
 
 
 def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """For each of R rows how many target keys it sees over how many random keys at like distances it sees, `[R]`.
-
-    0 for rows that don't count, or see none of the random keys.
-
-    targets, drawn  how many target keys, which define a kind of head, and how many random keys, each row sees `[R]`
-    counted         1 for rows that count, as they see 4 keys or more, a target among them; else 0 `[R]`
-    """
+    """For each of R rows how many target keys it sees over how many random keys at like distances it sees, `[R]`."""
     return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted

@@ -99,22 +99,12 @@ class JudgedKinds:
 
     @property
     def measured(self) -> np.ndarray:
-        """The numbers by which h heads are named, for each of K kinds `[K, h]`: weight or share on a kind's keys.
-
-        The mean weight on the keys that define the kind, or `by_share` its share of the weight on keys that are no
-        sinks.
-        """
+        """The numbers by which h heads are named, for each of K kinds `[K, h]`: weight or share on a kind's keys."""
         return self.share if self.by_share else self.weight
 
     @property
     def number(self) -> np.ndarray:
-        """The weight or share of K kinds' target keys by which h heads are named `[K, h]`.
-
-        NaN for kinds of which fewer than 16 rows have a target.
-
-        Of induction and duplicate heads numbers of 0.5 and more count from 8 rows on: sharp scores of a network that
-        learned nothing reach less.
-        """
+        """The weight or share of K kinds' target keys by which h heads are named `[K, h]`."""
         number = self.measured.copy()
         content = np.array([kind.rank == CONTENT for kind in KINDS]) & (self.rows >= FEW_ROWS)
         is_few = (self.rows < LEAST_ROWS)[:, None]
@@ -142,15 +132,7 @@ class JudgedKinds:
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
-        """True where a head's number for a kind is at least `least_for_name` and passes the other tests of its name.
-
-        number  for K kinds and h heads `[K, h]` the mean weight on the kind's target keys; `by_share` its share of the
-                weight on keys that are no sinks
-
-        The tests are that most texts bear it out, each by itself, and `by_share` also that most rows do, that keys at
-        other fixed distances get less, and that the mean weight on keys that are no sinks is 0.1 or more. False for
-        NaN.
-        """
+        """True where a head's number for a kind is at least `least_for_name` and passes the other tests of its name."""
         best_place = _best_places(number)
         pairs = zip(KINDS, self.baseline, self.control, strict=True)
         least = np.stack([np.broadcast_to(least_for_name(*each), number.shape[1:]) for each in pairs])
@@ -169,7 +151,6 @@ class JudgedKinds:
 
 
 def _best_places(number: np.ndarray) -> np.ndarray:
-    """For every kind the most that any kind by place gets beside it `[K, h]`."""
     values = np.nan_to_num(number[_PLACED]).clip(min=0)
     *_, second, best = np.sort(values, axis=0)
     most = np.broadcast_to(best, number.shape).copy()
@@ -178,23 +159,12 @@ def _best_places(number: np.ndarray) -> np.ndarray:
 
 
 def enough(baseline: npt.ArrayLike) -> np.ndarray:
-    """The least weight, or share, that the keys that define a kind of head must get for its name.
-
-    It is 0.1, or 5 times the baseline if that is larger.
-
-    baseline  what uniform attention gives these keys; the result has its shape
-    """
+    """The least weight, or share, that the keys that define a kind of head must get for its name."""
     return np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.asarray(baseline))
 
 
 def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
     """The least weight, or share, that a kind's target keys (those that define it) must get to name a head.
-
-    It is 0.1, or 5 times the baseline if that is larger; for induction and duplicate at least twice the control; for
-    window 0.6 or twice the baseline, for uniform 0.9.
-
-    baseline  what uniform attention gives the targets
-    control   what as many random keys get that are as far away and no targets; NaN where there are none
 
     >>> float(least_for_name(KINDS[0], 0.01, 0.2)), float(least_for_name(KINDS[0], 0.03, np.nan))
     (0.4, 0.15)
@@ -211,8 +181,6 @@ def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) 
 def most_rows(rows: float) -> float:
     """The share of so many rows of a text that must each bear out a head's name, so that most rows do beyond chance.
 
-    More than half by two standard errors of a share, so that few rows must be the surer; at least 0.6.
-
     >>> [round(most_rows(rows), 2) for rows in (16, 25, 100, 1000)]
     [0.75, 0.7, 0.6, 0.6]
     """
@@ -220,23 +188,14 @@ def most_rows(rows: float) -> float:
 
 
 def is_held_by_rows(kind: Kind) -> bool:
-    """True for kinds of a fixed distance and of marks (first, delimiter),
-    whose name most rows of a text must each bear out.
-
-    Sharp scores of a network that learned nothing put a few rows on any place, and the mean over rows is theirs. What a
-    head does by place it does in row after row; kinds of a token's repeats are tested against random keys instead.
+    """True for kinds of a fixed distance and of marks (first, delimiter), whose name most rows of a text must each bear
+    out.
     """
     return kind.rank in (PLACE, MARKS)
 
 
 def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
-    """The mean weight, share, baseline ... of K kinds for h heads: over the rows of each text, then over the texts.
-
-    texts     the sums over rows of each text, one at least
-    by_share  whether a head is named by the share of what it doesn't give to sinks, or by its weight
-
-    A text without rows for a kind is left out of its means, which are NaN where no text has any.
-    """
+    """The mean weight, share, baseline ... of K kinds for h heads: over the rows of each text, then over the texts."""
     weight, share, past, baseline, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
     if not by_share:
         control = np.stack([text.control / np.maximum(text.control_rows, 1)[:, None] for text in texts])
@@ -255,14 +214,7 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
 
 
 def _agreement(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
-    """True if most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked.
-
-    Rows of one text look at the same keys, so they are hardly more than one observation: in a network that learned
-    nothing a head that gives most rows' weight to one key gives it to key 0 now and then. So the first token must also
-    have a sign of a sink in most texts, where that can be seen.
-
-    measured  what heads are named by in each text `[T, K, h]`
-    """
+    """True if most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked."""
     least = np.stack([enough(text.baseline / np.maximum(text.rows, 1)) for text in texts])[..., None]
     with np.errstate(invalid="ignore"):
         agrees: np.ndarray = 2 * (measured >= least).sum(axis=0) > len(texts)

@@ -59,13 +59,8 @@ class Peaks:
 
     @classmethod
     def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
-        """The strongest keys of h heads and n rows past the keys that are sinks; arrays of NumPy or a device's tensors.
-
-        tops     the 3 strongest keys of each row, with their weights
-        is_sink  whether each key is a sink of each head `[h, m]`
-        beyond   what each row gives to anything but expected sinks `[h, n]`
-        counted  which rows have a choice, as they see 4 keys or more, booleans `[n]`
-        seen     how many keys each row sees `[n]`
+        """The strongest keys of h heads and n rows past the keys that are sinks; arrays of NumPy or a device's
+        tensors.
         """
         where = namespace(beyond).where
         heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
@@ -83,11 +78,7 @@ class Peaks:
 
     @property
     def focus(self) -> np.ndarray:
-        """The concentration of each head on one key a row past the sinks `[h]`, from 0 to 1: `weight` times `share`.
-
-        That is the mean weight on the row's strongest key that is no sink, times what that is of all that these rows
-        give to anything but expected sinks.
-        """
+        """The concentration of each head on one key a row past the sinks `[h]`, from 0 to 1: `weight` times `share`."""
         return self.weight * self.share
 
 
@@ -144,19 +135,13 @@ class HeadKinds(Part):
         return judged(self.texts, by_share=self.by_share)
 
     def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
-        """Which of n rows give their largest weight past sinks, in head number `at`,
-        to a key that defines `kind`: booleans `[n]`.
-
-        False for rows that see fewer than 4 keys, or where no row sees so many, fewer than 2.
+        """Which of n rows give their largest weight past sinks, in head number `at`, to a key that defines `kind`:
+        booleans `[n]`.
         """
         return self.peaks.counted & (self.targets.lists[kind] == self.peaks.keys[at][:, None]).any(axis=1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head, kv_head, its kind, and that kind's weight, share, baseline and control.
-
-        These are None without a kind; weight, share and baseline of every kind follow. A share is of non-sink weight,
-        the baseline what uniform attention gives, the control the weight on random keys at like distances.
-        """
+        """One row per head: layer, head, kv_head, its kind, and that kind's weight, share, baseline and control."""
         numbers, place = self.judged, summary.place
         for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
             named = int(numbers.kind[at])
@@ -167,11 +152,8 @@ class HeadKinds(Part):
             yield {one.name: value for one, value in zip(HEAD_ROW, row, strict=True)}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`kind` `[h]`, the name of each head's kind, and `kind_weight`, `kind_share`, `kind_baseline`, `kind_control`.
-
-        These are `[h, K]`: the weight on the keys that define each of K kinds, its share of non-sink weight, what
-        uniform attention gives these keys, and the weight on random keys at like distances; NaN where there is no such
-        number.
+        """`kind` `[h]`, the name of each head's kind, and `kind_weight`, `kind_share`, `kind_baseline`,
+        `kind_control`.
         """
         numbers = self.judged
         kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
@@ -215,16 +197,7 @@ class KindTexts:
         return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
 
     def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """Which of a call's n rows count for each of K kinds of heads, in arrays `[K, n]`.
-
-        Those count that see 4 keys or more, one that defines the kind among them.
-
-        targets  the keys that define each kind, for every row
-        seen     the keys that each row may read, as intervals; None where the mask allows others: then it is asked
-                 itself
-
-        They are made once for calls of the same targets and intervals.
-        """
+        """Which of a call's n rows count for each of K kinds of heads, in arrays `[K, n]`."""
         learned = call.rule.sink is not None
         if seen is None:
             return factors_of(targets, MaskSight(call.rule.mask, call.n, call.m, call.like), learned_sink=learned)
@@ -259,7 +232,6 @@ class HeadKindsReducer:
         return wanted | Wanted(seen=True)
 
     def _factors(self, call: Call, seen: Intervals | None) -> RowFactors:
-        """The factors of the rows, which see what the mask says; `seen` where it isn't known."""
         if seen is None:
             seen = intervals(call.rule.mask, call.n, call.m)
         return self.texts.factors(call, self.texts.targets(call), seen)
@@ -344,11 +316,9 @@ class _SumsOfKinds:
         self._sums: dict[tuple[str, int], Array] = {}
 
     def add(self, name: str, kind: int, of_heads: Array) -> None:
-        """Note the sums `[h]` of one kind."""
         self._sums[name, kind] = of_heads
 
     def in_numpy(self) -> dict[str, np.ndarray]:
-        """All of them, `[K, h]` each: 0 where a kind has none, of `row_support` NaN."""
         names = ("weight", "rest", "rest_total", "control", "control_total", "row_support")
         every = {name: np.full((len(KINDS), self.h), np.nan if name == "row_support" else 0.0) for name in names}
         for (name, kind), of_heads in zip(self._sums, to_numpy_together([*self._sums.values()]), strict=True):
@@ -357,22 +327,16 @@ class _SumsOfKinds:
 
 
 def _share_of_rows(of_rows: Array, given: Array, least: float) -> Array:
-    """Of all that the rows give `[h, n]`, the share of those whose targets get at least so much of it `[h]`."""
     where, total = namespace(given).where, given.sum(axis=1)
     high = where(of_rows >= least * given, given, 0.0).sum(axis=1)
     return where(total > 0, high / (total + (total == 0)), np.nan)
 
 
 def _knows_mask(call: Call) -> bool:
-    """True if the call's mask is that of its own rows and keys, and not read off weights."""
     return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
 
 
 def _first_is_sink(call: Call, values: np.ndarray | None) -> np.ndarray:
-    """True if key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`.
-
-    values  the length of each value over the median of its key head's `[g, m]`; None where there are none
-    """
     residual = _residual_lengths(call)
     if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
         return np.ones(call.h, dtype=bool)
@@ -380,7 +344,6 @@ def _first_is_sink(call: Call, values: np.ndarray | None) -> np.ndarray:
 
 
 def _residual_lengths(call: Call) -> np.ndarray | None:
-    """The length of each key's vector before the block over the median of all `[m]`; None where it isn't seen."""
     find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
     lengths = call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
     middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))

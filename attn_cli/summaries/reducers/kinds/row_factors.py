@@ -58,10 +58,7 @@ class RowFactors:
 
     @cached_property
     def baseline(self) -> np.ndarray:
-        """The weight that uniform attention gives the keys that define each of K kinds, summed over rows `[K]`.
-
-        NaN for kinds that no keys define.
-        """
+        """The weight that uniform attention gives the keys that define each of K kinds, summed over rows `[K]`."""
         return self.uniform.sum(axis=1)
 
     @property
@@ -82,14 +79,7 @@ class RowFactors:
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
-    """Which of n rows count for each of K kinds of heads: those that see 4 keys or more, a target among them.
-
-    Targets are the keys that define a kind; for the kind uniform, which has none, any row that sees 4 keys counts.
-
-    targets       for every row the keys that define each kind
-    sight         the keys that each row sees
-    learned_sink  whether the call has one, which is a target of the kind `first` besides key 0
-    """
+    """Which of n rows count for each of K kinds of heads: those that see 4 keys or more, a target among them."""
     count = sight.count.astype(np.float64)
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
     uniform = np.full(counted.shape, np.nan)
@@ -109,10 +99,7 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
 
 
 def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:
-    """The number of targets that each row sees, and of expected sinks among them, `[n]` each.
-
-    Sinks don't count as such among the targets of `first` and `delimiter`, whose heads are what sinks are made of.
-    """
+    """The number of targets that each row sees, and of expected sinks among them, `[n]` each."""
     if kind is DELIMITER:
         return sight.along_rows(targets.marks[0]), np.zeros(len(sight.count))
     keys = targets.lists[kind]

@@ -34,10 +34,7 @@ class Targets:
 
     @property
     def all_lists(self) -> tuple[np.ndarray, ...]:
-        """For n queries the keys that define kinds, those of them on sinks, and the random keys to compare with.
-
-        Each is an array `[n, c]`, at most c keys a query, -1 after the last; delimiters are not among them.
-        """
+        """For n queries the keys that define kinds, those of them on sinks, and the random keys to compare with."""
         return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
 
 
@@ -61,12 +58,7 @@ class Distances:
 def targets_of(
     keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, is_causal: bool, seed: int
 ) -> Targets:
-    """The keys that define each kind of head for n queries that stand at the last n of `keys`, -1 for none.
-
-    sinks      the keys at which sinks are expected
-    distances  at which random keys are drawn, with `seed`, to compare those of induction and duplicate with
-    is_causal  whether queries see no later keys: then later keys define no kind
-    """
+    """The keys that define each kind of head for n queries that stand at the last n of `keys`, -1 for none."""
     m = len(keys)
     none, offset = np.zeros(m, np.int64), offset_of([-1 if token.id is None else token.id for token in keys])
     rows = TextRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), delimiters(keys))
@@ -83,11 +75,8 @@ def targets_of(
 def targets_of_rows(
     rows: TextRows, drawn: Mapping[Kind, DrawnFrom] | None = None, *, is_causal: bool, seed: int
 ) -> Targets:
-    """For R rows of texts side by side the keys that define each kind of head; each row's token is a key of its text.
-
-    drawn      the distances at which random keys are drawn, with `seed`, to compare those of induction and duplicate
-               with; None for the distances of each text's own
-    is_causal  whether queries see no later keys: then later keys define no kind
+    """For R rows of texts side by side the keys that define each kind of head; each row's token is a key of its
+    text.
     """
     count = len(rows.names)
     begin, stop = rows.begin[:, None], rows.stop[:, None]
@@ -106,10 +95,7 @@ def targets_of_rows(
 
 
 def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
-    """The keys that define kinds of head for n queries of cross-attention, which stand nowhere among the keys.
-
-    Key 0, and the delimiters: special tokens and punctuation. sinks: keys at which sinks are expected.
-    """
+    """The keys that define kinds of head for n queries of cross-attention, which stand nowhere among the keys."""
     marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
     return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
 
@@ -128,11 +114,6 @@ def names_of(tokens: Sequence[Token]) -> np.ndarray:
 
 def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarray]:
     """For a query at each of m positions the at most c keys that induction and duplicate heads look for `[m, c]`.
-
-    Induction: the keys after earlier occurrences of its token; duplicate: these occurrences, in encoders later ones
-    too. -1 after the last; of a token's repeats the 64 nearest on each side count.
-
-    names  a number for each token `[m]`, the same for the same token
 
     >>> lists = content_lists(np.array([0, 1, 0, 0]), is_causal=True)
     >>> lists[INDUCTION].tolist(), lists[DUPLICATE].tolist()
@@ -154,17 +135,13 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
 
 
 def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
-    """For each of m positions the key at the fixed distance of each kind `[m, kinds]`, such as the previous token.
-
-    Some are < 0, or >= m.
-    """
+    """For each of m positions the key at the fixed distance of each kind `[m, kinds]`, such as the previous token."""
     return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
 
 
 def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
-    """For each of m positions the c keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after it.
-
-    To itself if `is_causal`. Outside the text some are < 0, or >= m.
+    """For each of m positions the c keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after
+    it.
     """
     return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
 

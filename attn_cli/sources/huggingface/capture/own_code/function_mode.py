@@ -97,10 +97,7 @@ class AttentionMode(TorchFunctionMode):
         self.possible = PossibleSoftmaxes()
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
-        """Hooks that record when `module` runs, and switch the mode on for that time.
-
-        is_attention  whether a softmax in it is attention; None where that depends on its being multiplied by values
-        """
+        """Hooks that record when `module` runs, and switch the mode on for that time."""
 
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
             given = None
@@ -182,9 +179,8 @@ class AttentionMode(TorchFunctionMode):
             self.possible.add(PossibleWeights(weights, scores, owner, of_owner.given, of_product))
 
     def _take_weights(self, args: tuple[Any, ...], result: torch.Tensor) -> None:
-        """Pass on the softmax whose result is among the arguments of a product; one of no product waits for the next.
-
-        That next product tells whether it was a factor of attention without a softmax over keys.
+        """Pass on the softmax whose result is among the arguments of a product; one of no product waits for the
+        next.
         """
         factors = self.possible.factors_in(args)
         self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + factors)
@@ -201,12 +197,7 @@ class AttentionMode(TorchFunctionMode):
             self.attend.of_softmax(possible.owner, "softmax", possible.weights, possible.scores)
 
     def _leave_unjudged(self, before: RunningModule) -> None:
-        """After a module whose use of a softmax decides: take what only its name can judge.
-
-        Where it is called attention, a softmax inside that nothing was multiplied with directly is its weights, and
-        products without any are attention of another kind. A kernel that its code names, and of which nothing was seen,
-        is one whose softmax can't be seen.
-        """
+        """After a module whose use of a softmax decides: take what only its name can judge."""
         module = before.module
         for possible in self.possible.sums_inside(module):
             self._accept(possible)
@@ -250,7 +241,6 @@ class AttentionMode(TorchFunctionMode):
         return output, weights.mean(dim=-3) if is_averaged else weights
 
     def _owner(self, module: nn.Module) -> nn.Module:
-        """The module that a softmax belongs to: the one around it where the softmax is a module of its own."""
         if isinstance(module, nn.Softmax) and len(self.running) > 1:
             return self.running[-2].module
         return module

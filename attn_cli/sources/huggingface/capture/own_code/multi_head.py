@@ -16,13 +16,7 @@ _OTHER = ("bias_k", "bias_v", "static_k", "static_v")  # arguments that put furt
 
 
 def is_plain(call: Mapping[str, Any]) -> bool:
-    """True for a call of torch's multi-head attention whose keys are its tokens' alone, and that returns no weights.
-
-    False with keys that it adds (bias_k, static_k, add_zero_attn), with dropout, and for a width that torch will
-    refuse.
-
-    call  its arguments by name
-    """
+    """True for a call of torch's multi-head attention whose keys are its tokens' alone, and that returns no weights."""
     if call["query"].shape[-1] != call["embed_dim_to_check"]:
         return False
     others = any(call[name] is not None for name in _OTHER) or call["add_zero_attn"]
@@ -59,7 +53,6 @@ def _projected(call: Mapping[str, Any], *inputs: torch.Tensor) -> list[torch.Ten
 
 
 def _by_head(x: torch.Tensor, h: int) -> torch.Tensor:
-    """`[n, b, h * d]` as `[b, h, n, d]`."""
     n, b, width = x.shape
     return x.reshape(n, b, h, width // h).permute(1, 2, 0, 3)
 
@@ -79,7 +72,6 @@ def _mask(call: Mapping[str, Any], q: torch.Tensor, k: torch.Tensor) -> torch.Te
 
 
 def _is_causal(mask: torch.Tensor) -> bool:
-    """True if a mask `[n, n]` leaves each query the keys up to its own, and adds nothing to their scores."""
     is_masked = mask if mask.dtype == torch.bool else mask == -torch.inf
     if not torch.equal(is_masked, torch.ones_like(is_masked).triu(1)):
         return False
@@ -87,7 +79,6 @@ def _is_causal(mask: torch.Tensor) -> bool:
 
 
 def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A mask as numbers to add to scores: -inf where booleans say that a cell is masked."""
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)

@@ -56,19 +56,13 @@ class PossibleSoftmaxes:
         return multiplied
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
-        """Keep a softmax together with `result`, its product with values; what `result` is multiplied by next decides.
-
-        For one whose input came from no product of queries and keys. Multiplied by queries, it was linear attention,
-        whose softmax is not over keys for each query.
+        """Keep a softmax together with `result`, its product with values; what `result` is multiplied by next
+        decides.
         """
         self._summed.append((possible, result))
 
     def factors_in(self, args: tuple[Any, ...]) -> int:
-        """How many kept softmaxes are no attention, since their product with values is multiplied here, by queries.
-
-        So it is in lambda layers, and in linear attention with a softmax of the keys. These are removed. 0 if a
-        parameter is among `args`, the factors of the product, as then none is queries.
-        """
+        """How many kept softmaxes are no attention, since their product with values is multiplied here, by queries."""
         if not self._summed or any(isinstance(x, nn.Parameter) for x in args):
             return 0
         left = [x for x in self._summed if not _is_in(x[1], args)]
@@ -76,10 +70,7 @@ class PossibleSoftmaxes:
         return count
 
     def sums_inside(self, module: nn.Module) -> list[PossibleWeights]:
-        """The softmaxes in a module or its parts whose product with values was not multiplied again: attention.
-
-        They are removed.
-        """
+        """The softmaxes in a module or its parts whose product with values was not multiplied again: attention."""
         if not self._summed:
             return []
         parts = set(module.modules())
@@ -103,6 +94,5 @@ class PossibleSoftmaxes:
 
 
 def _is_in(x: torch.Tensor, args: tuple[Any, ...]) -> bool:
-    """True if a tensor, or a view of it, is among some arguments."""
     storage = x.untyped_storage().data_ptr()
     return any(isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == storage for other in args)

@@ -44,7 +44,6 @@ def causal_mask(q: torch.Tensor, k: torch.Tensor) -> LazyMask:
 
 
 def _with_four_axes(x: torch.Tensor, h: int) -> torch.Tensor:
-    """`[..., h, n, d]`, `[b * h, n, d]` or `[n, d]` as `[b, h, n, d]`."""
     if x.ndim <= 3:
         return x.reshape(-1, h if x.ndim == 3 and x.shape[0] % h == 0 else 1, *x.shape[-2:])
     return x.flatten(0, x.ndim - 4)

@@ -12,34 +12,21 @@ _MOST_SCALED = 32  # the root of a head's size, about, by which scores are divid
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
-    """The mask that weights `[h, n, m]` show: causal if n = m > 1 and no query attends to a later key, else none.
-
-    As an `UnknownRule`: scale, cap and bias are not known from weights.
-    """
+    """The mask that weights `[h, n, m]` show: causal if n = m > 1 and no query attends to a later key, else none."""
     n, m = weights.shape[1:]
     causal = n == m > 1 and not bool(weights.triu(1).any())
     return UnknownRule(mask=Causal() if causal else Open())
 
 
 def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, *, is_float16: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mask the (query, key) that a model masked by the lowest float of its type: weight 0 and score -inf there.
-
-    is_float16  whether the model computes in float16; the lowest floats of float32 and bfloat16 are nearly the same
-
-    Their score is half of that float or less; where the weight is 0, a 32nd of it or less, as models may scale it. A
-    fully masked row, to which the softmax gave equal weights, gets weights of 0.
-    """
+    """Mask the (query, key) that a model masked by the lowest float of its type: weight 0 and score -inf there."""
     lowest = torch.finfo(torch.float16 if is_float16 else torch.float32).min
     is_masked = (scores <= lowest / 2) | ((weights == 0) & (scores <= lowest / _MOST_SCALED))
     return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)
 
 
 def check_rows(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> None:
-    """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001.
-
-    place  where the attention is in the model, which the error names
-    dtype  the type of the weights as the model computed them; its eps is allowed if larger: 0.008 in bfloat16
-    """
+    """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001."""
     tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
     low, high = float(weights.min()), float(weights.max())
     most = float(weights.sum(-1).max())

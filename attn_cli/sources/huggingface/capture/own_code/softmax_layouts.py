@@ -7,11 +7,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 
 
 def as_matrices(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, fill: float) -> torch.Tensor:
-    """Weights or scores of a softmax in `module` as `[b, h, n, m]`; b is a multiple of the number of `texts`.
-
-    tokens  how many tokens the model was given, to cut off padding of its own; None if it was given none
-    fill    the value for cells that the module did not compute: 0 in weights, the lowest float in scores
-    """
+    """Weights or scores of a softmax in `module` as `[b, h, n, m]`; b is a multiple of the number of `texts`."""
     h = heads_of(module)
     if window := getattr(module, "one_sided_attn_window_size", 0):
         return _from_band(x, window, tokens, fill)
@@ -40,11 +36,7 @@ def _from_band(x: torch.Tensor, window: int, tokens: int | None, fill: float) ->
 
 
 def _from_blocks(x: torch.Tensor, tokens: int, fill: float) -> torch.Tensor:
-    """LongT5's blocks `[b, blocks, h, l, 3 * l + g]` as `[b, h, tokens, tokens + g]`.
-
-    Row r of block k is query k * l + r; column c < 3 * l is key (k - 1) * l + c, and behind the keys of the text stand
-    the g summaries of its pieces.
-    """
+    """LongT5's blocks `[b, blocks, h, l, 3 * l + g]` as `[b, h, tokens, tokens + g]`."""
     x = x.transpose(1, 2)  # [b, h, blocks, l, 3 * l + g]
     b, h, blocks, rows, _ = x.shape
     local, summaries = x[..., : 3 * rows], x[..., 3 * rows :]

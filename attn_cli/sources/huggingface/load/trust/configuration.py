@@ -12,11 +12,7 @@ _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_
 
 
 def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
-    """Raise LoadError for a config.json that can't be read, or asks for code or an attention kernel from elsewhere.
-
-    name         the model's, for messages
-    trusts_code  whether code that comes with the model may run; a foreign kernel may not in any case
-    """
+    """Raise LoadError for a config.json that can't be read, or asks for code or an attention kernel from elsewhere."""
     raw = read_json_document(path, f"{name}: config.json", LoadError, "is the download complete?")
     if not isinstance(raw, dict):
         raise LoadError(f"{name}: config.json is not an object", "is it the right file?")

@@ -24,12 +24,7 @@ def check_folder(folder: Path, name: str) -> None:
 
 
 def check_files(folder: Path, name: str) -> None:
-    """Raise LoadError for a folder, called `name`, that would have files outside it read, or what is no plain file.
-
-    Refused are pipes and devices, links to outside the folder in place of a configuration, tokenizer, template or code,
-    and files named outside the folder by an index of shards or a tokenizer_config.json. A weight file may be a link to
-    anywhere; links of the hub's cache, from `snapshots` to `blobs`, are followed.
-    """
+    """Raise LoadError for a folder, called `name`, that would have files outside it read, or what is no plain file."""
     for path in sorted(folder.iterdir()):
         _check_plain(path, f"{name}: {excerpt(path.name)}")
         if path.suffix in _READ or path.name in _READ_FOLDERS:
@@ -45,7 +40,6 @@ def check_files(folder: Path, name: str) -> None:
 
 
 def _check_plain(path: Path, label: str) -> None:
-    """Raise LoadError for a pipe or device, and for a link to weights that are gone; `label` names the file."""
     kind = kind_of_path(path, LoadError)
     if kind in (PathKind.PIPE, PathKind.DEVICE):
         raise LoadError(f"{label} is {kind.value}, not a file", "copy the file itself there")
@@ -54,7 +48,6 @@ def _check_plain(path: Path, label: str) -> None:
 
 
 def _check_index(folder: Path, path: Path, name: str) -> None:
-    """Raise LoadError for an index of shards that lie elsewhere, or that is none."""
     shards = _document(path, name).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(file, str) for file in shards.values()):
         raise LoadError(f"{name}: {path.name} has no map of weights to files", "is the download complete?")
@@ -75,10 +68,7 @@ def _check_inside(folder: Path, file: Any, label: str) -> None:
 
 
 def _check_link(folder: Path, path: Path, name: str) -> None:
-    """Raise LoadError for a link out of `folder`, or a folder with one.
-
-    A downloaded folder with such a link would have any file of this machine read as text of the model's.
-    """
+    """Raise LoadError for a link out of `folder`, or a folder with one."""
     inner = [*path.iterdir()] if path.name in _READ_FOLDERS and path.is_dir() else []
     for each in (path, *inner):
         if not _is_inside(folder, each):
@@ -89,7 +79,6 @@ def _check_link(folder: Path, path: Path, name: str) -> None:
 
 
 def _is_inside(folder: Path, path: Path) -> bool:
-    """True if what `path` leads to lies in the folder, or among the files of the hub's cache that belong to it."""
     real, home = path.resolve(), folder.resolve()
     # snapshots/REVISION/FILE is a link to blobs/HASH in the hub's cache
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
