@@ -133,9 +133,7 @@ class _Reader:
     @cached_property
     def source(self) -> Source:
         options = self.options
-        return options.open(
-            options.model, quiet=self.quiet, projections=options.projections, chosen=self.selection, **self.reading
-        )
+        return options.open(options.model, quiet=self.quiet, chosen=self.selection, **self.reading)
 
     def first(self) -> Recording:
         """The recording of the command line's text: of a run that is kept, or of one with progress on stderr."""

@@ -58,13 +58,13 @@ def learn(
     """Learn W_Q and W_K that make one word attend to another.
 
     The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz saves the
-    projections; attn inspect, top, heads and matrix use them with --projections learned.npz.
+    projections and the table's name; -m learned.npz opens the table with them.
 
     \b
     Examples:
       attn learn "I love apple phone" --word apple --to phone
       attn learn "apple phone" "a phone by apple" --word apple --to phone -o l.npz
-      attn top "her apple phone" --token apple --projections learned.npz
+      attn top "her apple phone" --token apple -m learned.npz
     """
     if rate is not None and not (np.isfinite(rate) and rate > 0):
         raise InputError(f"--rate must be positive, not {rate:g}", "give a number above 0")
@@ -96,6 +96,7 @@ def learn(
             heads,
             start,
             seed,
+            source.table_name,
         )
         view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE

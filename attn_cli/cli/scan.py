@@ -121,7 +121,7 @@ def scan(
     if running.cores is not None and running.ray is None:
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
-    opens: Callable[[], Source] = partial(options.open, options.model, quiet=True, projections=options.projections)
+    opens: Callable[[], Source] = partial(options.open, options.model, quiet=True)
     if running.ray is None:
         opens = partial(_noting_gpus, opens, quiet=running.quiet)
     what = ScanOptions(

@@ -14,6 +14,7 @@ from attn_cli.sources.module_names import ModuleName, module_name
 if TYPE_CHECKING:
     from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
     from attn_cli.sources.huggingface.load.origin import Origin
+    from attn_cli.sources.tables import WordTable
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
@@ -82,7 +83,6 @@ def open_source(
     image: str | None = None,
     audio: str | None = None,
     chat: Sequence[Mapping[str, str]] | None = None,
-    projections: str | None = None,
     **loading: Unpack[Loading],
 ) -> Source:
     """Open what a `--model` value means: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
@@ -96,7 +96,6 @@ def open_source(
     image         an image file, read beside every text, or instead of texts by a model that reads none
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
-    projections   a file with W_Q and W_K for a table
     loading       how a model is loaded, as `Loading` says: adapters, device, dtype, trust_remote_code, and so on
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
@@ -107,9 +106,8 @@ def open_source(
     if loading.get("adapters") and (is_recording(model) or is_table(model)):
         raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
     if is_recording(model):
-        if given or projections is not None:
-            option = given or "--projections"
-            raise InputError(f"{option} doesn't apply: {model} has read its text already", f"leave out {option}")
+        if given:
+            raise InputError(f"{given} doesn't apply: {model} has read its text already", f"leave out {given}")
         from attn_cli.recording import Recording
         from attn_cli.sources.recordings import RecordedSource
 
@@ -117,9 +115,7 @@ def open_source(
     if is_table(model):
         if given:
             raise InputError(f"{given} is for models, and {model} is a table", "choose a model with --model")
-        return open_table_source(model, projections)
-    if projections is not None:
-        raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
+        return open_table_source(model)
     named = module_name(model)
     if named is not None:
         others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat}
@@ -179,7 +175,7 @@ def _open_module(name: ModuleName, inputs: str | None, image: str | None, others
 
 def is_table(model: str) -> bool:
     """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .npz ... file."""
-    return model.partition(":")[0] == "toy" or Path(model).suffix.lower() in TABLE_SUFFIXES
+    return _is_built_in(model) or Path(model).suffix.lower() in TABLE_SUFFIXES
 
 
 def is_recording(model: str) -> bool:
@@ -192,18 +188,29 @@ def is_model(name: str) -> bool:
     return not (is_table(name) or is_recording(name))
 
 
-def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
-    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's
-    value.
+def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
+    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's value.
+
+    A file that `attn learn` wrote is the table that it learned for, with its W_Q and W_K.
     """
-    from attn_cli.sources.tables import open_table
+    from attn_cli.sources.tables.learned import check_fit, read_learned
     from attn_cli.sources.tables.source import TableSource
+
+    learned = None if _is_built_in(model) else read_learned(model)
+    table = _table(model if learned is None else learned.table)
+    if learned is not None:
+        check_fit(learned, table, model)
+    return TableSource(table, None if _is_built_in(model) else model, learned)
+
+
+def _table(model: str) -> "WordTable":
+    from attn_cli.sources.tables import open_table
+    from attn_cli.sources.tables.files import open_table_file
 
     if not is_table(model):
         raise InputError(f"{model} is not a table of word vectors", "give toy, toy:NAME or a table file")
-    kind, _, name = model.partition(":")
-    if kind == "toy":
-        return TableSource(open_table(name), projections=projections)
-    from attn_cli.sources.tables.files import open_table_file
+    return open_table(model.partition(":")[2]) if _is_built_in(model) else open_table_file(model)
 
-    return TableSource(open_table_file(model), model, projections)
+
+def _is_built_in(model: str) -> bool:
+    return model.partition(":")[0] == "toy"

@@ -14,7 +14,6 @@ from attn_cli.views.invocation import Invocation
 
 MODEL = {
     "model",
-    "projections",
     "adapter",
     "device",
     "dtype",

@@ -87,8 +87,6 @@ def _about(report: Report, width: int) -> Iterator[str]:
     source, summaries = report.source, report.summaries
     what = " (word vectors)" if source["type"] == "table" else ""
     yield fit_path(str(source["model"]), width - len(what)) + what
-    if "projections" in source:
-        yield f"projections {visible(str(source['projections']))}"
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
     if "kept" in source:
         yield f"from the run of {visible(str(source['kept']))}"

@@ -48,48 +48,59 @@ def test_what_was_learned_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.M
     assert attn("learn", LOVE, "-w", "apple", "--to", "phone", "-o", "learned.npz").code == 0
     with np.load("learned.npz") as file:
         assert file["wq"].shape == file["wk"].shape == (64, 64)
+        assert file["table"].tolist() == ["toy:minilm"]
         assert file["losses"].shape == (101,)
         assert file["weights1"].shape == (101, 4)
         after = file["weights1"][-1]
         assert np.allclose(file["weights1"].sum(axis=1), 1)
-    used = attn("matrix", LOVE, "-t", "apple", "--mean", "--projections", "learned.npz", "--json").json
+    used = attn("matrix", LOVE, "-t", "apple", "--mean", "-m", "learned.npz", "--json").json
     assert np.allclose(used["result"]["matrices"][0]["weights"][0], after, atol=1e-6)
-    assert used["source"]["projections"] == "learned.npz"
-    new = attn(
-        "top", "her new apple phone", "-t", "apple", "-k", "1", "--mean", "--projections", "learned.npz", "--json"
-    )
+    assert used["source"]["model"] == "learned.npz"
+    new = attn("top", "her new apple phone", "-t", "apple", "-k", "1", "--mean", "-m", "learned.npz", "--json")
     assert [(key["key_token"], key["weight"] > 0.9) for key in new.json["result"]["top"]] == [("phone", True)]
     for command in (["inspect", LOVE], ["heads", LOVE], ["plane", LOVE], ["compare", LOVE, FRUIT, "-w", "apple"]):
-        shown = attn(*command, "--projections", "learned.npz")
-        assert (shown.code, "projections learned.npz" in shown.text) == (0, True)
+        shown = attn(*command, "-m", "learned.npz")
+        assert (shown.code, "learned.npz (word vectors)" in shown.text) == (0, True)
     assert attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "npz").bytes == Path("learned.npz").read_bytes()
 
 
-def test_projections_with_values_and_other_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_learned_names_the_table_wherever_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    arrays = {"wq": rng.normal(size=(2, 3)), "wk": rng.normal(size=(2, 3)), "wv": rng.normal(size=(2, 2))}
-    np.savez("w.npz", **arrays)
-    x = np.array([[0.12, 0.33], [0.51, -0.20], [0.22, 0.78], [0.88, 0.12]])
-    scores = x @ arrays["wq"] @ (x @ arrays["wk"]).T / np.sqrt(3)
+    (tmp_path / "words.txt").write_text("apple 0.1 0.3\nphone 0.5 -0.2\nlove 0.2 0.7\n")
+    asked = "apple phone love", "-w", "apple", "--to", "phone"
+    assert attn("learn", *asked, "-m", "words.txt", "-o", "one.npz").code == 0
+    assert attn("learn", *asked, "-m", "one.npz", "-o", "two.npz").code == 0  # from the start, of the same table
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    one, two = (attn("matrix", asked[0], "-m", f"../{name}.npz", "--json").json["result"]["matrices"][0]["weights"]
+                for name in ("one", "two"))  # fmt: skip
+    assert one == two
+    with np.load("../one.npz") as file:
+        x = np.array([[0.1, 0.3], [0.5, -0.2], [0.2, 0.7]])
+        scores = x @ file["wq"] @ (x @ file["wk"]).T / np.sqrt(2)
     weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    text = "My name is Ankit"
-    run = attn("matrix", text, "-m", "toy:my-name-is-ankit", "--projections", "w.npz", "--json")
-    assert np.allclose(run.json["result"]["matrices"][0]["weights"], weights)
-    assert attn("compare", text, text, "-w", "name", "-m", "toy:my-name-is-ankit", "--projections", "w.npz", "-o",
-                "c.npz").code == 0  # fmt: skip
-    with np.load("c.npz") as file:
-        assert np.allclose(file["after"][0, 0], (weights @ x @ arrays["wv"])[1])
-    np.savez("bad.npz", wq=np.eye(3), wk=np.eye(3))
-    refused(attn("inspect", text, "-m", "toy:my-name-is-ankit", "--projections", "bad.npz"), 2, "wq has shape (3, 3)")
-    np.savez("bad.npz", wq=np.eye(2), wk=np.ones((2, 4)))
-    refused(attn("inspect", text, "-m", "toy:my-name-is-ankit", "--projections", "bad.npz"), 2, "wk (2, 4)")
-    np.savez("bad.npz", wq=np.eye(2))
-    refused(attn("inspect", text, "-m", "toy:my-name-is-ankit", "--projections", "bad.npz"), 2, "no array called 'wk'")
-    np.savez("bad.npz", wq=np.ones((64, 2)), wk=np.ones((64, 2)))
-    refused(attn("inspect", "river", "--projections", "bad.npz"), 2, "which 4 heads don't divide")
-    refused(attn("inspect", "river", "--projections", "none.npz"), 2, "no file none.npz")
-    refused(attn("inspect", "river", "-m", "gpt2", "--projections", "w.npz"), 2, "--projections is for tables")
+    assert np.allclose(one, weights, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"wq": np.eye(3)}, "wq has shape (3, 3), and the vectors of minilm have 64 numbers"),
+        ({"wk": np.ones((64, 4))}, "wk has shape (64, 4)"),
+        ({"table": np.array(["gpt2"])}, "gpt2 is not a table"),
+        ({"table": np.array(["learned.npz"])}, "no array `words`"),
+        ({"table": np.array(["toy", "toy"])}, "table is not one name"),
+        ({"table": np.eye(2)}, "table: words has shape (2, 2)"),
+    ],
+)
+def test_a_file_that_was_not_learned_so_is_refused(
+    changed: dict[str, np.ndarray], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("learned.npz", **{"wq": np.eye(64), "wk": np.eye(64), "table": np.array(["toy:minilm"])} | changed)
+    refused(attn("inspect", "river", "-m", "learned.npz"), 2, words)
 
 
 def test_a_random_start_comes_from_its_seed() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.sources.tables import open_table
+from attn_cli.sources.tables import VectorTable, open_table
+from attn_cli.sources.tables.small import SMALL_TABLES
 from tests.program import attn, refused
 from tests.real_models import MINILM
 from tests.views.test_schemas import hold
@@ -99,16 +100,17 @@ def test_a_model_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert b"river" in attn("plane", RIVER, "-f", format).bytes
 
 
-def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(tmp_path: Path) -> None:
-    np.savez(tmp_path / "w.npz", wq=np.eye(64), wk=np.eye(64), wv=50 * np.eye(64))
-    grown = attn("plane", RIVER, "--projections", tmp_path / "w.npz")
-    assert "--unit compares directions alone" in grown.text
-    unit = attn("plane", RIVER, "--projections", tmp_path / "w.npz", "--unit")
-    assert "normalised vectors" in unit.text and "--unit compares" not in unit.text
-    plain, longer = (
-        attn("plane", RIVER, "--unit", "--json", *more).json["result"]["points"]
-        for more in ((), ("--projections", tmp_path / "w.npz"))
-    )
+def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.random.default_rng(0).normal(size=(4, 3))
+    words = ("the", "cat", "sat", "down")
+    for name, v in (("plain", vectors), ("grown", 50 * vectors)):
+        monkeypatch.setitem(SMALL_TABLES, name, VectorTable(name, words, vectors, 1, "", v=v))
+    asked = "plane", "the cat sat down", "-m"
+    assert "--unit compares directions alone" in attn(*asked, "toy:grown").text
+    unit = attn(*asked, "toy:grown", "--unit").text
+    assert "normalised vectors" in unit and "--unit compares" not in unit
+    plain, longer = (attn(*asked, f"toy:{name}", "--unit", "--json").json["result"]["points"]
+                     for name in ("plain", "grown"))  # fmt: skip
     for one, other in zip(plain, longer, strict=True):  # lengths say nothing any more
         assert np.allclose(one["before"] + one["after"], other["before"] + other["after"], atol=1e-5)
 

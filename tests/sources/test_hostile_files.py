@@ -32,7 +32,7 @@ from attn_cli.sources.huggingface.read.input_files import read_inputs
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.sizes import read_sizes
 from attn_cli.sources.tables.files import open_table_file
-from attn_cli.sources.tables.projections import read_projections
+from attn_cli.sources.tables.learned import read_learned
 from tests.spoiling import spoilt
 
 CASES = 100  # of every kind of file; tens of thousands were run to find what these hold
@@ -159,7 +159,7 @@ MANIFEST = {
     "scan": {"layout": LAYOUT, "model": "m", "files": [{"name": "a", "kind": "lines", "hash": "0"}], "fields": []},
     "progress": {"finished": True, "documents": 3, "records": 3, "tokens": 9, "rejected": 0, "reasons": {}},
 }
-PROJECTIONS = {"wq": np.eye(4), "wk": np.eye(4), "wv": np.eye(4)}
+PROJECTIONS = {"wq": np.eye(4), "wk": np.eye(4), "table": np.array(["toy:minilm"])}
 
 # the name of the file, what is in it before it is spoilt, and what reads it
 FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
@@ -179,7 +179,7 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("t.json", lambda: json.dumps({"words": WORDS, "vectors": Q.tolist()}).encode(), _table),
     ("object.json", lambda: json.dumps(dict(zip(WORDS, Q.tolist(), strict=True))).encode(), _table),
     ("t.safetensors", lambda: safetensors.numpy.save({"vectors": Q}, {"words": json.dumps(WORDS)}), _table),
-    ("w.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **PROJECTIONS), lambda path: read_projections(path, 4, 2)),
+    ("w.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **PROJECTIONS), read_learned),
     ("i.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **IDS), read_inputs),
     ("i.safetensors", lambda: safetensors.numpy.save(IDS), read_inputs),
     ("s.wav", _wav, _audio),

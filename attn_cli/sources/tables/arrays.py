@@ -30,7 +30,7 @@ def npz_table(raw: Raw) -> VectorTable:
         vectors, _ = read_npz(Raw(raw.label, raw.data, "vectors", raw.path), "vectors")
     else:
         vectors = read_npy(raw.data[place], "vectors", raw.label)
-    return _table(raw.label, _words_of(words, raw.label), vectors)
+    return _table(raw.label, words_of(words, raw.label), vectors)
 
 
 def safetensors_table(raw: Raw) -> VectorTable:
@@ -41,7 +41,7 @@ def safetensors_table(raw: Raw) -> VectorTable:
     if "words" in metadata:
         words = _word_list(parse_json(metadata["words"], f"{raw.label}: its words"), raw.label)
     elif "words" in members:
-        words = _words_of(tensor_bytes(raw, header, "words"), raw.label)
+        words = words_of(tensor_bytes(raw, header, "words"), raw.label)
     elif beside is not None and beside.is_file():
         content = decode_text(np.fromfile(beside, np.uint8), str(beside))
         words = tuple(content.removesuffix("\n").replace("\r\n", "\n").split("\n"))
@@ -101,7 +101,8 @@ def _require(names: set[str], label: str) -> None:
         raise InputError(f"{label} has no array `{missing[0]}`; it holds {contents}", _EXPECTED)
 
 
-def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
+def words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
+    """The words of an array of text `[words]`, or of UTF-8 bytes joined by line ends; InputError for another."""
     if array.dtype == np.uint8:
         return tuple(array.tobytes().decode("utf-8", "backslashreplace").split("\n"))
     if array.ndim != 1 or array.dtype.kind not in "US":

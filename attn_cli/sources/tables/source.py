@@ -14,6 +14,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 from attn_cli.sources.score_overflow import require_finite_scores
 from attn_cli.sources.tables import WordTable, split_words
@@ -23,7 +24,7 @@ from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import excerpt, listed
 
 if TYPE_CHECKING:
-    from attn_cli.sources.tables.projections import TableProjections
+    from attn_cli.sources.tables.learned import Learned
 
 _MOST_WORDS = 200_000  # minutes of work; it grows with their square
 _NAMED = 8  # of the words that a table lacks
@@ -36,16 +37,20 @@ class TableSource:
 
     A table may have q, k and v of its own.
 
-    model        its name in messages, where the table is a file of the user's
-    projections  a file with W_Q and W_K (and W_V): then q = x W_Q, k = x W_K, v = x W_V
+    model       its name in messages, where it is a file of the user's
+    learned     what `attn learn` found for the table: then q = x W_Q, k = x W_K
+    table_name  the `--model` value that opens the table without what was learned
     """
 
     batch_size = 1  # batches make tables no faster
 
-    def __init__(self, table: WordTable, model: str | None = None, projections: str | None = None) -> None:
+    def __init__(self, table: WordTable, model: str | None = None, learned: "Learned | None" = None) -> None:
         self.table = table
-        self.projections: TableProjections | None = None
-        self.own_file = model is not None
+        self.learned = learned
+        self.table_name = f"toy:{table.name}" if model is None else str(expanded(model).resolve())
+        if learned is not None:
+            self.table_name = learned.table
+        self.own_file = not self.table_name.startswith("toy:")
         self.about: dict[str, Any] = {
             "model": model or f"toy:{table.name}",
             "type": "table",
@@ -53,11 +58,6 @@ class TableSource:
             "dtype": str(np.promote_types(table.dtype, np.float32)),
             "device": "cpu",
         }
-        if projections is not None:
-            from attn_cli.sources.tables.projections import read_projections  # imported only for --projections
-
-            self.projections = read_projections(projections, table.width, table.heads)
-            self.about["projections"] = projections
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as words of the table; a word that it lacks is left out and named in a warning."""
@@ -201,7 +201,8 @@ class TableSource:
         return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))
 
     def _parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
-        if self.projections is None:
+        """Queries, keys and values of some rows, all heads side by side."""
+        if self.learned is None:
             return self.table.rows(rows, "q"), self.table.rows(rows, "k"), self.table.rows(rows, "v")
-        x, (wq, wk, wv, _) = self.table.rows(rows), self.projections
-        return x @ wq, x @ wk, x if wv is None else x @ wv
+        x = self.table.rows(rows)
+        return x @ self.learned.wq, x @ self.learned.wk, x

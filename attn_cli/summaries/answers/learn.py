@@ -49,6 +49,7 @@ class Learning(Answer):
     descent            the loss, weights and projections after each step
     heads              the number of heads over which weights are averaged
     start, seed        the first W_Q and W_K: "identity", or "random" from this seed
+    model              the `--model` value of the table
     """
 
     name: ClassVar[str] = "learn"
@@ -62,6 +63,7 @@ class Learning(Answer):
     heads: int
     start: str
     seed: int
+    model: str
 
     @property
     def steps(self) -> int:
@@ -105,10 +107,12 @@ class Learning(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`wq` and `wk` `[d, d]` at the end, for --projections, and `losses` `[steps + 1]`, from before the first
-        step.
+        """`wq` and `wk` `[d, d]` at the end, the `table` `[1]` that they are for, and `losses` `[steps + 1]`.
+
+        For each text N from 1 `weightsN` `[steps + 1, n]` of its query, means over heads, and `tokensN` `[n]`.
         """
-        arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
+        arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "table": np.array([self.model])}
+        arrays["losses"] = self.descent.losses
         for text, prompt in enumerate(self.prompts):
             arrays[f"weights{text + 1}"] = np.array([self.weights(text, step) for step in range(self.steps + 1)])
             arrays[f"tokens{text + 1}"] = np.array([token.text for token in prompt.tokens])

@@ -28,7 +28,6 @@ class LookOptions:
     """Options for the model, its layers and its heads."""
 
     model: o.Model = DEFAULT_MODEL
-    projections: o.Projections = None
     layer: o.Layer = None
     head: o.Head = None
 
@@ -48,12 +47,17 @@ class LoadOptions:
         *,
         quiet: bool,
         verbose: bool = False,
-        projections: str | None = None,
         predicts: bool = False,
         chosen: Selection = ALL,
         **reading: Unpack[Reading],
     ) -> Source:
-        """Open what --model names: a model, a table of word vectors or a recording."""
+        """Open what --model names: a model, a table of word vectors or a recording. A status line shows meanwhile.
+
+        quiet     print nothing on stderr
+        verbose   print the seconds that loading took
+        predicts  load the LM head, too
+        chosen    the layers and heads that will be asked for
+        """
         source = opened.get()
         if source is not None:
             return source
@@ -66,7 +70,6 @@ class LoadOptions:
                 device=self.device,
                 dtype=self.dtype,
                 trust_remote_code=self.trust_remote_code,
-                projections=projections,
                 predicts=predicts,
                 chosen=chosen,
                 unpacked=unpacked_models(),

@@ -66,11 +66,6 @@ Model = Annotated[
                  help="Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id "
                       "or id@revision, timm:NAME, open_clip:NAME/TAG or package.module:factory."),
 ]  # fmt: skip
-Projections = Annotated[
-    str | None,
-    _model("--projections", metavar="FILE",
-                 help="Use W_Q and W_K from attn learn -o learned.npz with a table."),
-]  # fmt: skip
 Layer = Annotated[
     str | None, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")
 ]

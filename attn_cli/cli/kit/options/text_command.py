@@ -28,7 +28,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
     def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
         """Open what --model names: a model, a table of word vectors or a recording."""
         return self.open(
-            self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
+            self.model, quiet=self.quiet, verbose=self.says_times, predicts=predicts,
             chosen=self.selection, **reading,
         )  # fmt: skip
 

@@ -1,0 +1,51 @@
+"""W_Q and W_K that `attn learn` found for a table, in the .npz file that it writes: `-m learned.npz` opens both."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.files.array_file import read_array
+from attn_cli.sources.files.npy import npz_archive, read_any_npy, unpacked
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.sources.files.raw import open_raw
+from attn_cli.sources.tables.arrays import words_of
+from attn_cli.sources.tables.table import WordTable
+
+
+class Learned(NamedTuple):
+    """Learned projections, and the `--model` value of the table that they are for.
+
+    wq, wk  W_Q and W_K `[d, d]`, for vectors of d numbers
+    """
+
+    table: str
+    wq: np.ndarray
+    wk: np.ndarray
+
+
+def read_learned(file: str) -> Learned | None:
+    """What `attn learn` wrote to an .npz file; None for a file of another kind, or none."""
+    path = expanded(file)
+    if path.suffix.lower() != ".npz" or kind_of_path(path, LoadError) is not PathKind.FILE:
+        return None
+    raw = open_raw(str(path), None)
+    with npz_archive(raw) as archive:
+        if not {"table.npy", "wq.npy", "wk.npy"} <= set(archive.namelist()):
+            return None
+        label = f"{raw.label}: table"
+        names = words_of(read_any_npy(unpacked(archive, "table.npy", label), label), label)
+    if len(names) != 1:
+        raise InputError(f"{label} is not one name of a table", "attn learn -o writes the name of its --model there")
+    wq, wk = (read_array(f"{path}:{name}", name=name) for name in ("wq", "wk"))
+    return Learned(names[0], wq, wk)
+
+
+def check_fit(learned: Learned, table: WordTable, file: str) -> None:
+    """Raise InputError for projections, read from `file`, that are not `[d, d]` for vectors of d numbers."""
+    for name, w in (("wq", learned.wq), ("wk", learned.wk)):
+        if w.shape != (table.width, table.width):
+            raise InputError(
+                f"{file}: {name} has shape {w.shape}, and the vectors of {table.name} have {table.width} numbers",
+                "learn again: attn learn -o",
+            )
