@@ -13,7 +13,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from attn_cli.cli.kit.shell.coercion import coerce_plainly
-from attn_cli.cli.kit.shell.left_out_values import with_left_out
 from attn_cli.errors import InputError
 from attn_cli.text import cut
 from attn_cli.views.pager import is_leafed, leaf_through
@@ -62,7 +61,7 @@ class GroupedHelp(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse a command line; returns the words that no parameter takes, while a shell completes it."""
         coerce_plainly(self.get_params(ctx))
-        left: list[str] = super().parse_args(ctx, with_left_out(self.get_params(ctx), args))
+        left: list[str] = super().parse_args(ctx, args)
         return left
 
     def get_help(self, ctx: Any) -> str:
