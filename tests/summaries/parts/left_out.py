@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from math import log
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,23 +13,14 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.text_parts import TextPart
 
 
-def bits_without(
-    source: ModelSource, prompt: Prompt, parts: Sequence[TextPart], kept: Path | None = None
-) -> list[list[float]]:
+def bits_without(source: ModelSource, prompt: Prompt, parts: Sequence[TextPart]) -> list[list[float]]:
     """For each part, bits that the tokens of the answer lose, one by one, when its characters are not in the text.
-
-    kept  a file for keys and values of the whole text, so that parts of a long one can be tried in several processes
 
     The text that is left is tokenized and run anew, but for the tokens before the first that differs, whose keys and
     values a causal model computes alike.
     """
     runs = _Runs(source, prompt)
-    if kept is not None and kept.exists():
-        runs.ids, runs.cache, whole = torch.load(kept, weights_only=False)
-    else:
-        whole = runs.log2_p(prompt.text[: runs.end])
-    if kept is not None and not kept.exists():
-        torch.save((runs.ids, runs.cache, whole), kept)
+    whole = runs.log2_p(prompt.text[: runs.end])
     return [(runs.log2_p(text) - whole).tolist() for text in _texts(prompt, parts, runs.end)]
 
 

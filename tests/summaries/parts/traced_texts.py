@@ -4,12 +4,17 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tests.benchmarks.generated_texts import FACTS
-
+_NAMES = ["Solomon", "Oscar", "Hugo", "Felix", "Bruno", "Clara", "Nadia", "Paula", "Otto", "Ingrid"]
+_CITIES = ["Lisbon", "Vienna", "Oslo", "Milan", "Prague", "Dublin", "Athens", "Cairo", "Lima", "Paris"]
+_COLOURS = ["green", "red", "blue", "yellow", "black", "white", "grey", "purple", "brown", "orange"]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_TREES = ["walnut", "cherry", "lemon", "plum", "apple", "pear", "fig", "olive"]
+_TOOLS = ["violin", "trumpet", "guitar", "piano", "flute", "drum"]
+_GOODS = ["honey", "cheese", "wine", "bells", "carpets", "coffee", "salt", "silk"]
+_ROOMS = ["kitchen", "library", "garage", "attic", "chapel", "cellar"]
+_MONTHS = ["January", "March", "April", "June", "August", "October"]
+_NUMBERS = ["three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 STYLES = ("notes", "documents", "messages")
-SIZES = [(150, 6), (400, 4), (1000, 2), (2000, 1)]  # tokens, and how many prompts of each style
-LONGEST = 6000  # tokens of one prompt
-MORE = (("notes", 400, 4), ("messages", 400, 4))  # in place of two whose answers need no part of the text
 FACTS_TOLD = 5
 Chat = Callable[[Sequence[dict[str, str]]], str]
 
@@ -20,7 +25,30 @@ _DID = ["walked to the bridge", "mended a fence", "counted the sheep", "waited f
         "bought a pound of flour", "painted the door"]  # fmt: skip
 _WHEN = ["before noon", "after the rain", "in the evening", "as always", "with some effort", "for the third time",
          "without a word", "while the dogs barked", "on the way home", "as the bells rang"]  # fmt: skip
-_TOOLS = ["search", "calendar", "register", "archive", "ledger", "almanac", "bulletin", "inventory"]
+_CALLED = ["search", "calendar", "register", "archive", "ledger", "almanac", "bulletin", "inventory"]
+
+
+class Fact(NamedTuple):
+    """A fact with a place for its word, a question for that word, the answer as far as it is given, and the words."""
+
+    says: str
+    asks: str
+    begins: str
+    words: list[str]
+
+
+FACTS = [
+    Fact("The clerk keeps a parrot called {}.", "what is the name of the parrot?", "The parrot is called", _NAMES),
+    Fact("The lamp on the north pier is {}.", "what colour is the lamp?", "The lamp is", _COLOURS),
+    Fact("The ferry goes to {}.", "where does the ferry go?", "The ferry goes to", _CITIES),
+    Fact("The museum is closed on {}.", "when is the museum closed?", "The museum is closed on", _DAYS),
+    Fact("The map is kept in the {}.", "where is the map?", "The map is in the", _ROOMS),
+    Fact("The tree in the yard is a {} tree.", "what is the tree in the yard?", "The tree in the yard is a", _TREES),
+    Fact("The doctor plays the {}.", "what does the doctor play?", "The doctor plays the", _TOOLS),
+    Fact("The shop in the square sells {}.", "what does the shop sell?", "The shop sells", _GOODS),
+    Fact("The fair is held in {}.", "when is the fair held?", "The fair is held in", _MONTHS),
+    Fact("There are {} boats in the harbour.", "how many boats are there?", "The number of boats is", _NUMBERS),
+]
 
 
 class Case(NamedTuple):
@@ -29,11 +57,6 @@ class Case(NamedTuple):
     style: str
     tokens: int
     seed: int
-
-    @property
-    def name(self) -> str:
-        """As lines of the benchmark begin."""
-        return f"{self.style} {self.tokens} {self.seed}"
 
 
 class TracedText(NamedTuple):
@@ -53,13 +76,6 @@ class Claims(NamedTuple):
     sources: tuple[int, int]
 
 
-def cases() -> list[Case]:
-    """Forty prompts whose answers need a part, and two that need none; the longest last."""
-    found = [Case(*more) for more in MORE]
-    found += [Case(style, tokens, at) for tokens, count in SIZES for at in range(count) for style in STYLES]
-    return [*sorted(found, key=lambda case: case.tokens), Case("documents", LONGEST, 0)]
-
-
 def traced_text(case: Case, chat: Chat) -> TracedText:
     """The prompt of a case; `chat` makes the text of messages."""
     chance = random.Random(f"{case.style} {case.tokens} {case.seed}")
@@ -76,7 +92,7 @@ def traced_text(case: Case, chat: Chat) -> TracedText:
         messages = [("user", text)]
         return TracedText(chat(_roles(messages)), "paragraphs", messages)
     messages = [("system", "Answer from what the tools return.")]
-    messages += [("tool", f"{name}: {piece}") for name, piece in zip(_TOOLS, pieces, strict=False)]
+    messages += [("tool", f"{name}: {piece}") for name, piece in zip(_CALLED, pieces, strict=False)]
     messages += [("user", f"{asked.asks[0].upper()}{asked.asks[1:]}")]
     return TracedText(chat(_roles(messages)), "roles", messages)
 
