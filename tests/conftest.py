@@ -22,9 +22,9 @@ _COPIED = ("next: ", "attn ")  # commands, which stay lines that can be copied
 FAST_EXAMPLES, SEARCH_EXAMPLES = 5, 1000  # of a test with generated inputs, in place of Hypothesis' 100
 # What a file of tests says where it loads a model or starts a process, which takes seconds.
 _SLOW = re.compile(
-    r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|pexpect|selenium"
-    r"|subprocess|nobody|modules_after|import saved|tests\.(architectures|bisect|fuzz|media|test_guide)"
-    r"|import .*\b(process|program)\b"
+    r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|selenium"
+    r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b"
+    r"|tests\.(architectures|bisect|fuzz|media|nobody|test_guide)"
 )
 _LONGEST = {"test_guide.py"}  # files of tests of a minute and more
 _left_out: list[str] = []

@@ -4,18 +4,13 @@ import io
 import re
 import time
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.read_text import TextReader
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
-from attn_cli.errors import InputError
 from attn_cli.sources import memory
 from tests.program import attn, refused
 
@@ -60,11 +55,6 @@ def test_verbose_says_length_memory_and_time() -> None:
     assert attn("matrix", "he sat on the river bank", "-v", "-q", "-f", "json").errors == ""
 
 
-def test_bytes_in_words_follow_the_machine() -> None:
-    free = memory.free_memory()
-    assert free is None or 10**8 < free < 10**14
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -102,26 +92,6 @@ def test_a_note_stands_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert "attn: a note" in [line.strip() for line in seen(terminal).splitlines()]
 
 
-def test_many_texts_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = on_terminal(monkeypatch)
-    with Progress(layers=2, texts=8, earlier_texts=16, quiet=False, verbose=False) as running:
-        for _ in range(9):
-            running.step()
-        assert running.line._line is not None
-        assert running.line._line.tasks[0].completed == 9
-    assert "text 17 · layer 1 of 2" in seen(terminal) and "layer 2 of 2" in seen(terminal)
-
-
-def test_what_comes_last_counts_for_what_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
-    on_terminal(monkeypatch)
-    with Progress(4, 1, 0, quiet=False, verbose=False, noun="step", last=(2, 3.0)) as running:
-        assert running.line._line is not None
-        for done in (1.0, 2.0, 5.0, 8.0):
-            running.step()
-            assert running.line._line.tasks[0].completed == done
-        assert running.line._line.tasks[0].total == 8.0
-
-
 def test_a_pipe_and_quiet_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     for stream, quiet in ((io.StringIO(), False), (terminal, True)):
@@ -129,19 +99,3 @@ def test_a_pipe_and_quiet_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         with Progress(layers=30, texts=1, earlier_texts=0, quiet=quiet, verbose=False) as running:
             running.step()
         assert stream.getvalue() == ""
-
-
-def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = on_terminal(monkeypatch)
-    source = mock.Mock(batch_size=1)
-
-    def read(*_: object) -> None:
-        source.on_token.call_args.args[0](3)
-        raise InputError("it can't", "")
-
-    source.read.side_effect = read
-    for quiet in (False, True):
-        with pytest.raises(InputError):
-            options = TextCommandOptions(generate=8, quiet=quiet)
-            TextReader(options, source, CommandPlan(mock.Mock())).read(0, "a")
-    assert "writing token 3 of up to 8" in seen(terminal)
