@@ -112,46 +112,42 @@ SAVERS = {f".{save.__name__.removeprefix('save_')}": save for save in (
 )}  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", SAVERS)
-def test_every_format_gives_the_same_numbers(suffix):
-    SAVERS[suffix](f"q{suffix}", Q)
-    read = read_array(f"q{suffix}", name="q")
-    np.testing.assert_array_equal(read, Q)
-    assert read.dtype == np.float64
-    assert type(read) is np.ndarray
-    assert not read.flags.writeable
-
-
-@pytest.mark.parametrize("suffix", SAVERS)
-def test_without_a_suffix_the_first_bytes_decide_and_on_stdin_too(suffix):
-    SAVERS[suffix](f"q{suffix}", Q)
-    Path(f"q{suffix}").rename("q")
-    np.testing.assert_array_equal(read_array("q", name="q"), Q)
-    np.testing.assert_array_equal(read_array("-", name="q", stdin=io.BytesIO(Path("q").read_bytes())), Q)
-
-
-@given(array=hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=4, max_side=4), elements=st.floats(-9, 9)))
+@given(
+    array=hnp.arrays(
+        st.sampled_from(["<f2", "<f4", "<f8", ">f4", ">f8", "|i1", "|u1", "<i8", ">i4", "<u8", "|b1", "longdouble"]),
+        hnp.array_shapes(min_dims=2, max_dims=4, max_side=4),
+        elements=st.integers(0, 1) | st.just(1),
+    ),
+    fortran=st.booleans(),
+    version=st.sampled_from([(1, 0), (2, 0), (3, 0)]),
+)
 @settings(
     max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
 )
-def test_what_is_saved_is_read_bit_for_bit(array):
-    for suffix in (".npy", ".npz", ".json", ".safetensors"):
-        SAVERS[suffix](f"q{suffix}", array)
-        np.testing.assert_array_equal(read_array(f"q{suffix}", name="q"), array)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_floats_keep_their_size(dtype):
-    np.save("q.npy", Q.astype(dtype))
-    assert read_array("q.npy", name="q").dtype == dtype
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "bool", "longdouble"])
-def test_the_rest_becomes_float64(dtype):
-    np.save("q.npy", Q.astype(dtype))
+def test_numbers_of_any_type_order_and_version_of_npy(array, fortran, version):
+    with Path("q.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.asfortranarray(array) if fortran else array, version=version)
     read = read_array("q.npy", name="q")
-    assert read.dtype == np.float64
-    np.testing.assert_array_equal(read, Q.astype(dtype).astype(float))
+    np.testing.assert_array_equal(read, array.astype(float))
+    kept = array.dtype.kind == "f" and array.dtype.itemsize <= 8
+    assert read.dtype == (array.dtype.newbyteorder("=") if kept else np.float64)
+    assert not read.flags.writeable
+
+
+@given(
+    array=hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=4, max_side=4), elements=st.floats(-9, 9)),
+    suffix=st.sampled_from([*SAVERS]),
+)
+@settings(
+    max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
+def test_what_is_saved_is_read_bit_for_bit_by_its_suffix_its_first_bytes_and_from_stdin(array, suffix):
+    array = array if suffix not in (".csv", ".tsv", ".txt") else array.reshape(len(array), -1)
+    SAVERS[suffix](f"q{suffix}", array)
+    np.testing.assert_array_equal(read_array(f"q{suffix}", name="q"), array)
+    Path(f"q{suffix}").rename("q")
+    np.testing.assert_array_equal(read_array("q", name="q"), array)
+    np.testing.assert_array_equal(read_array("-", name="q", stdin=io.BytesIO(Path("q").read_bytes())), array)
 
 
 def test_bool_stays_for_a_mask():
@@ -162,26 +158,6 @@ def test_bool_stays_for_a_mask():
         read = read_array(spec, name="mask")
         assert read.dtype == bool
         np.testing.assert_array_equal(read, may)
-
-
-@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">i4"])
-def test_byte_order_does_not_matter(dtype):
-    np.save("q.npy", Q.astype(dtype))
-    read = read_array("q.npy", name="q")
-    assert read.dtype.isnative
-    np.testing.assert_array_equal(read, Q.astype(dtype).astype(float))
-
-
-def test_columns_stored_one_by_one():
-    np.save("q.npy", np.asfortranarray(Q))
-    np.testing.assert_array_equal(read_array("q.npy", name="q"), Q)
-
-
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_versions_of_npy(version):
-    with Path("q.npy").open("wb") as file:
-        np.lib.format.write_array(file, Q, version=version)
-    np.testing.assert_array_equal(read_array("q.npy", name="q"), Q)
 
 
 def is_mapped(array):
@@ -225,11 +201,6 @@ def test_the_role_picks_the_array():
             np.testing.assert_array_equal(read_array(file, name=role), Q + added)
 
 
-def test_the_exact_name_comes_before_its_likes():
-    np.savez("heads.npz", Q=Q, q=Q + 1, query=Q + 2)
-    np.testing.assert_array_equal(read_array("heads.npz", name="q"), Q + 1)
-
-
 def test_a_name_after_a_colon():
     np.savez("heads.npz", a=Q, b=Q + 1)
     safetensors.numpy.save_file({"layer.0": Q, "layer:1": Q + 1}, "h.safetensors")
@@ -239,11 +210,6 @@ def test_a_name_after_a_colon():
     np.testing.assert_array_equal(read_array("h.json:b", name="q"), [[1, 2]])
     stdin = io.BytesIO(Path("heads.npz").read_bytes())
     np.testing.assert_array_equal(read_array("-:b", name="q", stdin=stdin), Q + 1)
-
-
-def test_a_file_may_have_a_colon_in_its_name():
-    np.save("q:1.npy", Q)
-    np.testing.assert_array_equal(read_array("q:1.npy", name="q"), Q)
 
 
 def test_which_array_is_meant_must_be_clear():
@@ -256,13 +222,6 @@ def test_which_array_is_meant_must_be_clear():
     assert error.hint == "did you mean beta? it holds alpha, beta"
 
 
-def test_a_name_where_there_are_none():
-    np.save("q.npy", Q)
-    text("[[1]]", "q.json")
-    assert refused("q.npy:a").message == "q.npy holds one array and no names"
-    assert refused("q.json:a").message == "q.json holds one array and no names"
-
-
 def test_a_member_that_points_elsewhere_is_only_a_name(here):
     with zipfile.ZipFile("q.npz", "w") as archive:
         archive.writestr("../../evil\n\x1b.npy", npy_bytes(Q))
@@ -273,43 +232,6 @@ def test_a_member_that_points_elsewhere_is_only_a_name(here):
 
 
 # Shapes, dtypes, finite numbers
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((), "q.npy: q has shape (); expected at least 2 axes [n, d]"),
-        ((4,), "q.npy: q has shape (4,); expected at least 2 axes [n, d]"),
-        ((0, 4), "q.npy: q has shape (0, 4): no rows"),
-        ((4, 0), "q.npy: q has shape (4, 0): no columns"),
-        ((0, 3, 4), "q.npy: q has shape (0, 3, 4): axis 0 is empty"),
-        ((1,) * 9, "q.npy: q has 9 axes, at most 8 make sense"),
-    ],
-)
-def test_shapes_that_are_no_matrix(shape, message):
-    np.save("q.npy", np.ones(shape))
-    error = refused("q.npy")
-    assert error.message == message
-    if shape == (4,):
-        assert error.hint == "one row: q.reshape(1, -1); one column: q.reshape(-1, 1)"
-
-
-@pytest.mark.parametrize(
-    ("array", "dtype"),
-    [
-        (np.ones((2, 2), np.complex64), "complex64"),
-        (np.array([["a", "b"]]), "<U1"),
-        (np.array([[b"a"]]), "|S1"),
-        (np.array([["2020-01-01"]], "datetime64[D]"), "datetime64[D]"),
-        (np.ones((2, 2), [("a\nb", float)]), "[('a\\nb', '<f8')]"),
-        (np.ones((2, 2)).view("V2"), "|V2"),
-    ],
-)
-def test_dtypes_that_are_no_numbers(array, dtype):
-    np.save("q.npy", array)
-    error = refused("q.npy")
-    assert error.message == f"q.npy has dtype {dtype}"
-    assert ("safetensors" in error.hint) == (dtype == "|V2")
 
 
 def test_nan_and_inf_are_counted_and_the_first_is_placed():
@@ -352,13 +274,6 @@ def test_the_pieces_of_the_finite_check_do_not_matter(array, chunk, fortran):
     assert caught.value.message == f"q.npy: {said} among 24 numbers, the first at {bad[0].tolist()}"
 
 
-def test_a_long_double_beyond_float64_is_infinite():
-    if np.finfo(np.longdouble).max == np.finfo(np.float64).max:
-        pytest.skip("long double is float64 here")
-    np.save("q.npy", np.array([[np.finfo(np.longdouble).max, 1]]))
-    assert refused("q.npy").message == "q.npy: 1 Inf among 2 numbers, the first at [0, 0]"
-
-
 # Text
 
 
@@ -386,44 +301,6 @@ def test_ways_to_write_the_same_table(content, name):
     np.testing.assert_array_equal(read_array(text(content, name), name="q"), Q)
 
 
-def test_one_row_and_one_column_are_matrices():
-    assert read_array(text("1,2,3"), name="q").shape == (1, 3)
-    assert read_array(text("1\n2\n3\n"), name="q").shape == (3, 1)
-    assert read_array(text("x\n1\n2\n3\n"), name="q").shape == (3, 1)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1,2,3\n\n4,5\n", "q.csv line 3 has 2 cells, line 1 has 3"),
-        ("1,2\n3,4,5\n", "q.csv line 2 has 3 cells, line 1 has 2"),
-        ("1,2\n3,four\n", "q.csv line 2, column 2: 'four' is not a number"),
-        ("1,x\n3,4\n", "q.csv line 1, column 2: 'x' is not a number"),
-        ("1,2\n3,1_0\n", "q.csv line 2, column 2: '1_0' is not a number"),
-        ("1;2,5\n3;4,x\n", "q.csv line 2, column 2: '4,x' is not a number"),
-        ("1;2,5\n3;4.5\n", "q.csv line 1, column 2: '2,5' is not a number"),
-        ('"1,5","2,5"\n', "q.csv line 1, column 1: '\"1' is not a number"),
-        ("1,2\n3,\n", "q.csv line 2, column 2 is empty"),
-        ("NA,NA\n1,2\n", "q.csv line 1, column 1: 'NA' is not a number"),
-        ("1_0,2_0\n1,2\n", "q.csv line 1, column 1: '1_0' is not a number"),
-        (",0,1\n0,.1,.2\n", "q.csv line 1, column 1 is empty"),
-        ('"a" "b"\n"1" .1 .2\n', "q.csv line 2 has 3 cells, line 1 has 2"),
-        ("the quick fox\njumps over it\n", "q.csv line 2, column 1: 'jumps' is not a number"),
-        ("1,2\n3,a\x1b[31mb\n", "q.csv line 2, column 2: 'a␛[31mb' is not a number"),
-        ("x,y\n", "q.csv holds no numbers: its one line reads 'x,y'"),
-        (" \n\n", "q.csv holds no numbers"),
-        ("1,nan\n2,inf\n", "q.csv: 1 NaN and 1 Inf among 4 numbers, the first at [0, 1]"),
-        (b"1,2\n3,\xff\n", "q.csv is not text: byte 6 is not UTF-8"),
-    ],
-)
-def test_tables_that_are_none(content, message):
-    assert refused(text(content)).message == message
-
-
-def test_an_index_column_is_not_taken_for_numbers():
-    assert "index=False" in refused(text(",x,y\n0,0.1,0.2\n1,0.3,0.4\n")).hint
-
-
 # JSON
 
 
@@ -434,46 +311,7 @@ def test_json_numbers_are_float64():
     np.testing.assert_array_equal(read, [[3, 4]])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[[1, 2], [3]]", "q.json: $[1] has 1 value, $[0] has 2"),
-        ("[[[1, 2], [3, 4]], [[5, 6], [7]]]", "q.json: $[1][1] has 1 value, $[0][0] has 2"),
-        ("[[1, 2], 3]", "q.json: $[1] is a number, not a list of 2"),
-        ("[[1, 2], [3, null]]", "q.json: $[1][1] is null, not a number"),
-        ('[[1, 2], ["3", 4]]', "q.json: $[1][0] is the string '3', not a number"),
-        ("[[1, true]]", "q.json: $[0][1] is true, not a number"),
-        ("[[1, [2]]]", "q.json: $[0][1] is a list, not a number"),
-        ("[[1, {}]]", "q.json: $[0][1] is an object, not a number"),
-        ("[[1, NaN]]", "q.json: 1 NaN among 2 numbers, the first at $[0][1]"),
-        ("[[0, 0], [1, 1e999]]", "q.json: 1 Inf among 4 numbers, the first at $[1][1]"),
-        ("[[1, " + "9" * 5000 + "]]", "q.json: 1 Inf among 2 numbers, the first at $[0][1]"),
-        ('{"q": [[1, null]]}', "q.json: $.q[0][1] is null, not a number"),
-        ('{"q": [[1]], "q": [[2]]}', "q.json has the key 'q' twice"),
-        ('{"q": 1}', "q.json holds no arrays"),
-        ("3", "q.json: q has shape (); expected at least 2 axes [n, d]"),
-        ('"text"', "q.json: $ is the string 'text', not a number"),
-        ("[1, 2]", "q.json: q has shape (2,); expected at least 2 axes [n, d]"),
-        ("[]", "q.json: q has shape (0,); expected at least 2 axes [n, d]"),
-        ("[[], []]", "q.json: q has shape (2, 0): no columns"),
-        ("[[1, 2], [3", "q.json is not JSON: Expecting ',' delimiter (line 1, column 12)"),
-        ("[[0.1 0.2]]", "q.json is not JSON: Expecting ',' delimiter (line 1, column 7)"),
-        ("[" * 100_000, "q.json is nested too deeply"),
-        ("[" * 500 + "]" * 500, "q.json: $" + "[0]" * 8 + " is a list, not a number"),
-    ],
-)
-def test_json_that_is_no_matrix(content, message):
-    assert refused(text(content, "q.json")).message == message
-
-
 # .npy and .npz that are damaged or worse
-
-
-def test_truncated_npy_says_what_is_there():
-    whole = npy_bytes(np.zeros((4, 8)))  # 4 * 8 numbers of 8 bytes: 256
-    text(whole[: len(whole) - 136], "q.npy")
-    message = "q.npy is truncated or still being written: the header promises 256 bytes, 120 are there"
-    assert refused("q.npy").message == message
 
 
 def test_truncated_anywhere():
@@ -522,12 +360,6 @@ def test_a_zip_larger_than_memory_is_refused(monkeypatch):
     assert error.code == ExitCode.LIMIT
 
 
-def test_only_the_chosen_array_must_fit(monkeypatch):
-    np.savez("q.npz", q=Q, other=np.zeros((1024, 1024)))
-    monkeypatch.setattr(checks, "free_memory", lambda: 2**20)
-    np.testing.assert_array_equal(read_array("q.npz", name="q"), Q)
-
-
 def test_a_zip_that_lies_about_its_size():
     with zipfile.ZipFile("q.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("q.npy", npy_bytes(np.zeros((64, 64))))
@@ -535,17 +367,6 @@ def test_a_zip_that_lies_about_its_size():
     size = struct.pack("<L", len(npy_bytes(np.zeros((64, 64)))))
     assert whole.count(size) == 2
     refused(text(whole.replace(size, struct.pack("<L", 200)), "q.npz"))
-
-
-def test_a_zip_with_a_password_or_without_arrays():
-    np.savez("q.npz", q=Q)
-    whole = bytearray(Path("q.npz").read_bytes())
-    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        whole[whole.index(mark) + at] |= 1
-    assert refused(text(bytes(whole), "locked.npz")).message == "locked.npz uses a compression that can't be read here"
-    with zipfile.ZipFile("book.xlsx", "w") as archive:
-        archive.writestr("xl/book.xml", "<x/>")
-    assert refused("book.xlsx").message == "book.xlsx is a zip file with no .npy array in it"
 
 
 # .safetensors
@@ -568,47 +389,63 @@ def test_all_256_numbers_of_float8(dtype, name):
     np.testing.assert_array_equal(read_array(file, name="q", allow_nonfinite=True), expected)
 
 
+# Files that aren't there, or aren't matrices: the exit code and what was meant, one of each kind
+
+
+def saved(array, name="q.npy"):
+    np.save(name, array)
+    return name
+
+
+def locked_zip():
+    np.savez("whole.npz", q=Q)
+    whole = bytearray(Path("whole.npz").read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        whole[whole.index(mark) + at] |= 1
+    return text(bytes(whole), "locked.npz")
+
+
+ENTRY = b'{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}'
+
+
 @pytest.mark.parametrize(
-    ("header", "body", "message"),
+    ("made", "word"),
     [
-        ({"q": ("F32", [2, 2], 16)}, bytes(8), "incomplete metadata"),
-        ({"q": ("F32", [2, 2], 12)}, bytes(12), "q.safetensors can't be read"),
-        ({"q": ("F8_E8M0", [2, 2], 4)}, bytes(4), "q.safetensors has dtype F8_E8M0"),
-        ({"q": ("C64", [2, 2], 32)}, bytes(32), "q.safetensors has dtype complex64"),
-        ({"q": ("F32", [4], 16)}, bytes(16), "q.safetensors: q has shape (4,)"),
-        ({"a\nb": ("F32", [2, 2], 16), "c": ("F32", [2, 2], 16)}, bytes(32), "2 arrays and it isn't clear which is q"),
-        ({}, b"", "q.safetensors holds no arrays"),
-        (b"{", b"", "invalid JSON in header"),
-        (b'{"q":1}', b"", "invalid JSON in header"),
+        (lambda: saved(np.ones(4)), "(4,)"),
+        (lambda: saved(np.ones((0, 4))), "no rows"),
+        (lambda: saved(np.ones((1,) * 9)), "9 axes"),
+        (lambda: saved(np.ones((2, 2), np.complex64)), "complex64"),
+        (lambda: saved(np.array([["a", "b"]])), "<U1"),
+        (lambda: saved(np.ones((2, 2)).view("V2")), "|V2"),
+        (lambda: text("1,2,3\n\n4,5\n"), "line 3 has 2 cells"),
+        (lambda: text("1,2\n3,four\n"), "line 2, column 2: 'four'"),
+        (lambda: text("1,2\n3,1_0\n"), "'1_0'"),
+        (lambda: text("1;2,5\n3;4.5\n"), "'2,5'"),
+        (lambda: text("1,2\n3,a\x1b[31mb\n"), "'a␛[31mb'"),
+        (lambda: text("x,y\n"), "holds no numbers"),
+        (lambda: text("1,nan\n2,inf\n"), "1 NaN and 1 Inf among 4 numbers, the first at [0, 1]"),
+        (lambda: text(b"1,2\n3,\xff\n"), "byte 6"),
+        (lambda: text("[[[1, 2], [3, 4]], [[5, 6], [7]]]", "q.json"), "$[1][1] has 1 value"),
+        (lambda: text("[[1, 2], [3, null]]", "q.json"), "$[1][1] is null"),
+        (lambda: text("[[0, 0], [1, 1e999]]", "q.json"), "$[1][1]"),
+        (lambda: text('{"q": [[1]], "q": [[2]]}', "q.json"), "'q' twice"),
+        (lambda: text("[[1, 2], [3", "q.json"), "line 1, column 12"),
+        (lambda: text("[" * 100_000, "q.json"), "nested too deeply"),
+        (lambda: tensors({"q": ("F8_E8M0", [2, 2], 4)}, bytes(4)), "F8_E8M0"),
+        (lambda: tensors({"q": ("F32", [2, 2], 16)}, bytes(8)), "incomplete"),
+        (lambda: tensors(b'{"q":' + ENTRY + b',"q":' + ENTRY + b"}", bytes(4)), "'q' twice"),
+        (lambda: text(struct.pack("<Q", 2**40) + b"{}", "q.safetensors"), "10 are there"),
+        (locked_zip, "compression"),
+        (lambda: text("", "q.npy"), "empty"),
+        (lambda: text(b"\x89PNG\r\n\x1a\n", "q.bin"), "PNG"),
+        (lambda: text("1,2\n3,4\n", "q.npy"), "it holds text"),
+        (lambda: "/dev/null", "device"),
+        (lambda: "nowhere/q.npy", "nowhere"),
     ],
 )
-def test_safetensors_that_are_wrong(header, body, message):
-    name = tensors(header, body)
-    assert message in refused(name).message
-    assert message in refused("-", stdin=io.BytesIO(Path(name).read_bytes())).message.replace("stdin", name)
-
-
-def test_safetensors_with_a_header_beyond_the_file():
-    text(struct.pack("<Q", 2**40) + b"{}", "q.safetensors")
-    assert f"the header takes {2**40 + 8} bytes, 10 are there" in refused("q.safetensors").message
-
-
-def test_safetensors_with_a_name_twice():
-    entry = b'{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}'
-    assert "has the key 'q' twice" in refused(tensors(b'{"q":' + entry + b',"q":' + entry + b"}", bytes(4))).message
-
-
-# Files that aren't there, or aren't matrices
-
-
-def test_a_missing_file_names_its_neighbour():
-    np.save("queries.npy", Q)
-    error = refused("querys.npy")
-    assert (error.message, error.hint) == ("no file querys.npy", "did you mean queries.npy?")
-    assert refused("nowhere/q.npy").hint == "there is no folder nowhere"
-    assert refused("zzz").hint == "check the name and the folder"
-    assert refused("missing.npz:q").message == "no file missing.npz"
-    assert refused("queries.npy/q.npy").message == "no file queries.npy/q.npy"
+def test_what_is_no_matrix_is_refused_with_its_place(made, word):
+    error = refused(made())
+    assert word in error.message + error.hint
 
 
 @pytest.mark.parametrize("spec", ["", "a\0b", "x" * 300, "x" * 300 + ":q", "a\nb", "\udcff", "q.npy:", ":", "::q", "~"])
@@ -616,66 +453,16 @@ def test_names_that_lead_nowhere(spec):
     refused(spec)
 
 
-def test_folders_devices_and_empty_files(here):
-    (here / "folder").mkdir()
-    assert refused("folder").message == "folder is a folder, not a file"
-    assert refused("/dev/null").message == "/dev/null is a device, not a file"
-    assert refused(text("", "q.npy")).message == "q.npy is empty (0 bytes)"
-    Path("loop").symlink_to("loop")
-    assert "loop can't be read: " in refused("loop").message
+def test_a_missing_file_names_its_neighbour():
+    np.save("queries.npy", Q)
+    assert refused("querys.npy").hint == "did you mean queries.npy?"
 
 
-def test_a_file_that_may_not_be_read(monkeypatch):
-    def denied(path):
-        raise PermissionError(13, "Permission denied")
-
-    np.save("q.npy", Q)
-    monkeypatch.setattr(raw, "_file_bytes", denied)
-    assert refused("q.npy").message == "q.npy can't be read: Permission denied"
-
-
-@pytest.mark.parametrize(
-    ("start", "noun"),
-    [
-        (b"\x89PNG\r\n\x1a\n", "is a PNG image"),
-        (b"PK\x05\x06" + bytes(18), "is a zip file with no .npy array in it"),
-        (b"\x1f\x8b\x08\0\0", "is a gzip file"),
-        (b"\x89HDF\r\n\x1a\n", "is an HDF5 file"),
-        (b"\x7fELF\x02", "is an ELF program"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer, not the file itself"),
-        (b"\0\1\2\3", "has an unknown file type"),
-    ],
-)
-def test_other_kinds_are_named(start, noun):
-    assert refused(text(start, "q.bin")).message == f"q.bin {noun}"
-
-
-@pytest.mark.parametrize(
-    ("content", "name", "message"),
-    [
-        ("1,2\n3,4\n", "q.npy", "q.npy is not a .npy file: it holds text"),
-        ("[[1, 2]]", "q.npz", "q.npz is not a .npz file: it holds JSON"),
-        (npy_bytes(Q), "q.csv", "q.csv is not a .csv file: it holds .npy"),
-        (npy_bytes(Q), "q.safetensors", "q.safetensors is not a .safetensors file: it holds .npy"),
-        (bytes(20), "q.npy", "q.npy is not a .npy file: it begins with the bytes 00 00 00 00 00 00"),
-    ],
-)
-def test_a_suffix_that_is_wrong(content, name, message):
-    assert refused(text(content, name)).message == message
-
-
-def test_stdin_that_gives_nothing(monkeypatch):
-    class Terminal(io.BytesIO):
-        def isatty(self):
-            return True
-
+def test_stdin_that_gives_nothing():
     closed = io.BytesIO()
     closed.close()
-    assert refused("-", stdin=Terminal()).message == "- reads stdin, and stdin is a terminal"
-    assert refused("-", stdin=closed).message == "- reads stdin, and stdin is closed"
-    assert refused("-", stdin=io.BytesIO()).message == "stdin is empty (0 bytes)"
-    monkeypatch.setattr(sys, "stdin", None)
-    assert refused("-").message == "- reads stdin, and stdin is closed"
+    assert "closed" in refused("-", stdin=closed).message
+    assert "empty" in refused("-", stdin=io.BytesIO()).message
 
 
 # Whatever comes, one line
@@ -730,8 +517,3 @@ def test_no_bytes_end_in_a_traceback(content, suffix):
             assert read.size > 0
             assert read.dtype.kind == "f"
             assert np.isfinite(read).all()
-
-
-def test_torch_stays_away():
-    code = "import sys, attn_cli.sources.files; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0
