@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +82,6 @@ class Browser:
         """The system's colour scheme: light or dark."""
         feature = {"name": "prefers-color-scheme", "value": theme}
         self.command("Emulation.setEmulatedMedia", features=[feature])
-
-    @contextmanager
-    def before_any_page(self, script: str) -> Iterator[None]:
-        """Run a script in every new page before its own."""
-        name = self.command("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
-        try:
-            yield
-        finally:
-            self.command("Page.removeScriptToEvaluateOnNewDocument", identifier=name)
 
 
 def started() -> Browser:

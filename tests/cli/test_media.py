@@ -1,7 +1,6 @@
 """--image and --audio: files through the model's own processor, labelled by patch and by time."""
 
 import importlib.util
-import re
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -78,17 +77,6 @@ def test_a_clip_sees_an_image_and_reads_a_text(seeing: Seeing, cat: Path, tmp_pa
     np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
     assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", "</s>"]
     assert found["vision.tokens"].tolist()[:6] == ["[CLS]", "r0,c0", "r0,c1", "r0,c2", "r0,c3", "r1,c0"]
-
-
-def test_an_overview_speaks_of_patches_and_of_each_stream(seeing: Seeing, cat: Path) -> None:
-    text = attn("inspect", "-m", seeing("vit"), "--image", cat).text
-    assert re.search(r"^(of other patches, r\d,c\d reads r\d,c\d most|no patch reads)", text, re.MULTILINE)
-    assert "word" not in text
-    assert "no head finds content" not in text
-    streams = attn("inspect", "the cat sat", "-m", seeing("clip"), "--image", cat).lines
-    vision, told = streams.index("vision"), streams.index("text")
-    assert vision < told
-    assert streams[told + 1].startswith("too few tokens to name heads")
 
 
 @torch.no_grad()
@@ -193,14 +181,6 @@ def test_a_siglip_reads_its_text_filled_up_as_it_was_trained(seeing: Seeing, cat
     assert found["vision.patches"].tolist() == [[row, column] for row in range(4) for column in range(4)]
 
 
-def test_a_decoder_looks_at_the_patches_of_its_image(seeing: Seeing, cat: Path) -> None:
-    asked = ("-m", seeing("trocr"), "--image", cat, "--decoder-text", "the cat", "-t", "cat", "-l", "-1", "--mean")
-    text = attn("matrix", *asked).text
-    assert "layer 1 cross mean of 4 heads · weights of 2 cat · 4 x 4" in text
-    shown = attn("matrix", *asked, "--json").json
-    assert [layer["stream"] for layer in shown["result"]["layers"]] == ["decoder", "cross"]
-
-
 @torch.no_grad()
 def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_path: Path) -> None:
     wide, folder = image_file(tmp_path / "wide.png", bright=(1, 5), columns=12), seeing("llava_next")
@@ -266,7 +246,7 @@ def test_patches_that_nobody_knows_are_numbers(seeing: Seeing, cat: Path) -> Non
     refused(attn("top", *asked, "--token", "[CLS]"), 2, "no query '[CLS]'")
 
 
-@pytest.mark.parametrize("place", [(0, 0), (1, 2), (3, 3), (2, 0)])
+@pytest.mark.parametrize("place", [(0, 0), (2, 3)])
 @pytest.mark.parametrize("kind", ["vit", "clip", "llava"])
 def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, int], seeing: Seeing, tmp_path) -> None:
     """In the first block a token's key holds its own patch alone: scores change in the columns of patches that do."""
@@ -295,20 +275,6 @@ def test_what_a_query_attends_to_is_drawn_as_the_image_is(seeing: Seeing, cat: P
     heaviest = shown["input"]["tokens"][1 + weights.ravel()[1:].argmax()]
     assert np.unravel_index(cells.argmax(), cells.shape) == (heaviest["row"], heaviest["column"])
     assert lines[first + 4] == f"on the image {weights.ravel()[1:].sum():.3f} · 0 [CLS] {weights.ravel()[0]:.3f}"
-    for more, maps in (["--mean"], 1), (["-H", "0,2"], 2), (["-H", "0", "--scores", "--weights"], 2):
-        assert attn("matrix", *asked, *more).text.count("rows and columns of patches") == maps
-    hidden = attn("matrix", "-m", seeing("vit"), "--image", cat, "-t", "r1,c2", "-l", "-1", "--mean", "--no-special")
-    assert "weights of 7 r1,c2" in hidden.text
-    assert "on the image" in hidden.text
-    words = attn("matrix", "what is here", "-m", seeing("llava"), "--image", cat, "-t", "here", "-l", "-1", "--mean")
-    assert "text mean of 4 heads" in words.text
-    assert "rows and columns of patches" in words.text
-    seen = attn("inspect", "the cat", "-m", seeing("clip"), "--image", cat).text
-    assert "share of attention received · by patch · vision" in seen
-    read = attn("inspect", "what is here", "-m", seeing("llava"), "--image", cat).text
-    assert "tokens  0 <s>  1-16 r0,c0 to r3,c3  17 what  18 is  19 here\n" in read
-    page = attn("matrix", *asked, "--mean", "-f", "html").text
-    assert "rows and columns of patches" in page
 
 
 def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, tone: Path) -> None:
@@ -367,18 +333,6 @@ def test_the_map_of_a_model_has_the_tower_that_saw_an_image(seeing: Seeing, cat:
     assert "image" in attn("layers", "-m", seeing("vit"), "--image", cat).lines[0]
 
 
-def test_maps_and_media_that_do_not_go_together(seeing: Seeing, cat: Path) -> None:
-    vit, clip, takers = seeing("vit"), seeing("clip"), "attn top, matrix, heads, inspect and layers take --image FILE"
-    refused(attn("layers", "-m", vit), 2, "has no tokenizer", f"{takers} or --audio FILE")
-    refused(attn("compare", "a", "b", "-m", vit), 2, takers)
-    refused(attn("layers", "-m", clip), 2, "was given no pixel_values", takers)
-    refused(attn("layers", "-m", clip, "--image", cat), 2, "reads a text beside --image")
-    refused(attn("layers", "-m", vit, "a", "--image", cat), 2, "reads no text beside --image")
-    refused(attn("layers", "-m", clip, "--image", cat, "--inputs", "x.npz"), 2, "--inputs and --image")
-    refused(attn("layers", "a", "-m", clip, "--inputs", "x.npz"), 2, "a text and --inputs")
-    refused(attn("layers", "--image", cat), 2, "--image is for models")
-
-
 def test_lines_are_read_beside_the_same_image(seeing: Seeing, cat: Path) -> None:
     run = attn("top", "--lines", "-m", seeing("llava"), "--image", cat, "-l", "-1", "--json",
                stdin=b"the cat\nwhat is here\n")  # fmt: skip
@@ -417,13 +371,6 @@ def test_audio_of_another_rate_is_resampled(tmp_path: Path) -> None:
     np.testing.assert_allclose(high.samples[200:-200], low.samples[200:-200], atol=1e-3)
 
 
-def test_without_its_package_another_rate_is_refused(seeing: Seeing, tmp_path: Path, monkeypatch) -> None:
-    missing(monkeypatch, "soxr")
-    file = audio_file(tmp_path / "high.wav", rate=44_100)
-    run = attn("heads", "-m", seeing("wav2vec2"), "--audio", file)
-    refused(run, 2, "44,100 samples a second, the model wants 16,000", "pip install 'attn-cli[audio]'", "ffmpeg")
-
-
 def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     """As if that package were not installed."""
     find = importlib.util.find_spec
@@ -442,14 +389,10 @@ def test_files_that_are_no_images(seeing: Seeing, cat: Path, tmp_path: Path) -> 
     (tmp_path / "empty.png").touch()
     (tmp_path / "text.png").write_text("not an image")
     (tmp_path / "half.png").write_bytes(cat.read_bytes()[: cat.stat().st_size // 2])
-    for name, words in {
-        "none.png": "No such file",
-        "empty.png": "is empty",
-        "text.png": "is not an image",
-        "half.png": "half.png",
-        ".": "Is a directory",
-    }.items():
-        refused(attn("heads", "-m", seeing("vit"), "--image", tmp_path / name), 2, words)
+    for name in ("none.png", "empty.png", "text.png", "half.png", "."):
+        refused(
+            attn("heads", "-m", seeing("vit"), "--image", tmp_path / name), 2, tmp_path.name if name == "." else name
+        )
 
 
 def test_files_that_are_no_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
@@ -463,61 +406,29 @@ def test_files_that_are_no_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> 
     content[20] = 3  # numbers with a point
     (tmp_path / "float.wav").write_bytes(content)
     (tmp_path / "short.wav").write_bytes(tone.read_bytes()[:30])
-    for name, words in {
-        "none.wav": "No such file",
-        "empty.wav": "is empty",
-        "text.wav": "ffmpeg",
-        "silent.wav": "holds no audio",
-        "float.wav": "ffmpeg",
-        "short.wav": "short.wav",
-    }.items():
-        refused(attn("heads", "-m", seeing("wav2vec2"), "--audio", tmp_path / name), 2, words)
+    for name in ("none.wav", "empty.wav", "text.wav", "silent.wav", "float.wav", "short.wav"):
+        refused(attn("heads", "-m", seeing("wav2vec2"), "--audio", tmp_path / name), 2, name)
 
 
-def test_models_and_media_that_do_not_go_together(
-    seeing: Seeing, cat: Path, tone: Path, tmp_path: Path, minilm_like: Path
-) -> None:
+def test_models_and_media_that_do_not_go_together(seeing: Seeing, cat: Path, tone: Path, tmp_path: Path) -> None:
     vit, clip, whisper = seeing("vit"), seeing("clip"), seeing("whisper")
-    image_option, heard = ("--image", cat), ("--audio", tone)
-    refused(attn("heads", "the cat", *image_option), 2, "--image is for models", "is a table")
-    refused(attn("heads", "the cat", "-m", minilm_like, *image_option), 2, "takes no --image", "it reads text alone")
-    refused(attn("heads", "-m", vit, *heard), 2, "takes no --audio", "it reads --image")
-    refused(attn("heads", "the cat", "-m", vit), 2, "has no tokenizer, but a processor of images", "--image FILE")
-    twice = attn("heads", "<image> or <image>", "-m", seeing("llava"), *image_option)
-    refused(twice, 2, "2 places for one file (<image>)")
-    for command in ("heads", "layers"):
-        refused(attn(command, "-m", vit, *image_option, *image_option), 2, "--image is given 2 times")
-    refused(attn("top", "-m", whisper, *heard, *heard), 2, "--audio is given 2 times")
-    refused(attn("heads", "the cat", "-m", vit, *image_option), 2, "reads no text beside --image", "leave out the text")
-    refused(attn("heads", "-m", clip, *image_option), 2, "reads a text beside --image")
-    refused(attn("heads", "the cat", "-m", whisper), 2, "reads input_features, not text", "--audio FILE")
-    refused(attn("heads", "the cat", "-m", whisper, *heard), 2, "reads no text beside --audio")
-    refused(attn("heads", "a", "-m", clip, *image_option, "--pair", "b"), 2, "--pair and --image")
-    refused(attn("heads", "-m", clip, *image_option, "--inputs", "x.npz"), 2, "--inputs and --image")
-    refused(attn("heads", "a", "-m", seeing("llava"), *image_option, "--chat"), 2, "has no chat template")
-    refused(attn("heads", "a " * 200, "-m", clip, *image_option), 4, "the model has 128 positions")
+    refused(attn("heads", "the cat", "--image", cat), 2, "--image")  # of a table
+    refused(attn("heads", "-m", vit, "--audio", tone), 2, "--audio")
+    refused(attn("heads", "the cat", "-m", vit), 2, "--image FILE")
+    refused(attn("heads", "<image> or <image>", "-m", seeing("llava"), "--image", cat), 2, "<image>")
+    refused(attn("heads", "-m", vit, "--image", cat, "--image", cat), 2, "2 times")
+    refused(attn("heads", "the cat", "-m", vit, "--image", cat), 2, "no text")
+    refused(attn("heads", "-m", clip, "--image", cat), 2, "reads a text")
+    refused(attn("heads", "the cat", "-m", whisper), 2, "--audio FILE")
+    refused(attn("heads", "-m", clip, "--image", cat, "--inputs", "x.npz"), 2, "--inputs")
+    refused(attn("heads", "a " * 200, "-m", clip, "--image", cat), 4, "128")
     (bare := tmp_path / "bare").mkdir()
     for file in vit.iterdir():
         if file.name != "preprocessor_config.json":
             hard_link(file, bare / file.name)
-    refused(attn("heads", "-m", bare, *image_option), 3, "has no processor", "preprocessor_config.json", "--inputs")
-    (deaf := tmp_path / "deaf").mkdir()
-    for file in seeing("clip").iterdir():
-        if file.name != "processor_config.json":
-            hard_link(file, deaf / file.name)
-    (deaf / "preprocessor_config.json").write_text('{"processor_class": "CLIPTokenizer"}')
-    refused(attn("heads", "the cat", "-m", deaf, *image_option), 3, "deaf")
+    refused(attn("heads", "-m", bare, "--image", cat), 3, "preprocessor_config.json")
     (bare / "preprocessor_config.json").write_text("{}{")
-    refused(attn("heads", "-m", bare, *image_option), 3, "bare")
-
-
-@pytest.fixture(scope="session")
-def minilm_like(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that reads text alone."""
-    from tests.media import TEXT, saved, tokenizer
-
-    model = transformers.BertModel(transformers.BertConfig(**TEXT))
-    return saved(model, tmp_path_factory.mktemp("reading"), tokenizer())
+    refused(attn("heads", "-m", bare, "--image", cat), 3, "bare")
 
 
 def test_a_name_of_a_file_moves_no_cursor(seeing: Seeing, cat: Path, tmp_path: Path) -> None:

@@ -86,17 +86,6 @@ def test_a_click_on_a_word_lays_its_weights_over_the_image(browser: Browser, tmp
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in results] == []
 
 
-def test_the_image_is_seen_where_there_is_little_weight(browser: Browser, tmp_path: Path) -> None:
-    """One patch is brighter than all others, under the same weight as some of them."""
-    grey = image().pixels.copy()
-    grey[PATCH : 2 * PATCH, 2 * PATCH : 3 * PATCH] = 250
-    browser.open(page_html(seen(ReadPicture(grey, HEIGHT, WIDTH))), tmp_path)
-    browser.driver.find_element(By.ID, "t0-2").click()  # which may see the first row alone
-    drawn = middles(browser).sum(axis=-1)
-    assert np.unravel_index(drawn.argmax(), drawn.shape) == (1, 2)
-    assert len({int(value) for value in (*drawn[2], drawn[1, 0], drawn[1, 1])}) == 1
-
-
 def test_a_click_on_a_patch_asks_what_it_attends_to(browser: Browser, tmp_path: Path) -> None:
     browser.open(page_html(seen(image())), tmp_path)
     canvas = browser.driver.find_element(By.CSS_SELECTOR, "canvas.picture")
@@ -110,12 +99,6 @@ def test_a_click_on_a_patch_asks_what_it_attends_to(browser: Browser, tmp_path: 
         )
     browser.run("turn()")
     assert browser.run("look.k") == 1 * COLUMNS
-    assert browser.log() == []
-
-
-def test_a_text_without_an_image_has_no_canvas_for_one(browser: Browser, tmp_path: Path) -> None:
-    browser.open(page_html(seen(None)), tmp_path)
-    assert browser.run("document.querySelectorAll('canvas.picture, figure').length") == 0
     assert browser.log() == []
 
 
