@@ -189,9 +189,8 @@ def is_model(name: str) -> bool:
 
 
 def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
-    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's value.
-
-    A file that `attn learn` wrote is the table that it learned for, with its W_Q and W_K.
+    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's
+    value.
     """
     from attn_cli.sources.tables.learned import check_fit, read_learned
     from attn_cli.sources.tables.source import TableSource

@@ -51,11 +51,7 @@ class Descent(NamedTuple):
 
 
 def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int) -> Slope:
-    """The loss of projections W_Q and W_K `[d, h * e]`, and its gradients.
-
-    dL/dq = (w - t) k / sqrt(e)      dL/dk_j = (w - t)_j q / sqrt(e)
-    dL/dW_Q = x_queryᵀ dL/dq         dL/dW_K = xᵀ dL/dk
-    """
+    """The loss of projections W_Q and W_K `[d, h * e]`, and its gradients."""
     by_wq, by_wk, loss = np.zeros_like(wq), np.zeros_like(wk), 0.0
     scale = (wq.shape[1] // heads) ** -0.5
     share = 1 / (len(examples) * heads)

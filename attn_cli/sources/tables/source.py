@@ -201,7 +201,6 @@ class TableSource:
         return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))
 
     def _parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
-        """Queries, keys and values of some rows, all heads side by side."""
         if self.learned is None:
             return self.table.rows(rows, "q"), self.table.rows(rows, "k"), self.table.rows(rows, "v")
         x = self.table.rows(rows)

@@ -107,10 +107,7 @@ class Learning(Answer):
                     }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`wq` and `wk` `[d, d]` at the end, the `table` `[1]` that they are for, and `losses` `[steps + 1]`.
-
-        For each text N from 1 `weightsN` `[steps + 1, n]` of its query, means over heads, and `tokensN` `[n]`.
-        """
+        """`wq` and `wk` `[d, d]` at the end, the `table` `[1]` that they are for, and `losses` `[steps + 1]`."""
         arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "table": np.array([self.model])}
         arrays["losses"] = self.descent.losses
         for text, prompt in enumerate(self.prompts):

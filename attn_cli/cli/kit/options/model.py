@@ -51,13 +51,7 @@ class LoadOptions:
         chosen: Selection = ALL,
         **reading: Unpack[Reading],
     ) -> Source:
-        """Open what --model names: a model, a table of word vectors or a recording. A status line shows meanwhile.
-
-        quiet     print nothing on stderr
-        verbose   print the seconds that loading took
-        predicts  load the LM head, too
-        chosen    the layers and heads that will be asked for
-        """
+        """Open what --model names: a model, a table of word vectors or a recording."""
         source = opened.get()
         if source is not None:
             return source
