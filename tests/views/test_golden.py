@@ -50,7 +50,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     ),
     "steps-everything": (
         *("compute", "the cat sat", "-m", "toy:the-cat-sat", "--random-projections", "7", "--heads", "2"),
-        *("--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--alibi", "paper", "--softcap", "2"),
+        *("--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2"),
         *("--steps", "-t", "cat", "-q"),
     ),
 }
