@@ -41,9 +41,9 @@ def test_a_corpus_becomes_tables_and_records_without_text_are_named(lines: Path,
 
 
 @pytest.mark.parametrize("model", [(), ("-m", "toy:the-cat-sat")])
-def test_a_word_table_is_refused_with_the_line_to_paste(lines: Path, tmp_path: Path, model: tuple[str, ...]) -> None:
+def test_a_word_table_is_refused(lines: Path, tmp_path: Path, model: tuple[str, ...]) -> None:
     run = attn("scan", "lines.txt", *model, "-o", "scan")
-    refused(run, 2, "is a table of words", "attn scan lines.txt -m gpt2 -o scan")
+    refused(run, 2, "is a table of words", "name a model with -m")
     assert not (tmp_path / "scan").exists()
     with pytest.raises(InputError, match="runs no model"):
         scan("toy", str(lines), str(tmp_path / "scan"))

@@ -125,7 +125,7 @@ def test_what_takes_the_model_says_so(tmp_path: Path) -> None:
         run = attn(words[0], *words[1:], "-m", file)
         refused(run, 2)
         assert "-m " in run.errors or "model" in run.errors or "leave out" in run.errors
-    refused(attn("heads", file), 2, "is a recording, not a text", "attn heads -m ")
+    refused(attn("heads", file), 2, "is a file, not a text", "-m ")
 
 
 @pytest.mark.usefixtures("opened")
