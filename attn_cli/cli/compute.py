@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -77,12 +77,7 @@ def compute(
     ] = False,
     check: CheckOptions,
     head: o.Head = None,
-    color_scale: Annotated[
-        Literal["linear", "raw", "sqrt", "log", "row"],
-        typer.Option("--color-scale", metavar="SCALE",
-                     help="Map weights to colours: linear (of what a sink leaves), raw, sqrt, log or row.",
-                     rich_help_panel="Output"),
-    ] = "linear",
+    color_scale: o.ColorScale = "linear",
     output: OutputOptions,
 ) -> ExitCode:  # fmt: skip
     """Compute attention from scratch on your own matrices or words.

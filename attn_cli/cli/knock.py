@@ -9,7 +9,7 @@ from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr.progress import MANY_PASSES, Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
@@ -25,8 +25,6 @@ from attn_cli.summaries.answers.knock import (
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
-
-_MANY_PASSES = 15  # baseline runs; more are announced
 
 
 @takes_options
@@ -97,7 +95,7 @@ def knock(
             passes = experiment.passes(interventions_of(layers))
             keys = top_keys_of(source, prompt, experiment, layers)
             context = HeadContext(keys, *direct_of(source, prompt, experiment))
-        if passes > _MANY_PASSES and (everywhere or options.verbose):
+        if passes > MANY_PASSES and (everywhere or options.verbose):
             print_notes([f"about as much work as {passes:,.0f} baseline runs"], quiet=options.quiet)
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
             answer = knock_of(

@@ -122,3 +122,14 @@ def test_tables() -> None:
     assert "by value" in attn("top", "he sat on the river bank", "--by", "value", "-t", "bank").text
     refused(attn("top", "he sat", "--by", "output"), 2, "has no W_O")
     refused(attn("top", "he sat", "--by", "through"), 2, "one attention")
+
+
+@pytest.mark.parametrize("by", ["value", "output"])
+def test_what_an_overview_ranks_by_is_in_its_files(models: dict[str, Path], by: str) -> None:
+    rows = attn("inspect", TEXT, "-m", models["bert"], "--by", by, "--json", "-q").json["result"]["received"]
+    shares = dict[tuple[int, int], float]()
+    for row in rows:
+        head = row["layer"], row["head"]
+        shares[head] = shares.get(head, 0.0) + row[f"{by}_share"]
+    assert np.array(list(shares.values())) == pytest.approx(1, abs=1e-5)
+    assert any(abs(row[f"{by}_share"] - row["received_share"]) > 1e-3 for row in rows)

@@ -10,7 +10,7 @@ from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.fields import SHARE, STREAM, Field, Rows
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.summaries.call_fields import HEAD, KEY, KEY_TOKEN, LAYER
+from attn_cli.summaries.call_fields import HEAD, KEY, KEY_TOKEN, LAYER, SHARE_BY
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -25,6 +25,7 @@ _ROW = (
         SHARE,
         "column sum of the weights over n; the shares of a head add to 1, less a sink's, hidden keys' and masked rows'",
     ),
+    *SHARE_BY.values(),
 )
 RECEIVED = Field("received", Rows(_ROW, "how much of a head's attention one key gets"))
 
@@ -59,23 +60,24 @@ class Received(Part):
             for key, token in enumerate(summary.keys):
                 if key in hidden:
                     continue
+                measured = {} if self.read is None else {f"{self.by}_share": float(self.read[at, key])}
                 yield {
                     "layer": summary.place.layer,
                     "head": head,
                     "key": key,
                     "key_token": token.text,
                     "received_share": float(self.shares[at, key]),
-                }
+                } | measured
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received_share` `[h, m]`, the mean weight on each of m keys over the rows; 0 for hidden keys."""
-        return {"received_share": self.shares}
+        """`received_share` `[h, m]`, the mean weight on each key, and `value_share` or `output_share` by these."""
+        measured = {} if self.read is None else {f"{self.by}_share": self.read}
+        return {"received_share": self.shares} | measured
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
     """The mean over all heads of some calls of what each key receives `[m]`, itself a mean over rows."""
-    mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
-    return mean
+    return np.asarray(np.mean([part.measured.mean(axis=0) for part in parts], axis=0))
 
 
 class ReceivedShares:

@@ -20,10 +20,11 @@ from attn_cli.views.shell_words import quoted
 
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
-    "Explain": ("parts", "compare", "plane"),
-    "Change": ("knock", "compute", "bisect"),
+    "Explain": ("parts", "knock", "compare"),
+    "Your own numbers": ("compute", "bisect"),
     "Corpus": ("scan", "scan show"),
-    "Learn": ("learn", "nearest", "cost", "scale", "guide", "schema", "env"),
+    "Learn": ("plane", "nearest", "learn", "scale", "cost"),
+    "Help": ("guide", "schema", "env"),
 }
 _FIRST = tuple(name for names in GROUPS.values() for name in names)
 

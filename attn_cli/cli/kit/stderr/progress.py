@@ -8,6 +8,8 @@ from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.sources.memory import peak_memory
 from attn_cli.text import decimal_bytes
 
+MANY_PASSES = 15  # baseline runs; more are announced
+
 
 class Progress:
     """Context manager that counts attention layers while a model runs, and shows the count.
