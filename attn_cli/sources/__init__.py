@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.errors import InputError
-from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection
 from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
+    from attn_cli.kept.unpacked import UnpackedModels
     from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
     from attn_cli.sources.huggingface.load.origin import Origin
     from attn_cli.sources.tables import WordTable
@@ -71,7 +71,7 @@ class Loading(TypedDict, total=False):
     reads_text: bool
     known_texts: Sequence[str]
     chosen: Selection
-    unpacked: UnpackedModels | None
+    unpacked: "UnpackedModels | None"
 
 
 def open_source(

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.run.kept_places import unpacked_models
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.model.source import Source
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source
+from attn_cli.sources import DEFAULT_MODEL, Reading, is_model, open_source
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.huggingface.load.weight_files import weight_bytes
@@ -56,8 +55,12 @@ class LoadOptions:
         if source is not None:
             return source
         check_names(self.device, self.dtype)
-        start = time.monotonic()
-        with StatusLine(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):
+        start, unpacked = time.monotonic(), None
+        if is_model(model):
+            from attn_cli.cli.kit.run.kept_places import unpacked_models  # here: tables need no cache
+
+            unpacked = unpacked_models()
+        with StatusLine(_loading(model), quiet=quiet or not is_model(model)):
             source = open_source(
                 model,
                 adapters=tuple(self.adapter or ()),
@@ -66,7 +69,7 @@ class LoadOptions:
                 trust_remote_code=self.trust_remote_code,
                 predicts=predicts,
                 chosen=chosen,
-                unpacked=unpacked_models(),
+                unpacked=unpacked,
                 **reading,
             )
         print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)

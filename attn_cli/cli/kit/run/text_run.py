@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.read_text import ReadText, TextReader
@@ -43,7 +42,11 @@ def run(
 ) -> ExitCode:
     """Answer a command for each text; returns the worst exit code."""
     texts, reading = texts_and_reading(options)
-    kept = kept_run(options, reading)
+    kept = None
+    if is_model(options.model):
+        from attn_cli.cli.kit.run.kept_run import kept_run  # here: tables are as quick as their kept runs would be
+
+        kept = kept_run(options, reading)
     with options.view(settings) as view:
         if kept is not None and view.format == "terminal":
             code = _answered_again(kept.source(exact=settings.predicts), options, reading, command, plan, view)
