@@ -192,23 +192,29 @@ def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
     """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's
     value.
     """
-    from attn_cli.sources.tables.learned import check_fit, read_learned
     from attn_cli.sources.tables.source import TableSource
 
-    learned = None if _is_built_in(model) else read_learned(model)
+    if _is_built_in(model):
+        return TableSource(_table(model))
+    from attn_cli.sources.tables.learned import check_fit, read_learned
+
+    learned = read_learned(model)
     table = _table(model if learned is None else learned.table)
     if learned is not None:
         check_fit(learned, table, model)
-    return TableSource(table, None if _is_built_in(model) else model, learned)
+    return TableSource(table, model, learned)
 
 
 def _table(model: str) -> "WordTable":
-    from attn_cli.sources.tables import open_table
-    from attn_cli.sources.tables.files import open_table_file
-
     if not is_table(model):
         raise InputError(f"{model} is not a table of word vectors", "give toy, toy:NAME or a table file")
-    return open_table(model.partition(":")[2]) if _is_built_in(model) else open_table_file(model)
+    if _is_built_in(model):
+        from attn_cli.sources.tables import open_table
+
+        return open_table(model.partition(":")[2])
+    from attn_cli.sources.tables.files import open_table_file
+
+    return open_table_file(model)
 
 
 def _is_built_in(model: str) -> bool:
