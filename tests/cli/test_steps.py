@@ -100,7 +100,7 @@ def test_absorbed_latents_are_raised_to_values() -> None:
     [
         ([], ["queries", "keys", "values"]),
         (["--random-projections", "1"], ["x W_Q", "x W_K", "x W_V"]),
-        (["--random-projections", "1", "--context-text", "loan"], ["x W_Q", "context W_K", "context W_V"]),
+        (["--random-projections", "1", "--context", "loan"], ["x W_Q", "context W_K", "context W_V"]),
         (["--random-projections", "1", "--latent", "2"], ["x W_Q", "latents U_K", "latents U_V"]),
         (["--random-projections", "1", "--latent", "2", "--absorb"], ["x W_Q U_Kᵀ", "latents", "latents"]),
     ],
@@ -177,7 +177,7 @@ def test_what_cannot_be_walked_is_said() -> None:
     assert attn("compute", "--q", "q.npy", "--steps", "-t", "4999").code == 0
     np.save("q.npy", np.zeros((9000, 2)))
     refused(attn("compute", "--q", "q.npy", "--decode"), 4, "decoding 9,000 tokens")
-    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps or --why")
+    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
 
