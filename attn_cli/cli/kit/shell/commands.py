@@ -132,6 +132,14 @@ class Commands(TyperGroup):
         """The command of a name, whose module is imported; None where there is none."""
         return None if super().get_command(ctx, cmd_name) is None else imported_command(cmd_name)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """The commands that begin so, by their names alone: no module is imported for them."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first two words name, or the first; InputError where none is."""
         if " ".join(args[:2]) in self.commands:
