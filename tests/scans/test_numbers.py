@@ -172,10 +172,9 @@ _ADDED = """
 import sys
 from pathlib import Path
 from attn_cli.summaries.reducers.heads import statistics
-from attn_cli.summaries.reducers.heads.keys import Diagonal
-from attn_cli.summaries.reducers.heads.statistics import KeyWeight
+from attn_cli.summaries.reducers.heads.statistics import key_before, key_weight
 for back in (1, 2):
-    added = KeyWeight(name=f"weight_{back}_back", heading="", caption="", meaning="", key_rule=Diagonal(back))
+    added = key_weight(key_before(back), name=f"weight_{back}_back", heading="", caption="", meaning="")
     statistics.STATISTICS = (*statistics.STATISTICS, added)
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection

@@ -143,8 +143,11 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
 def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
     """The number of rows behind a mean over some rows, and its value under uniform attention; else none."""
     statistic = next(each for each in STATISTICS if each.name == ranking.column)
-    found = statistic.rows_of(summary.keys, len(summary.queries))
-    if found is None or not len(found):
+    if statistic.keys_of is None:
+        return
+    keys = statistic.keys_of(summary.keys)[len(summary.keys) - len(summary.queries) :]
+    found = np.flatnonzero(keys >= 0)
+    if not len(found):
         return
     yield f"mean of {counted(len(found), 'row')}"
     mask, m = str(summary.rule["mask"]), len(summary.keys)

@@ -64,7 +64,7 @@ def _names(answer: ScanHead) -> Iterator[str]:
 def _estimates(answer: ScanHead) -> Iterator[tuple[Statistic, Estimate]]:
     for statistic in STATISTICS:
         estimate = answer.head.statistics.get(statistic.name)
-        if estimate is not None and not (estimate.mean == estimate.deviation == 0 and statistic.nothing == 0):
+        if estimate is not None and not (estimate.mean == estimate.deviation == 0 and statistic.nothing == (0.0,)):
             yield statistic, estimate
 
 

@@ -1,5 +1,6 @@
 """The positions of queries among keys: in one call, and in the texts of a batch whose rows lie one after the other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,6 +59,13 @@ class Alignment:
         return self.has_sink or self.hides
 
 
+KeyRule = Callable[[Alignment], np.ndarray | None]
+"""Gives each of n queries one key, such as the first or the one before: its index `[n]`, -1 where there is none.
+
+None for a call in which no row has such a key.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class AlignedTexts:
     """For each text of a batch, whose rows lie one after the other, where its queries stand among its keys.
@@ -73,6 +81,11 @@ class AlignedTexts:
         it.
         """
         return self.texts[0]
+
+    def keys(self, rule: KeyRule) -> np.ndarray:
+        """The key that a rule gives each query of all texts, its index in its own text `[rows]`, text after text."""
+        found = [(text, rule(text)) for text in self.texts]
+        return np.concatenate([np.full(text.n, -1) if keys is None else keys for text, keys in found])
 
     @cached_property
     def starts(self) -> np.ndarray:

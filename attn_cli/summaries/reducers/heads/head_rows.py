@@ -9,8 +9,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, as_float64, moved_to, namespace
 from attn_cli.kernel.stats.wanted import RowStats
-from attn_cli.summaries.reducers.heads.alignment import AlignedTexts
-from attn_cli.summaries.reducers.heads.keys import KeyRule
+from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, KeyRule
 
 
 @dataclass(frozen=True, eq=False)

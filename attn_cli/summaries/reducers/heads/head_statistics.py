@@ -19,9 +19,8 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
+from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment, KeyRule
 from attn_cli.summaries.reducers.heads.head_rows import HeadRows
-from attn_cli.summaries.reducers.heads.keys import KeyRule
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 
 _ROW = (
@@ -110,7 +109,7 @@ class HeadMeans:
         texts = AlignedTexts(tuple(alignments))
         unknown = {each: np.array([not each.exists(text) for text in alignments]) for each in STATISTICS}
         rules = [each.key_rule for each, missing in unknown.items() if each.key_rule is not None and not missing.all()]
-        return cls(texts, unknown, {rule: rule.keys_of_texts(texts)[:, None] for rule in dict.fromkeys(rules)})
+        return cls(texts, unknown, {rule: texts.keys(rule)[:, None] for rule in dict.fromkeys(rules)})
 
     def wanted(self, rows: Rows = None) -> Wanted:
         """A request for the row statistics (entropy, weight on the first key ...) that head statistics are made of."""

@@ -15,8 +15,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
-from attn_cli.summaries.reducers.heads.keys import Diagonal, FixedKey
-from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS, KeyWeight
+from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS, fixed_key, key_before, key_weight
 from tests.strategies import Problem, problems
 from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
 from tests.summaries.test_laws import CLOSE, attended, call_of
@@ -130,25 +129,23 @@ def test_statistics_are_attributes_and_arrays_in_the_order_of_the_list() -> None
         heads.no_such  # noqa: B018
 
 
-def weight(nothing: float | None) -> KeyWeight:
-    return KeyWeight(name="x", heading="x", caption="x", meaning="x", key_rule=FixedKey(0), nothing=nothing)
-
-
 @pytest.mark.parametrize(
     ("nothing", "values", "empty"),
     [
-        (None, [0.0, np.nan], False),
-        (0.0, [0.0, 0.0], True),
-        (0.0, [0.0, 0.5], False),
-        (0.0, [np.nan, np.nan], False),
-        (np.nan, [np.nan, np.nan], True),
-        (np.nan, [np.nan, 0.0], False),
+        ((), [0.0, np.nan], False),
+        ((0.0,), [0.0, 0.0], True),
+        ((0.0,), [0.0, 0.5], False),
+        ((0.0,), [np.nan, np.nan], False),
+        ((np.nan,), [np.nan, np.nan], True),
+        ((np.nan,), [np.nan, 0.0], False),
+        ((0.0, np.nan), [np.nan, 0.0], True),
     ],
 )
-def test_a_column_of_nothing_else_says_nothing(nothing: float | None, values: list[float], empty: bool) -> None:
-    assert weight(nothing).says_nothing(np.array(values)) is empty
+def test_a_column_of_nothing_else_says_nothing(nothing: tuple[float, ...], values: list[float], empty: bool) -> None:
+    statistic = key_weight(fixed_key(0), name="x", heading="x", caption="x", meaning="x", nothing=nothing)
+    assert statistic.says_nothing(np.array(values)) is empty
 
 
 def test_what_several_statistics_need_is_equal() -> None:
-    assert Diagonal(1) == Diagonal(1) != Diagonal(0)
-    assert len({Diagonal(1), Diagonal(1), FixedKey(1)}) == 2
+    assert key_before(1) == key_before(1) != key_before(0)
+    assert len({key_before(1), key_before(1), fixed_key(1)}) == 2
