@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Any
 
 Schema = dict[str, Any]
@@ -33,7 +32,7 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
 
 @dataclass(frozen=True)
 class Object:
-    """A JSON object with these values, read from one Python object; `nullable` where None becomes null."""
+    """A JSON object with these values, read from one object or dict; `nullable` where None becomes null."""
 
     fields: Sequence["Field"]
     nullable: bool = False
@@ -79,7 +78,7 @@ class Field:
     """A named value in a JSON object or in a row of a table.
 
     meaning   with its unit, as the JSON Schema says it
-    value     the path of an attribute, or a function, that reads it; the attribute called `name` if not given
+    value     the path of an attribute or key, or a function, that reads it; the one called `name` if not given
     optional  whether it is left out where it is None
     heading   of its column in a table of a screen; "" for its name
     """
@@ -93,7 +92,7 @@ class Field:
     read: Callable[[Any], Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        read = attrgetter(self.value or self.name) if isinstance(self.value, str) else self.value
+        read = _reader(self.value or self.name) if isinstance(self.value, str) else self.value
         object.__setattr__(self, "read", read)
 
     def schema(self) -> dict[str, Any]:
@@ -138,13 +137,24 @@ def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
 
 
 def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The same fields, read from the attribute at `path` (names with points between) of an object, not from itself."""
-    inner = attrgetter(path)
+    """The same fields, read from what is at `path` (names with points between) of an object or dict."""
+    inner = _reader(path)
 
     def read(one: Field) -> Callable[[Any], Any]:
         return lambda thing: one.read(inner(thing))
 
     return tuple(replace(one, value=read(one)) for one in fields)
+
+
+def _reader(path: str) -> Callable[[Any], Any]:
+    names = path.split(".")
+
+    def read(thing: Any) -> Any:
+        for name in names:
+            thing = thing[name] if isinstance(thing, dict) else getattr(thing, name)
+        return thing
+
+    return read
 
 
 def object_schema(fields: Sequence[Field]) -> dict[str, Any]:

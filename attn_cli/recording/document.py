@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +25,8 @@ from attn_cli.recording.rule_document import BIAS, MASK, RULE, rule_document, ru
 from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
-_MAIN = (
-    "q",
-    "k",
-    "seen",
-    "log_sums",
-    "received",
-    "value_norms",
-    "residual_norms",
-    "thumbnail",
-)  # of each layer, where it has them
+# arrays of each layer, where it has them
+_MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "residual_norms", "thumbnail")
 SCHEMA = "attn.recording/1"
 PICTURE = "picture"
 _LONGEST_WORD = 1000  # of names that are shown as they are
@@ -51,37 +43,21 @@ class RecordingContents:
     told: Mapping[str, Any] | None = None
 
 
-class _LayerEntry(NamedTuple):
-    """A layer, with the tables that hold its queries and its keys, and its rule as JSON has it."""
-
-    layer: RecordedLayer
-    queries: int
-    keys: int
-    rule: dict[str, Any]
-
-
-class _RecordedResult(NamedTuple):
-    """All that a recording's JSON says of its tokens and layers."""
-
-    tables: TokenTables
-    layers: Sequence[_LayerEntry]
-    told: Mapping[str, Any] | None
-
-
 _LAYER = (
     Field("layer", INTEGER, "the model's own number of the block", "layer.place.layer"),
     Field("name", TEXT, "the module's path in the model", "layer.place.name"),
-    Field("heads", each(COUNT) | {"minItems": 1}, "the true numbers of the heads", lambda of: [*of.layer.place.heads]),
-    Field("groups", each(COUNT), "the key head of each", lambda of: [*of.layer.place.groups]),
+    Field("heads", each(COUNT) | {"minItems": 1}, "the true numbers of the heads",
+          lambda of: [*of["layer"].place.heads]),
+    Field("groups", each(COUNT), "the key head of each", lambda of: [*of["layer"].place.groups]),
     Field("stream", TEXT, "self, encoder, decoder, cross and so on", "layer.place.stream"),
     Field("call", COUNT, "counts runs of the module in one pass", "layer.place.call"),
     Field("way", TEXT, "how it was captured", "layer.place.way"),
     Field("queries", COUNT, "the table of its rows"),
     Field("keys", COUNT, "the table of its columns"),
-    Field("statistics", each(TEXT), "names of the rows of i.statistics", lambda of: [*of.layer.statistics]),
+    Field("statistics", each(TEXT), "names of the rows of i.statistics", lambda of: [*of["layer"].statistics]),
     Field("thumbnail_block", each({"type": "integer", "minimum": 1}, count=2), "rows and keys of a block of "
           "i.thumbnail; its levels are round(254 sqrt(weight)), 255 where nothing is allowed",
-          lambda of: [*of.layer.thumbnail_block]),
+          lambda of: [*of["layer"].thumbnail_block]),
     Field("shows_scores", FLAG, "false where i.seen holds weights, and scores are unknown", "layer.shows_scores"),
     Field("rule", {"$ref": "#/$defs/rule"}),
 )  # fmt: skip
@@ -131,14 +107,14 @@ def document_of(recording: RecordingContents) -> RecordingDocument:
                 arrays[f"{at}.{name}"] = values
         arrays[f"{at}.statistics"] = np.array([*layer.statistics.values()]).reshape(len(layer.statistics), layer.h)
         queries, keys = tables.place(layer.queries), tables.place(layer.keys)
-        layers.append(_LayerEntry(layer, queries, keys, rule_document(layer.rule, put)))
+        layers.append({"layer": layer, "queries": queries, "keys": keys, "rule": rule_document(layer.rule, put)})
     told = None if recording.told is None else dict(recording.told)
     content = {
         "schema": SCHEMA,
         "attn": __version__,
         "source": dict(recording.about),
         "input": prompt,
-        "result": made(FIELDS, _RecordedResult(tables, layers, told)),
+        "result": made(FIELDS, {"tables": tables, "layers": layers, "told": told}),
         "warnings": list(recording.prompt.warnings),
     }
     return RecordingDocument(content, arrays)

@@ -1,7 +1,7 @@
 """A prompt and the tokens of its layers as an object of JSON, and back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -54,12 +54,12 @@ _TOKEN = ("text", "id", "start", "end", "special", "row", "column", "piece", "ge
 _COLUMNS = (*_TOKEN, "word")
 TABLES = (
     Field("words", each(TEXT), "occurrences of words, which tokens name by number",
-          lambda result: [text for _, text in result.tables.words().values()]),
+          lambda result: [text for _, text in result["tables"].words().values()]),
     Field("tables", each(each(each({}, count=len(_COLUMNS)), "a token")),
-          f"sequences of tokens, each once: {', '.join(_COLUMNS)}", lambda result: result.tables.rows()),
+          f"sequences of tokens, each once: {', '.join(_COLUMNS)}", lambda result: result["tables"].rows()),
     Field("boxes", each(or_none(each(or_none(each(FINITE, count=4))))), "for each table the parts of the picture that "
           "its tokens show: top, left, bottom and right in the picture's pixels, null for a token without one; null "
-          "for a table without any", lambda result: result.tables.boxes(), optional=True),
+          "for a table without any", lambda result: result["tables"].boxes(), optional=True),
 )  # fmt: skip
 
 
@@ -76,13 +76,6 @@ def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
     ]
 
 
-class _Placed(NamedTuple):
-    """A prompt, and the tables that number its token sequences."""
-
-    prompt: Prompt
-    tables: TokenTables
-
-
 def _by_name(item: Schema) -> Schema:
     return {"type": "object", "additionalProperties": item}
 
@@ -96,25 +89,26 @@ _GENERATED = (
 )
 _PROMPT = (
     Field("text", TEXT, "the text, exactly", "prompt.text"),
-    Field("tokens", COUNT, "the table that holds its tokens", lambda placed: placed.tables.place(placed.prompt.tokens)),
-    Field("others", _by_name(COUNT), "the tables of streams that read something else, by stream",
-          lambda placed: {stream: placed.tables.place(tokens) for stream, tokens in placed.prompt.others.items()}),
+    Field("tokens", COUNT, "the table that holds its tokens"),
+    Field("others", _by_name(COUNT), "the tables of streams that read something else, by stream"),
     Field("files", _by_name(TEXT), "file names of an image or audio, by kind",
-          lambda placed: dict(placed.prompt.files)),
+          lambda placed: dict(placed["prompt"].files)),
     Field("picture", each({"type": "integer", "minimum": 1}, count=2), "height and width of the image that was read, "
           "whose pixels are the array `picture`; missing where there is none",
-          lambda placed: (picture := placed.prompt.picture) and [picture.height, picture.width], optional=True),
+          lambda placed: (picture := placed["prompt"].picture) and [picture.height, picture.width], optional=True),
     Field("generated", Object(_GENERATED, nullable=True), "what the model generated after the text; null for nothing",
           "prompt.generated"),
     Field("template", each(COUNT), "the tokens that the template of a chat put around its messages; missing where "
-          "there are none", lambda placed: list(placed.prompt.template) or None, optional=True),
+          "there are none", lambda placed: list(placed["prompt"].template) or None, optional=True),
 )  # fmt: skip
 PROMPT = object_schema(_PROMPT)
 
 
 def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
     """A prompt as JSON: its text, and for each stack (encoder, decoder ...) the number of its tokens in `tables`."""
-    return made(_PROMPT, _Placed(prompt, tables))
+    own = tables.place(prompt.tokens)
+    others = {stream: tables.place(tokens) for stream, tokens in prompt.others.items()}
+    return made(_PROMPT, {"prompt": prompt, "tokens": own, "others": others})
 
 
 def prompt_of_document(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,25 +38,15 @@ _OF_NUMBERS: dict[str, type[Any]] = {  # masks that their numbers say whole, by 
 }
 
 
-class _Stored(NamedTuple):
-    """A rule, and where its arrays are put."""
-
-    rule: Rule
-    put: Put
-
-
 _RULE = (
-    Field("known", FLAG, "false where weights alone were seen", lambda of: not isinstance(of.rule, UnknownRule)),
-    Field("scale", FINITE, "the factor on q k", lambda of: float(of.rule.scale)),
-    Field("softcap", NUMBER, "c in c tanh(score / c); null for none",
-          lambda of: None if of.rule.softcap is None else float(of.rule.softcap)),
-    Field("softmax", FLAG, "whether weights are normalised", "rule.softmax"),
-    Field("bias", {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/bias"}]},
-          value=lambda of: _bias_document(of.rule.bias, of.put)),
-    Field("mask", {"$ref": "#/$defs/mask"}, value=lambda of: _mask_document(of.rule.mask, of.put)),
-    Field("sink", or_none(TEXT), "the array of a learned score per head; null for none",
-          lambda of: None if of.rule.sink is None else of.put(of.rule.sink)),
-)  # fmt: skip
+    Field("known", FLAG, "false where weights alone were seen"),
+    Field("scale", FINITE, "the factor on q k"),
+    Field("softcap", NUMBER, "c in c tanh(score / c); null for none"),
+    Field("softmax", FLAG, "whether weights are normalised"),
+    Field("bias", {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/bias"}]}),
+    Field("mask", {"$ref": "#/$defs/mask"}),
+    Field("sink", or_none(TEXT), "the array of a learned score per head; null for none"),
+)
 RULE = object_schema(_RULE)
 
 
@@ -86,7 +76,16 @@ MASK = _of_kind(
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
     """A rule (scale, softcap, bias, mask, sink) as JSON, in which NumPy arrays stand by name."""
-    return made(_RULE, _Stored(rule, put))
+    stored = {
+        "known": not isinstance(rule, UnknownRule),
+        "scale": float(rule.scale),
+        "softcap": None if rule.softcap is None else float(rule.softcap),
+        "softmax": rule.softmax,
+        "bias": _bias_document(rule.bias, put),
+        "mask": _mask_document(rule.mask, put),
+        "sink": None if rule.sink is None else put(rule.sink),
+    }
+    return made(_RULE, stored)
 
 
 def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:

@@ -1,17 +1,7 @@
 """The fields of a text in machine output: its tokens, what was read beside it, and what a model generated after it."""
 
-from typing import NamedTuple
-
 from attn_cli.fields import COUNT, FINITE, FLAG, INTEGER, TEXT, Field, Object, Rows, each, made, object_schema, or_none
 from attn_cli.prompt import Prompt
-
-
-class _Input(NamedTuple):
-    """A text as JSON has it; `merged_tokens` were merged into words, None where none were."""
-
-    prompt: Prompt
-    merged_tokens: int | None
-
 
 _TOKEN = (
     Field("index", COUNT, "the row and column number of the token"),
@@ -45,24 +35,28 @@ _GENERATED = (
 
 _TOKENS = Rows(_TOKEN)
 _ALL = (
-    Field("text", TEXT, "the text, exactly", "prompt.text"),
-    Field("tokens", _TOKENS, value="prompt.tokens"),
+    Field("text", TEXT, "the text, exactly"),
+    Field("tokens", _TOKENS),
     Field("streams", {"type": "object", "additionalProperties": _TOKENS.schema()},
           "the tokens of streams that read something else than the text, by stream: decoder, vision",
-          lambda of: {name: _TOKENS.of(tokens) for name, tokens in of.prompt.others.items()} or None, optional=True),
-    Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.prompt.files.get("image"),
+          lambda of: {name: _TOKENS.of(tokens) for name, tokens in of.others.items()} or None, optional=True),
+    Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.files.get("image"),
           optional=True),
-    Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.prompt.files.get("audio"),
+    Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.files.get("audio"),
           optional=True),
-    Field("generated", Object(_GENERATED), "what the model generated first, with --generate", "prompt.generated",
-          optional=True),
-    Field("merged_tokens", COUNT, "how many tokens were merged into words with --words; tokens, and all rows and "
-          "columns, are then words: weights on a word's tokens are summed, the rows of its tokens averaged",
-          optional=True),
+    Field("generated", Object(_GENERATED), "what the model generated first, with --generate", optional=True),
 )  # fmt: skip
-INPUT = object_schema(_ALL)
+_MERGED = Field(
+    "merged_tokens",
+    COUNT,
+    "how many tokens were merged into words with --words; tokens, and all rows and columns, are then words: weights on "
+    "a word's tokens are summed, the rows of its tokens averaged",
+    optional=True,
+)
+INPUT = object_schema((*_ALL, _MERGED))
 
 
 def input_document(prompt: Prompt, merged_tokens: int | None = None) -> dict[str, object]:
     """A text as a JSON object, with its tokens, or its words where tokens were merged into words."""
-    return made(_ALL, _Input(prompt, merged_tokens))
+    merged = {} if merged_tokens is None else {_MERGED.name: merged_tokens}
+    return made(_ALL, prompt) | merged

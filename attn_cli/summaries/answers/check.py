@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,13 +41,6 @@ class HeadCheck:
         return int(self.bad_by_row.sum())
 
 
-class _Verdict(NamedTuple):
-    """The verdict on one batch entry as JSON has it."""
-
-    part: "Check"
-    summary: Summary
-
-
 def _first(axis: int) -> Callable[[HeadCheck], int | None]:
     return lambda head: None if head.first_bad is None else head.first_bad[axis]
 
@@ -78,12 +71,12 @@ _VERDICT = (
     Field("widest_tolerance", NUMBER, "what a row with large scores was allowed; null where none was allowed more than "
           "the tolerance", "part.widest"),
     Field("cause", or_none(TEXT), "the usual mistake that gives these numbers; null if none does",
-          lambda of: of.part.cause or None),
+          lambda of: of["part"].cause or None),
     Field("cause_error", NUMBER, "how far the numbers are from that mistake's", "part.cause_error"),
     Field("rounding", or_none(TEXT), "the precision whose rounding all errors are, which have no structure; null if "
-          "they are not", lambda of: of.part.rounding or None),
+          "they are not", lambda of: of["part"].rounding or None),
     Field("picture", or_none(TEXT), "where wrong numbers are, and what tells their errors from rounding; null with a "
-          "known cause", lambda of: of.part.picture or None),
+          "known cause", lambda of: of["part"].picture or None),
     Field("heads", Rows(_HEAD), "every head and array", "part.heads"),
 )  # fmt: skip
 CHECK = Field("check", Rows(_VERDICT), "one verdict per batch entry")
@@ -129,7 +122,7 @@ class Check(Part):
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One JSON object: the verdict on the batch entry, the likely cause of wrong numbers, and `heads`."""
-        yield made(_VERDICT, _Verdict(self, summary))
+        yield made(_VERDICT, {"part": self, "summary": summary})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`worst_absolute_error` `[checks]`, and `bad_by_row` `[checks, n]`, how many of a row's numbers are off."""

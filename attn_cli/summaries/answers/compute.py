@@ -2,59 +2,26 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.call import Place
-from attn_cli.fields import COUNT, INTEGER, NESTED, Field, Output, each, made
+from attn_cli.fields import COUNT, INTEGER, NESTED, Field, Output, each, made, within
 from attn_cli.summaries.call_fields import KV_HEADS, RULE
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.masked import Masked
 from attn_cli.summaries.report import Answer
 
 
-class _Computed(NamedTuple):
-    """A computation as JSON has it, with its arrays by name."""
-
-    answer: "Computation"
-    arrays: Mapping[str, np.ndarray]
-
-    @property
-    def place(self) -> Place:
-        return self.answer.summaries[0].place
-
-    @property
-    def rule(self) -> Mapping[str, Any]:
-        return self.answer.summaries[0].rule
-
-    @property
-    def masked_cells(self) -> int:
-        return int(np.isneginf(self.arrays["scores"]).sum())
-
-    @property
-    def masked_rows(self) -> int:
-        masked = (summary.part(Masked) for summary in self.answer.summaries)
-        return sum(int(part.rows.sum()) for part in masked if part is not None)
-
-    @property
-    def nonfinite_cells(self) -> int:
-        return sum(int((~np.isfinite(x)).sum()) for x in self.arrays.values()) - self.masked_cells
-
-
 def _array(name: str, meaning: str, *, optional: bool = False) -> Field:
-    def value(computed: _Computed) -> np.ndarray | None:
-        return computed.arrays.get(name)
-
-    return Field(name, NESTED, meaning, value, optional)
+    return Field(name, NESTED, meaning, lambda computed: computed.get(name), optional)
 
 
 FIELDS = (
     Field("batch", each(INTEGER | {"minimum": 1}), "sizes of the batch axes, in the order of the matrices'; [] for "
-          "none", lambda computed: [*computed.answer.batch]),
-    Field("heads", each(COUNT), "the heads that were looked at", lambda computed: [*computed.place.heads]),
-    KV_HEADS,
-    RULE,
+          "none"),
+    Field("heads", each(COUNT), "the heads that were looked at"),
+    *within("call", (KV_HEADS, RULE)),
     Field("masked_cells", COUNT, "how many scores are null because they are blocked"),
     Field("masked_rows", COUNT, "how many rows, of all heads, are fully masked: their weights and output are 0"),
     Field("nonfinite_cells", COUNT, "how many numbers are null because they are NaN or infinite"),
@@ -101,7 +68,18 @@ class Computation(Answer):
         """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null, such as masked
         scores.
         """
-        return made(FIELDS, _Computed(self, self.arrays()))
+        first, arrays = self.summaries[0], self.arrays()
+        masked = int(np.isneginf(arrays["scores"]).sum())
+        rows = (summary.part(Masked) for summary in self.summaries)
+        computed = {
+            "batch": [*self.batch],
+            "heads": [*first.place.heads],
+            "call": first,
+            "masked_cells": masked,
+            "masked_rows": sum(int(part.rows.sum()) for part in rows if part is not None),
+            "nonfinite_cells": sum(int((~np.isfinite(x)).sum()) for x in arrays.values()) - masked,
+        }
+        return made(FIELDS, computed | arrays)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The collected arrays of `scores` and `weights` `[*batch, h, n, m]`, and `output`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.prompt import Token
 from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -37,29 +36,6 @@ class CachedStep:
     without_cache: int
 
 
-class _Step(NamedTuple):
-    """A step as tables and JSON have it, with its query's token."""
-
-    step: CachedStep
-    token: Token
-
-
-class _Cache(NamedTuple):
-    """The cache of some number of tokens, with keys of another kind."""
-
-    variant: str
-    layer: LayerSizes
-    tokens: int
-    itemsize: int
-
-
-class _Walk(NamedTuple):
-    """All steps of a call as JSON has them."""
-
-    part: "Decoding"
-    summary: Summary
-
-
 _STEP = (
     Field("query", COUNT, "the row", "step.query"),
     Field("query_token", TEXT, "its token", "token.text"),
@@ -71,21 +47,20 @@ _STEP = (
 )
 _CACHE = (
     Field("variant", TEXT, "multi-head, grouped, multi-query or latent"),
-    Field("kv_heads", or_none(INTEGER), "key heads; null for latents",
-          lambda of: None if of.layer.rank else of.layer.kv_heads),
-    Field("cached_numbers", COUNT, "in a cache of all tokens", lambda of: of.layer.kept(of.tokens)),
-    Field("cached_bytes", COUNT, "in the precision of the keys", lambda of: of.layer.kept(of.tokens) * of.itemsize),
-    Field("last_step_multiplications", COUNT, "of the last token", lambda of: of.layer.step(of.tokens)),
-)  # fmt: skip
+    Field("kv_heads", or_none(INTEGER), "key heads; null for latents"),
+    Field("cached_numbers", COUNT, "in a cache of all tokens"),
+    Field("cached_bytes", COUNT, "in the precision of the keys"),
+    Field("last_step_multiplications", COUNT, "of the last token"),
+)
 _WALK = (
     Field("batch", COUNT, "the number of the batch entry", "summary.place.text"),
     Field("difference", FINITE, "largest distance of an output to that of the whole causal matrix", "part.difference"),
     Field("cached_numbers_per_token", COUNT, "what a token adds to the cache", "part.layer.cached"),
-    Field("multiplications", COUNT, "of all steps", lambda of: sum(step.multiplications for step in of.part.steps)),
+    Field("multiplications", COUNT, "of all steps", lambda of: sum(step.multiplications for step in of["part"].steps)),
     Field("multiplications_without_cache", COUNT, "of all steps, without a cache",
-          lambda of: sum(step.without_cache for step in of.part.steps)),
-    Field("steps", Rows(_STEP), "one per query", lambda of: of.part.labelled(of.summary)),
-    Field("caches", Rows(_CACHE), "caches of other kinds of keys", lambda of: of.part.caches(len(of.summary.keys))),
+          lambda of: sum(step.without_cache for step in of["part"].steps)),
+    Field("steps", Rows(_STEP), "one per query"),
+    Field("caches", Rows(_CACHE), "caches of other kinds of keys"),
     Field("weights", NESTED, "[heads][queries][keys], 0 for keys to come", "part.weights"),
     Field("output", NESTED, "[heads][queries][e]", "part.output"),
 )  # fmt: skip
@@ -115,13 +90,22 @@ class Decoding(Part):
     variants: tuple[tuple[str, LayerSizes], ...]
     itemsize: int
 
-    def labelled(self, summary: Summary) -> list[_Step]:
+    def labelled(self, summary: Summary) -> list[dict[str, Any]]:
         """The decoding steps, each with the token of its query."""
-        return [_Step(step, summary.queries[step.query]) for step in self.steps]
+        return [{"step": step, "token": summary.queries[step.query]} for step in self.steps]
 
-    def caches(self, tokens: int) -> list[_Cache]:
-        """For each kind of cache (multi-head, grouped, latent ...) what its size and its cost in a step follow from."""
-        return [_Cache(name, layer, tokens, self.itemsize) for name, layer in self.variants]
+    def caches(self, tokens: int) -> list[dict[str, Any]]:
+        """For each kind of cache (multi-head, grouped, latent ...) its size with so many tokens, and a step's cost."""
+        return [
+            {
+                "variant": name,
+                "kv_heads": None if layer.rank else layer.kv_heads,
+                "cached_numbers": layer.kept(tokens),
+                "cached_bytes": layer.kept(tokens) * self.itemsize,
+                "last_step_multiplications": layer.step(tokens),
+            }
+            for name, layer in self.variants
+        ]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per decoding step, that of one query: counts of tokens, of numbers and of multiplications."""
@@ -129,7 +113,8 @@ class Decoding(Part):
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One JSON object: the steps, their totals, caches of other kinds (grouped, latent ...), weights, output."""
-        yield made(_WALK, _Walk(self, summary))
+        steps, caches = self.labelled(summary), self.caches(len(summary.keys))
+        yield made(_WALK, {"part": self, "summary": summary, "steps": steps, "caches": caches})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights` `[h, n, m]`, 0 for keys to come, and `output` `[h, n, e]` of values e wide, as decoded."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,13 +38,6 @@ _SINK = (
 )  # fmt: skip
 
 
-class JudgedPrompt(NamedTuple):
-    """A prompt on which heads are judged: its seed, None unless its tokens are random, and how many tokens it has."""
-
-    seed: int | None
-    tokens: int
-
-
 _PROMPT = (
     Field("seed", or_none(COUNT), "that its random tokens were drawn with; null for a text"),
     Field("tokens", COUNT, "how many it has"),
@@ -62,8 +55,7 @@ HEADS = Field(
 )
 SINKS = Field("sinks", Rows(_SINK), "the keys of a text that are sinks of a tenth of all heads; none of random tokens")
 FIELDS = (
-    Field("prompts", Rows(_PROMPT).schema() | {"minItems": 1}, "what the heads were judged on, in the order of inputs",
-          lambda kinds: [made(_PROMPT, prompt) for prompt in kinds.prompts]),
+    Field("prompts", Rows(_PROMPT).schema() | {"minItems": 1}, "what the heads were judged on, in the order of inputs"),
     Field("named_by", {"enum": ["weight", "share"]},
           "the number that heads are named by: share on a text, weight on random tokens"),
     HEADS,
@@ -121,9 +113,10 @@ class KindMap(Answer):
             yield from (made(lead, summary.place) | row for row in part.records(summary))
 
     @property
-    def prompts(self) -> list[JudgedPrompt]:
+    def prompts(self) -> list[dict[str, int | None]]:
         """For each prompt the seed of its random tokens, None of a text, and how many tokens it has."""
-        return [JudgedPrompt(None if self.seed is None else self.seed + at, n) for at, n in enumerate(self.lengths)]
+        seeds = [None if self.seed is None else self.seed + at for at in range(len(self.lengths))]
+        return [{"seed": seed, "tokens": n} for seed, n in zip(seeds, self.lengths, strict=True)]
 
     @property
     def named_by(self) -> str:

@@ -23,7 +23,7 @@ from attn_cli.model.intervention import (
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, HiddenKey, KnockedHead, KnockedRow
+from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, HiddenKey, KnockedHead
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.report import Answer
@@ -98,16 +98,16 @@ class Knock(Answer):
         return tuple(token.index for token in self.row_tokens)
 
     @property
-    def table_rows(self) -> list[KnockedRow]:
+    def table_rows(self) -> list[dict[str, Any]]:
         """The ablated heads as rows of tables and JSON, the most needed first."""
         several = len({head.place.stream for head in self.heads}) > 1
-        return [KnockedRow(head, head.place.stream if several else None) for head in self.heads]
+        return [{"head": head, "stream": head.place.stream if several else None} for head in self.heads]
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight."""
         none = dict.fromkeys(field.name for field in KEY)
         for row in self.table_rows:
-            yield made(HEAD, row) | (made(KEY, row.head.top_keys[0]) if row.head.top_keys else none)
+            yield made(HEAD, row) | (made(KEY, row["head"].top_keys[0]) if row["head"].top_keys else none)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, `heads`, `kv_heads`, `streams` (encoder ...) and effects of heads, `[heads]`, most needed first."""

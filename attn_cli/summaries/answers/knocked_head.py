@@ -53,13 +53,6 @@ class HiddenKey(NamedTuple):
     bits: float
 
 
-class KnockedRow(NamedTuple):
-    """A row of tables and JSON: an ablated head, and its stream (encoder, cross ...), None where there is only one."""
-
-    head: KnockedHead
-    stream: str | None
-
-
 _NUMBERS = (
     Field("bits", NUMBER, "log2 p(target) with the head ablated, minus log2 p(target); negative where the head helped"),
     Field("kl_bits", POSITIVE, "KL divergence of the whole distribution in the last predicting row"),

@@ -25,49 +25,38 @@ from attn_cli.summaries.report import Answer
 _NAMED = 3  # heads of a key, and keys of a head, that JSON names
 
 
-class KeyLogit(NamedTuple):
-    """One key, and what the chosen heads write from it to the answer's logit, less the mean logit.
+class WrittenLogit(NamedTuple):
+    """A key or a head, and what is written from it to the answer's logit, less the mean logit.
 
-    heads  the 3 heads of largest |contribution| from it, largest first, each with its signed contribution
+    largest  the 3 heads of a key, or keys of a head, of largest |contribution|, each with its signed contribution
     """
 
-    token: Token
+    source: Token | HeadPlace
     logit: float
-    heads: tuple[tuple[HeadPlace, float], ...]
-
-
-class HeadLogit(NamedTuple):
-    """One head, and what it writes to the answer's logit from all keys, less the mean logit.
-
-    keys  the 3 keys of largest |contribution|, largest first, each with its signed contribution
-    """
-
-    place: HeadPlace
-    logit: float
-    keys: tuple[tuple[Token, float], ...]
+    largest: tuple[tuple[Token | HeadPlace, float], ...] = ()
 
 
 _DIRECT = "contribution to the logit of the answer, minus the mean logit"
 _OF_KEY = (
-    Field("key", COUNT, "its token index", "token.index"),
-    Field("key_token", TEXT, value="token.text"),
+    Field("key", COUNT, "its token index", "source.index"),
+    Field("key_token", TEXT, value="source.text"),
     Field("direct_logit", NUMBER, _DIRECT, "logit"),
 )
 _OF_HEAD = (
-    Field("layer", COUNT, "the model's own block number", "place.layer"),
-    Field("head", COUNT, "the model's own head number", "place.head"),
+    Field("layer", COUNT, "the model's own block number", "source.layer"),
+    Field("head", COUNT, "the model's own head number", "source.head"),
     Field("direct_logit", NUMBER, _DIRECT, "logit"),
 )
 _HEADS = Field("heads", Rows((
     Field("layer", COUNT, value=lambda pair: pair[0].layer),
     Field("head", COUNT, value=lambda pair: pair[0].head),
     Field("direct_logit", NUMBER, value=lambda pair: pair[1]),
-)), "the heads that write most from it")  # fmt: skip
+)), "the heads that write most from it", "largest")  # fmt: skip
 _KEYS = Field("keys", Rows((
     Field("key", COUNT, value=lambda pair: pair[0].index),
     Field("key_token", TEXT, value=lambda pair: pair[0].text),
     Field("direct_logit", NUMBER, value=lambda pair: pair[1]),
-)), "the keys from which it writes most")  # fmt: skip
+)), "the keys from which it writes most", "largest")  # fmt: skip
 FIELDS = (
     Field("target", TEXT, "the answer: the likeliest next token, or what was generated", "answer"),
     Field("probability", SHARE, "of the answer", "target.probability"),
@@ -119,29 +108,19 @@ class LogitKeys(Answer):
         return float(sum(self.parts.heads.values()))
 
     @property
-    def by_key(self) -> list[KeyLogit]:
+    def by_key(self) -> list[WrittenLogit]:
         """Every key with what the chosen heads add from it to the answer's logit less the mean logit; largest first."""
-        sums = self.values.sum(axis=0)
-        return [
-            KeyLogit(self.tokens[key], float(sums[key]),
-                     tuple((self.heads[at], float(self.values[at, key])) for at in _largest(self.values[:, key])))
-            for key in np.argsort(-sums, kind="stable").tolist()
-        ]  # fmt: skip
+        return _written(self.tokens, self.heads, self.values.T)
 
     @property
-    def by_head(self) -> list[HeadLogit]:
+    def by_head(self) -> list[WrittenLogit]:
         """Every chosen head with what it adds from all keys to the answer's logit less the mean; largest first."""
-        sums = self.values.sum(axis=1)
-        return [
-            HeadLogit(self.heads[at], float(sums[at]),
-                      tuple((self.tokens[key], float(self.values[at, key])) for key in _largest(self.values[at])))
-            for at in np.argsort(-sums, kind="stable").tolist()
-        ]  # fmt: skip
+        return _written(self.heads, self.tokens, self.values)
 
     @property
-    def listed(self) -> Sequence[KeyLogit | HeadLogit]:
+    def listed(self) -> list[WrittenLogit]:
         """The first `count` keys, or heads, by what they add to the logit of the answer; smallest first if `turned`."""
-        rows: Sequence[KeyLogit | HeadLogit] = self.by_head if self.of == "heads" else self.by_key
+        rows = self.by_head if self.of == "heads" else self.by_key
         return (rows[::-1] if self.turned else rows)[: self.count]
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -149,7 +128,7 @@ class LogitKeys(Answer):
         if self.of == "matrix":
             for place, row in zip(self.heads, self.values.tolist(), strict=True):
                 head = {"layer": place.layer, "head": place.head}
-                yield from (head | made(_OF_KEY, KeyLogit(*pair, ())) for pair in zip(self.tokens, row, strict=True))
+                yield from (head | made(_OF_KEY, WrittenLogit(*pair)) for pair in zip(self.tokens, row, strict=True))
             return
         fields = _OF_KEY if self.of == "keys" else _OF_HEAD
         yield from (made(fields, row) for row in self.listed)
@@ -163,8 +142,16 @@ class LogitKeys(Answer):
         }
 
 
-def _largest(values: np.ndarray) -> list[int]:
-    return [int(at) for at in np.argsort(-np.abs(values), kind="stable")[:_NAMED]]
+def _written(
+    sources: Sequence[Token | HeadPlace], others: Sequence[Token | HeadPlace], values: np.ndarray
+) -> list[WrittenLogit]:
+    """What is written from each of the sources, from `values` `[sources, others]`; largest first."""
+    sums, written = values.sum(axis=1), []
+    for at in np.argsort(-sums, kind="stable").tolist():
+        largest = np.argsort(-np.abs(values[at]), kind="stable")[:_NAMED].tolist()
+        pairs = tuple((others[other], float(values[at, other])) for other in largest)
+        written.append(WrittenLogit(sources[at], float(sums[at]), pairs))
+    return written
 
 
 def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:

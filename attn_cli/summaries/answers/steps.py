@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,35 +30,13 @@ class Stage:
     values: np.ndarray
 
 
-class _Numbered(NamedTuple):
-    """A stage as JSON has it, with its place in the walk."""
-
-    step: int
-    stage: Stage
-
-
-class _Sum(NamedTuple):
-    """One output row written out."""
-
-    head: int
-    query: int
-    as_text: str
-
-
-class _Walk(NamedTuple):
-    """All stages of a call as JSON has them."""
-
-    part: "Steps"
-    summary: Summary
-
-
 _STAGE = (
     Field("step", INTEGER | {"minimum": 1}, "its place in the walk"),
     Field("name", TEXT, "x, context, q, k, v, scores, scaled, capped, biased, masked, shifted, exp, weights, output, "
           "raised, joined or projected", "stage.name"),
     Field("formula", TEXT, "how it came of the one before, in words", "stage.formula"),
-    Field("axes", each(TEXT), "what its axes are", lambda of: list(of.stage.axes)),
-    Field("shape", each(COUNT), "how long they are", lambda of: list(of.stage.values.shape)),
+    Field("axes", each(TEXT), "what its axes are", lambda of: list(of["stage"].axes)),
+    Field("shape", each(COUNT), "how long they are", lambda of: list(of["stage"].values.shape)),
     Field("values", NESTED, "the numbers, nested along the axes; null where masked", "stage.values"),
 )  # fmt: skip
 _SUM = (
@@ -70,10 +48,9 @@ _WALK = (
     Field("layer", COUNT, "the block's number; 0 for tables and matrices", "summary.place.layer"),
     Field("batch", COUNT, "the number of the batch entry, or of the text", "summary.place.text"),
     Field("queries", each(COUNT), "the query behind every row of a stage with a queries axis",
-          lambda of: list(of.part.rows)),
-    Field("stages", Rows(_STAGE), "the arrays, in order",
-          lambda of: [_Numbered(step, stage) for step, stage in enumerate(of.part.stages, 1)]),
-    Field("sums", Rows(_SUM), "every output row written out", lambda of: of.part.sums(of.summary)),
+          lambda of: list(of["part"].rows)),
+    Field("stages", Rows(_STAGE), "the arrays, in order"),
+    Field("sums", Rows(_SUM), "every output row written out"),
 )  # fmt: skip
 STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batch entry of matrices")
 OUTPUT = Output("attn.steps/2", "Every array from the embeddings to the output, in order.", (LAYERS, STEPS))
@@ -116,15 +93,13 @@ class Steps(Part):
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One JSON object with all arrays of the computation, and every weighted sum of values written out."""
-        yield made(_WALK, _Walk(self, summary))
-
-    def sums(self, summary: Summary) -> list[_Sum]:
-        """For each head and query the output as a sum of weights times values, written out."""
-        return [
-            _Sum(head, query, self.sum_as_text(summary, at, row))
+        stages = [{"step": step, "stage": stage} for step, stage in enumerate(self.stages, 1)]
+        sums = [
+            {"head": head, "query": query, "as_text": self.sum_as_text(summary, at, row)}
             for at, head in enumerate(summary.place.heads)
             for row, query in enumerate(self.rows)
         ]
+        yield made(_WALK, {"part": self, "summary": summary, "stages": stages, "sums": sums})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""

@@ -8,7 +8,7 @@ are carried back from the last layer to the first, band by band.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,19 +26,10 @@ from attn_cli.summaries.report import Answer
 _TOGETHER = 512  # rows that are carried back at once
 
 
-class _Source(NamedTuple):
-    """One token that a query's vector came from; no query for the mean of all rows."""
-
-    query: Token | None
-    rank: int
-    key: Token
-    share: float
-
-
 _SOURCE = (
     Field("query", COUNT, "the query's token index; missing for the mean of all rows",
-          lambda source: source.query and source.query.index, optional=True),
-    Field("query_token", TEXT, value=lambda source: source.query and source.query.text, optional=True),
+          lambda source: source["query"] and source["query"].index, optional=True),
+    Field("query_token", TEXT, value=lambda source: source["query"] and source["query"].text, optional=True),
     Field("rank", COUNT, "0 for the largest share"),
     Field("key", COUNT, "the index of the token that it came from", "key.index"),
     Field("key_token", TEXT, value="key.text"),
@@ -88,11 +79,11 @@ class Through(Answer):
         return [(self.tokens[key], float(self.shares[at, key])) for key in order.tolist()]
 
     @property
-    def sources(self) -> list[_Source]:
+    def sources(self) -> list[dict[str, Any]]:
         """For each row, or once for their mean, the `count` tokens of the largest shares, each with its rank from 0."""
         queries = [None] if self.overall else [self.tokens[row] for row in self.rows]
         return [
-            _Source(query, rank, key, share)
+            {"query": query, "rank": rank, "key": key, "share": share}
             for at, query in enumerate(queries)
             for rank, (key, share) in enumerate(self.ranked(at))
         ]

@@ -16,7 +16,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.parts.citations import Citation, citation_of, citations, pieces_of
-from attn_cli.summaries.parts.fields import COLUMNS, FIELDS, PartRow
+from attn_cli.summaries.parts.fields import COLUMNS, FIELDS
 from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
 from attn_cli.summaries.parts.shares import SharesOfParts
@@ -114,19 +114,19 @@ class PartsRead(Answer):
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
     @property
-    def table_rows(self) -> list[PartRow]:
+    def table_rows(self) -> list[dict[str, Any]]:
         """The parts of the text in the order in which they are shown, as rows of tables and JSON."""
         outcomes, context = None if self.hidden is None else self.hidden.outcomes, set(self.context)
         return [
-            PartRow(
-                read.number,
-                read,
-                read.part.text(self.prompt.text),
-                None if outcomes is None else outcomes[read.number],
-                self.has_queries(read),
-                read.number in context,
-                self.logit_of(read),
-            )
+            {
+                "number": read.number,
+                "read": read,
+                "text": read.part.text(self.prompt.text),
+                "outcome": None if outcomes is None else outcomes[read.number],
+                "has_queries": self.has_queries(read),
+                "is_context": read.number in context,
+                "direct_logit": self.logit_of(read),
+            }
             for read in self.order
         ]
 

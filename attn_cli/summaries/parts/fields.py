@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any
 
 from attn_cli.fields import (
     COUNT,
@@ -19,32 +19,10 @@ from attn_cli.fields import (
     each,
     or_none,
 )
-from attn_cli.model.intervention import Outcome
-from attn_cli.summaries.parts.reading import ReadPart
 
 
-class PartRow(NamedTuple):
-    """A row of tables and JSON: a part of the text, and what is read of it.
-
-    number       its place in the text, from 0
-    read         its shares of the weights of the rows whose attention is measured
-    outcome      the effect of masking its tokens; None where tokens can't be masked
-    has_queries  whether rows whose attention is measured are in it
-    is_context   whether the answer may come from it: it was given before the question
-    direct_logit what heads write from its tokens to the answer's logit; None unless asked for
-    """
-
-    number: int
-    read: ReadPart
-    text: str
-    outcome: Outcome | None
-    has_queries: bool
-    is_context: bool
-    direct_logit: float | None = None
-
-
-def _number_of_outcome(name: str) -> Callable[[PartRow], float | None]:
-    return lambda row: None if row.outcome is None else getattr(row.outcome, name)
+def _number_of_outcome(name: str) -> Callable[[dict[str, Any]], float | None]:
+    return lambda row: None if row["outcome"] is None else getattr(row["outcome"], name)
 
 
 _KEY = (
@@ -94,7 +72,7 @@ COLUMNS = (
     Field("start", or_none(INTEGER), "first character in input.text; null for a part that stands for no text",
           "read.part.start"),
     Field("end", or_none(INTEGER), "one past the last character; null likewise", "read.part.end"),
-    Field("tokens", COUNT, "how many tokens begin in it", lambda row: len(row.read.part.tokens)),
+    Field("tokens", COUNT, "how many tokens begin in it", lambda row: len(row["read"].part.tokens)),
     Field("share", NUMBER, "mean over rows, heads and layers of the weights on its tokens, summed; all shares sum to "
           "1, minus the learned sink", "read.share"),
     Field("non_sink_share", NUMBER, "its share of non-sink attention", "read.non_sink_share"),
@@ -113,7 +91,7 @@ _PART = (
           "around the parts", "read.part.kind"),
     Field("has_queries", FLAG, "true if reading rows belong to this part"),
     Field("is_context", FLAG, "true if it was given before the question, so that an answer may come from it"),
-    Field("indices", each(COUNT), "its tokens", lambda row: list(row.read.part.tokens)),
+    Field("indices", each(COUNT), "its tokens", lambda row: list(row["read"].part.tokens)),
 )  # fmt: skip
 FIELDS = (
     Field("cut", TEXT, "how the text was divided: lines, paragraphs, sentences, words, roles, or the file of --cut"),

@@ -1,8 +1,6 @@
 """One key of one query with what its score is made of, and its fields in tables and JSON."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,26 +19,6 @@ from attn_cli.fields import (
     within,
 )
 from attn_cli.summaries.call_fields import LAYERS
-from attn_cli.summaries.reduce import Summary
-
-
-class CellSource(Protocol):
-    """A result that explains scores, each of one query and key, and knows how they were split into terms."""
-
-    @property
-    def rotation(self) -> str | None:
-        """The columns of q and k that rotary positions turn together: "halves" (i, i + half) ...; None if not known."""
-
-    @property
-    def not_split(self) -> str | None:
-        """Why scores aren't split into content and position (what the rotary angle of the distance adds);
-        None where they are.
-        """
-
-    def terms(self, cell: "ExplainedCell") -> Sequence["DotTerm"]:
-        """The terms that the scaled dot product of a query and key is the sum of, each less its mean over the visible
-        keys.
-        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,37 +61,14 @@ class ExplainedCell:
         return self.score - self.mean_score
 
 
-class CellRow(NamedTuple):
-    """One query and key as a row of tables and JSON: the explained score `cell`,
-    a piece of the result `part` on a call.
-    """
-
-    part: "CellSource"
-    cell: ExplainedCell
-    summary: Summary
-
-
-class DotTerm(NamedTuple):
-    """A term of the scaled dot product, of a pair of columns or a single one, less its mean over the visible keys.
-
-    pair      its number, from 0: pairs that rotary positions turn come first, the one turned fastest is 0
-    columns   such as "3+35", or "70" for a single column
-    contrast  the term less its mean
-    """
-
-    pair: int
-    columns: str
-    contrast: float
-
-
 _LEAST_ONE = INTEGER | {"minimum": 1}
 CELL = (
     Field("layer", COUNT, "the model's own block number", "summary.place.layer"),
-    Field("head", COUNT, "the model's own head number", lambda row: row.summary.place.heads[row.cell.head]),
+    Field("head", COUNT, "the model's own head number", lambda row: row["summary"].place.heads[row["cell"].head]),
     Field("query", COUNT, "the query's token index", "cell.query"),
-    Field("query_token", TEXT, value=lambda row: row.summary.queries[row.cell.query].text),
+    Field("query_token", TEXT, value=lambda row: row["summary"].queries[row["cell"].query].text),
     Field("key", COUNT, "the key's token index", "cell.key"),
-    Field("key_token", TEXT, value=lambda row: row.summary.keys[row.cell.key].text),
+    Field("key_token", TEXT, value=lambda row: row["summary"].keys[row["cell"].key].text),
     *within("cell", (
         Field("weight", SHARE, "after the softmax"),
         Field("score", NUMBER, "before the softmax: scaled, capped, with the bias"),
@@ -132,7 +87,7 @@ CELL = (
 _TERM = (
     Field("pair", COUNT, "its number: pairs come first, the fastest turned is 0, then single columns"),
     Field("columns", each(COUNT) | {"minItems": 1, "maxItems": 2}, "its columns of the query and the key",
-          lambda term: [int(column) for column in term.columns.split("+")]),
+          lambda term: [int(column) for column in term["columns"].split("+")]),
     Field("contrast", NUMBER, "its term of the scaled dot product less the mean of that term over the visible keys"),
 )  # fmt: skip
 EXPLAINED = (
@@ -147,7 +102,7 @@ EXPLAINED = (
               "2p + 1), of all columns or of some; null where none is known"),
         Field("not_split", or_none(TEXT), "why content and position can't be separated; null where they are"),
     )),
-    Field("pairs", Rows(_TERM), "the terms of the dot product", lambda row: row.part.terms(row.cell)),
+    Field("pairs", Rows(_TERM), "the terms of the dot product", lambda row: row["part"].terms(row["cell"])),
 )  # fmt: skip
 WHY = Field("why", Rows((STREAM, *EXPLAINED), "one key of one query, heaviest first"))
 OUTPUT = Output("attn.why/2", "Keys of queries: what the score of each has beyond that of the mean key.", (LAYERS, WHY))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,31 +21,9 @@ if TYPE_CHECKING:
     from attn_cli.summaries.standing_out import ChosenHead
 
 
-class _CallMaps(NamedTuple):
-    """The matrices of one call as JSON has them, with the call's summary."""
-
-    summary: Summary
-    part: "Matrix"
-    arrays: dict[str, np.ndarray]
-
-    @property
-    def hidden_keys(self) -> list[int] | None:
-        return [*self.summary.hidden] if self.summary.hidden and self.part.keys is None else None
-
-    @property
-    def masked_cells(self) -> int | None:
-        return None if self.part.scores is None else int(np.isneginf(self.part.scores).sum())
-
-    @property
-    def nonfinite_cells(self) -> int:
-        return sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in self.arrays.values())
-
-
 def _map(name: str, meaning: str) -> Field:
-    def value(maps: _CallMaps) -> np.ndarray | None:
-        return maps.arrays.get(name)
-
-    return Field(name, each(each(each(NUMBER))), f"[heads][queries][keys], {meaning}", value, optional=True)
+    shape = each(each(each(NUMBER)))
+    return Field(name, shape, f"[heads][queries][keys], {meaning}", lambda maps: maps.get(name), optional=True)
 
 
 _CALL_MAPS = (
@@ -53,17 +31,17 @@ _CALL_MAPS = (
     Field("stream", TEXT, "self, encoder, decoder, cross, ...", "summary.place.stream"),
     Field("call", COUNT, "as in layers", "summary.place.call"),
     Field("heads", each(HEAD_OF_MEAN.schema()), "what the first axis of weights and scores is",
-          lambda maps: maps.part.head_names(maps.summary)),
+          lambda maps: maps["part"].head_names(maps["summary"])),
     Field("queries", each(COUNT), "the queries that the second axis is about; more than it has rows where rows were "
-          "pooled", lambda maps: [*maps.part.row_numbers(maps.summary)]),
+          "pooled", lambda maps: [*maps["part"].row_numbers(maps["summary"])]),
     Field("block", each({"type": "integer", "minimum": 1}, count=2), "[rows, keys] that one cell stands for; [1, 1] if "
-          "nothing was pooled", lambda maps: [*maps.part.block]),
+          "nothing was pooled", lambda maps: [*maps["part"].block]),
     Field("pooling", {"enum": ["max", "mean", None]}, "how the cells of a block were put together; null if nothing was "
-          "pooled", lambda maps: None if maps.part.block == (1, 1) else maps.part.pooling),
+          "pooled", lambda maps: None if maps["part"].block == (1, 1) else maps["part"].pooling),
     Field("reason", TEXT, "why these heads were chosen; missing where the user chose them",
-          lambda maps: maps.part.chosen and maps.part.chosen.reason, optional=True),
+          lambda maps: maps["part"].chosen and maps["part"].chosen.reason, optional=True),
     Field("keys", each(COUNT), "the keys that the third axis is about, where hidden ones have no column; more than it "
-          "has where keys were pooled", lambda maps: None if maps.part.keys is None else [*maps.part.keys],
+          "has where keys were pooled", lambda maps: None if maps["part"].keys is None else [*maps["part"].keys],
           optional=True),
     Field("hidden_keys", each(COUNT), "the keys that are left out: their columns are 0; missing where there are none",
           optional=True),
@@ -159,7 +137,15 @@ class Matrix(Part, Displayed):
         """One JSON object with the matrices of all heads nested as [head][query][key];
         masked scores are null and counted.
         """
-        yield made(_CALL_MAPS, _CallMaps(summary, self, self.arrays()))
+        arrays = self.arrays()
+        maps = {
+            "summary": summary,
+            "part": self,
+            "hidden_keys": [*summary.hidden] if summary.hidden and self.keys is None else None,
+            "masked_cells": None if self.scores is None else int(np.isneginf(self.scores).sum()),
+            "nonfinite_cells": sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in arrays.values()),
+        }
+        yield made(_CALL_MAPS, maps | arrays)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights`, `scores`, `value_share`, `output_share`, `[h, rows, keys]`, if collected."""

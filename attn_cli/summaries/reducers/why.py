@@ -18,7 +18,7 @@ from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, CellRow, DotTerm, ExplainedCell
+from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, ExplainedCell
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +36,26 @@ class Why(Part):
     columns: Columns
     turning: Turning | None
 
-    def terms(self, cell: ExplainedCell) -> list[DotTerm]:
-        """The terms of the scaled dot product of a query and key, each less its mean over the visible keys,
-        pairs first.
+    def terms(self, cell: ExplainedCell) -> list[dict[str, Any]]:
+        """The terms of the scaled dot product of a query and key, each less its mean over the visible keys.
+
+        `pair` counts from 0: pairs of columns, the one turned fastest first, then single columns; `columns` is such as
+        "3+35" or "70", `contrast` the term less its mean.
         """
         numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
-        return [DotTerm(pair, columns, contrast) for pair, (columns, contrast) in enumerate(numbers)]
+        return [
+            {"pair": pair, "columns": columns, "contrast": contrast} for pair, (columns, contrast) in enumerate(numbers)
+        ]
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per explained query and key and term of its dot product: layer, head, tokens, scores, the term."""
         for cell in self.cells:
-            lead = made(CELL, CellRow(self, cell, summary))
-            yield from (lead | term._asdict() for term in self.terms(cell))
+            lead = made(CELL, {"cell": cell, "summary": summary})
+            yield from (lead | term for term in self.terms(cell))
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One JSON object per explained query and key, with `pairs`: the terms of its dot product."""
-        return (made(EXPLAINED, CellRow(self, cell, summary)) for cell in self.cells)
+        return (made(EXPLAINED, {"part": self, "cell": cell, "summary": summary}) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The numbers of all cells, each a query and key, by name, `[cells]` each, NaN for none; `contrasts` `[cells,

@@ -8,8 +8,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.kernel.bands.blocks import farthest, folded
+from attn_cli.model.intervention import HeadPlace
+from attn_cli.prompt import Token
 from attn_cli.selection import ranges
-from attn_cli.summaries.answers.logit_keys import HeadLogit, KeyLogit, LogitKeys
+from attn_cli.summaries.answers.logit_keys import LogitKeys
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt, visible
 from attn_cli.views.drawing.bars import signed_bar
@@ -72,13 +74,15 @@ def _map(answer: LogitKeys, screen: Screen) -> Iterator[HeatMap]:
 def _list(answer: LogitKeys, screen: Screen) -> Iterator[Text]:
     """A line for each key or head."""
     listed = answer.listed if answer.count is not None else answer.listed[:_MANY]
-    labels = [_label(row) for row in listed]
+    labels = [_label(row.source) for row in listed]
     width = min(_LABEL, max(map(cell_len, labels), default=0))
     longest = max((abs(row.logit) for row in listed), default=0.0)
     bar = _BAR if screen.width >= 60 else 4
     for label, row in zip(labels, listed, strict=True):
         line = f"  {fit(label, width)} {row.logit:>+8.3f}  {signed_bar(row.logit, bar, longest):<{bar}}"
-        for piece in _pieces(row):
+        for source, logit in row.largest:
+            name = _label(source)
+            piece = f"{fit(name, 14).rstrip() if isinstance(source, Token) else name} {logit:+.2f}"
             if cell_len(line) + cell_len(piece) + 2 > screen.width:
                 break
             line += f"  {piece}"
@@ -88,16 +92,10 @@ def _list(answer: LogitKeys, screen: Screen) -> Iterator[Text]:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: `attn knock` on the head that adds most to the logit of the answer; None for piped input."""
     assert isinstance(report.answer, LogitKeys)
-    place = report.answer.by_head[0].place
+    place = report.answer.by_head[0].source
+    assert isinstance(place, HeadPlace)
     return on_same_input("knock", report, invocation, "-H", f"{place.layer}.{place.head}")
 
 
-def _label(row: KeyLogit | HeadLogit) -> str:
-    return token_label(row.token) if isinstance(row, KeyLogit) else f"{row.place.layer}.{row.place.head}"
-
-
-def _pieces(row: KeyLogit | HeadLogit) -> Iterator[str]:
-    if isinstance(row, KeyLogit):
-        yield from (f"{place.layer}.{place.head} {logit:+.2f}" for place, logit in row.heads)
-    else:
-        yield from (f"{fit(token_label(token), 14).rstrip()} {logit:+.2f}" for token, logit in row.keys)
+def _label(source: Token | HeadPlace) -> str:
+    return token_label(source) if isinstance(source, Token) else f"{source.layer}.{source.head}"

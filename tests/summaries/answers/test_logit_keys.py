@@ -66,8 +66,8 @@ def test_what_is_listed() -> None:
     assert sums == sorted(sums, reverse=True) and sum(sums) == pytest.approx(every.of_all_heads, abs=1e-5)
     one = logit_keys(source, prompt_of(), Selection(pairs=((1, 2),)))
     (head,) = one.by_head
-    assert head.logit == pytest.approx(every.parts.heads[head.place], abs=1e-5)
-    assert head.keys[0][0].index == int(np.abs(one.values[0]).argmax())
+    assert head.logit == pytest.approx(every.parts.heads[head.source], abs=1e-5)
+    assert head.largest[0][0].index == int(np.abs(one.values[0]).argmax())
 
 
 def test_heads_behind_a_gate_are_refused() -> None:
