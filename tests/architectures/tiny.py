@@ -5,8 +5,10 @@ import inspect
 import math
 import re
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -36,6 +38,11 @@ MOST_PARAMETERS = 60_000_000
 def every_type() -> list[str]:
     """All types that transformers lists as models or language models, then our variants `type@variant`."""
     return sorted({kind for number in _COUNTED for kind in _MAPPINGS[number]}) + list(VARIANTS)
+
+
+def each_of(kinds: Iterable[str], *, daily: str) -> list[Any]:
+    """Parameters of a test: the types that are run every day, and those that wait for `-m every_type`."""
+    return [pytest.param(kind, marks=() if kind in daily.split() else pytest.mark.every_type) for kind in kinds]
 
 
 def class_of(kind: str) -> Any:

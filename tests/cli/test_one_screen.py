@@ -13,13 +13,7 @@ from tests.real_models import MINILM, SMOL
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
 TEXTS = (
     MARY,
-    "The capital of France is",
-    "he sat on the river bank and watched the",
-    "The doctor asked the nurse a question. She said that the",
     "Roses are red, violets are",
-    "one two three four five one two three",
-    "The weather in Paris is cold. The weather in Rome is warm. In Rome it is",
-    "Barack Obama was born in Hawaii. Michelle was born in Chicago. Obama was born in",
     "def add(a, b): return a +",
     "the the the the the the the the",
 )

@@ -18,7 +18,7 @@ MODEL = str(MINILM)
 LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
 
 
-@pytest.mark.parametrize("arguments", [["top"], ["heads", "-f", "jsonl"], ["nearest", "-f", "csv"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["top"], ["nearest", "-f", "csv"]], ids=" ".join)
 def test_an_answer_is_out_before_the_next_line_comes(arguments: list[str]) -> None:
     with subprocess.Popen(
         program(*arguments, "--lines"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -38,9 +38,7 @@ def test_an_answer_is_out_before_the_next_line_comes(arguments: list[str]) -> No
     assert run.returncode == 0, rest
 
 
-@pytest.mark.parametrize(
-    "arguments", [["top", "--lines", "--json"], ["matrix", "--lines", "-f", "csv"], ["inspect", "--lines"]]
-)
+@pytest.mark.parametrize("arguments", [["top", "--lines", "--json"], ["inspect", "--lines"]])
 def test_a_reader_that_has_enough_ends_the_run_quietly(arguments: list[str]) -> None:
     with subprocess.Popen(
         program(*arguments),
@@ -67,7 +65,7 @@ def _feed(pipe) -> None:
         pass
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["inspect", "--help"], ["schema"], ["top", "river"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["top", "river"]])
 def test_a_reader_that_is_gone_from_the_start_is_no_error(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -76,7 +74,7 @@ def test_a_reader_that_is_gone_from_the_start_is_no_error(arguments: list[str]) 
     assert (run.code, run.errors) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema", "top"], ["top", "river"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["top", "river"]])
 def test_a_full_disk_behind_standard_output_is_told(arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         refused(process(*arguments, stdout=full), 5, "No space left on device")

@@ -120,8 +120,7 @@ def biases() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("softcap", [None, 3.0])
-@pytest.mark.parametrize("name", biases())
+@pytest.mark.parametrize(("name", "softcap"), [*zip(biases(), [None, 3.0, None, 3.0], strict=True)])
 def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
     q, k, v = arrays(4, 2, N, M, 16, 16)
     mask = Intersection((Causal(M - N), Window(13, M - N)))

@@ -269,7 +269,7 @@ print(peak_memory() - small)
 """
 
 
-@pytest.mark.parametrize("write", [glove, gzipped, binary], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [gzipped, binary], ids=lambda write: write.__name__)
 def test_looking_words_up_does_not_load_the_table(write: Writer, tmp_path: Path) -> None:
     words = [f"word{at}" for at in range(40_000)]
     vectors = np.repeat(np.arange(40_000, dtype=np.float32)[:, None], 100, axis=1)

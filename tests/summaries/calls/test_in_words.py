@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from attn_cli.arrays import segment_sums, to_numpy
 from attn_cli.attention_call import AttentionCall
-from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
@@ -29,11 +28,10 @@ from tests.strategies import Problem, planned_by, planner, problems
 from tests.summaries.test_laws import CLOSE, call_of
 
 
-@pytest.fixture(scope="module", params=[None, 2], ids=["one tile", "tiles"], autouse=True)
-def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Bands of all rows, and of two, at whose ends words lie across: the longest in four of them."""
-    height = {"height": request.param}
-    token = planner.set(planned_by(height, in_parts={"heads": 1}) if request.param else plan_of)
+@pytest.fixture(scope="module", autouse=True)
+def tiles() -> Iterator[None]:
+    """Bands of two rows, at whose ends words lie across: the longest in four of them."""
+    token = planner.set(planned_by({"height": 2}, in_parts={"heads": 1}))
     yield
     planner.reset(token)
 

@@ -28,7 +28,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.check import built
-from tests.architectures.tiny import tiny_model
+from tests.architectures.tiny import each_of, tiny_model
 from tests.media import KINDS, audio_file, image_file, tokenizer
 
 TEXT = "the cat sat on a photo"
@@ -113,7 +113,9 @@ def agrees(source: ModelSource, prompt: Prompt) -> None:
         assert all(s.queries[-1].generated for s in found if s.place.stream == stream)
 
 
-@pytest.mark.parametrize("kind", [*CAUSAL, *HALVES])
+@pytest.mark.parametrize(
+    "kind", each_of([*CAUSAL, *HALVES], daily="gpt2 mistral gemma2 gpt_oss bloom deepseek_v3 qwen3_next t5 bart")
+)
 def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, folder_of: Folder) -> None:
     source = opened(folder_of(kind), generate=6)
     (prompt,) = source.read([TEXT])

@@ -20,6 +20,7 @@ from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import parts_of
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix
+from tests.architectures.tiny import each_of
 from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
 from tests.summaries.parts.test_answer import eager_weights, hidden_keys, masked_log2_p
@@ -112,7 +113,7 @@ def test_who_looks_at_the_baseline_sees_what_a_pass_shows(kind: str) -> None:
         np.testing.assert_allclose(ours.parts[0].arrays()["weights"], theirs.parts[0].arrays()["weights"], atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("kind", each_of(OUTPUTS, daily="llama gpt_oss gptj bloom jamba"))
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> None:
     source, prompt = speaking_source(kind), prompt_of()

@@ -19,7 +19,7 @@ from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.check import built
-from tests.architectures.tiny import every_type
+from tests.architectures.tiny import each_of, every_type
 from tests.releases import skip_on_older
 
 BUILT = set(every_type())
@@ -27,6 +27,9 @@ TOWERS = [name for name, entry in TYPES.items() if isinstance(entry.vision, RowB
 MERGED = [name for name, entry in TYPES.items() if isinstance(entry.vision, MergedSquares)]
 IN_ONE_ORDER = [name for name in MERGED if TYPES[name].vision == MergedSquares(windows=False)]
 IN_TEXT = [name for name, entry in TYPES.items() if isinstance(entry.image_tokens, EachPatch | CoarserGrid)]
+# One of each order of patches.
+DAILY = """vit clip_vision_model dinov2_with_registers pixtral idefics3_vision siglip_vision_model
+    qwen2_vl qwen2_5_vl glm4v gemma3 llava"""
 # What the projection behind a tower's attention is called.
 _OUT_OF_ATTENTION = ("out_proj", "attn.proj", "o_proj", "projection_layer")
 # A type that has each kind of tower: the tower alone, or what its name begins with.
@@ -73,7 +76,7 @@ def brighter(inputs: dict[str, Any], tokens: tuple[Token, ...], place: tuple[int
     return pixels
 
 
-@pytest.mark.parametrize("kind", [*TOWERS, *IN_ONE_ORDER])
+@pytest.mark.parametrize("kind", each_of([*TOWERS, *IN_ONE_ORDER], daily=DAILY))
 def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
     """In the first block of a tower a token's key holds its own patch alone."""
     holder = HOLDERS.get(kind, kind)
@@ -89,7 +92,7 @@ def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
         assert changed_keys(model, inputs, pixels, {"vision", "self"}) == [patches[place]]
 
 
-@pytest.mark.parametrize("kind", [*MERGED, *IN_TEXT])
+@pytest.mark.parametrize("kind", each_of([*MERGED, *IN_TEXT], daily=DAILY))
 def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) -> None:
     """With a tower that doesn't mix its patches, what stands in the text holds those of its own place."""
     model, inputs = built(kind)

@@ -13,7 +13,7 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
-from tests.architectures.tiny import tiny_model
+from tests.architectures.tiny import each_of, tiny_model
 
 COLUMNS = 10  # of the patches of a Qwen2.5-VL, which come one after the other in squares of 2 x 2
 TOLD = 6  # of those of an LFM2-VL, which come row by row, three more to fill them up
@@ -104,7 +104,7 @@ def size_of(model: PreTrainedModel) -> int:
     return int(size if isinstance(size, int) else size[0])
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", each_of(CASES, daily="qwen2_5_vl internvl idefics3 llava_next"))
 def test_the_patch_of_a_piece_that_changes_is_the_one_that_is_named(kind: str) -> None:
     model, inputs = given(kind)
     tower = [token for token in tower_tokens(model.config, inputs) if token.row is not None]
@@ -119,7 +119,7 @@ def test_the_patch_of_a_piece_that_changes_is_the_one_that_is_named(kind: str) -
         assert changed(model, inputs, pixels, "vision") == [token.text]
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", each_of(CASES, daily="qwen2_5_vl internvl idefics3 llava_next"))
 def test_the_place_in_the_text_holds_the_patches_that_it_names(kind: str) -> None:
     model, inputs = given(kind)
     square = CASES[kind].square

@@ -25,6 +25,7 @@ from attn_cli.sources.huggingface.read.picture_places import Placement, placemen
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.calls.image_grid import TILED, WHOLE, image_grids
+from tests.architectures.tiny import each_of
 from tests.media import KINDS
 from tests.releases import skip_on_older
 from tests.tiled_media import TILED_KINDS, unmixed
@@ -44,6 +45,7 @@ IN_TILES = {  # rows and columns of the whole picture's tokens, and of those of 
     "smolvlm": ((2, 2), (4, 6)),
     "gemma3": ((2, 2), (2, 4)),
 }
+DAILY = "vit llava qwen2_vl llava_next llava_onevision idefics3"
 
 
 class Enough(Exception):
@@ -146,7 +148,9 @@ def assert_changes_most(
     assert most == at and change[at] > 0, f"{tokens[at].text} was painted, {tokens[most].text} changed most"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL if kind not in ("vit", "clip", "idefics2")])
+@pytest.mark.parametrize(
+    "kind", each_of([kind for kind in ALL if kind not in ("vit", "clip", "idefics2")], daily=DAILY)
+)
 def test_the_token_of_the_text_that_changes_most_is_the_one_that_was_painted(kind: str, places: Path) -> None:
     model = seen(folder_of(kind, places))
     tokens = model.prompt.tokens
@@ -158,7 +162,7 @@ def test_the_token_of_the_text_that_changes_most_is_the_one_that_was_painted(kin
         assert_changes_most(model, before, at, box, known)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", each_of(ALL, daily=DAILY))
 def test_the_patch_of_the_tower_that_changes_most_is_the_one_that_was_painted(kind: str, places: Path) -> None:
     """By the pixels of the tile that a patch is said to be cut from, without the model."""
     model = seen(folder_of(kind, places))
@@ -186,7 +190,7 @@ def pieces(model: Seen, arrays: dict[str, Any]) -> np.ndarray:
     return (pixels[0] if pixels.ndim == 5 else pixels).numpy()
 
 
-@pytest.mark.parametrize("kind", IN_TILES)
+@pytest.mark.parametrize("kind", each_of(IN_TILES, daily=DAILY))
 def test_tiles_are_joined_as_the_picture_is(kind: str, places: Path) -> None:
     model = seen(folder_of(kind, places))
     grids = image_grids(model.prompt.tokens)
