@@ -3,22 +3,43 @@
 import errno
 import logging
 import os
+import re
 import shutil
 import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
 from attn_cli._version import __version__
 from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_page
-from attn_cli.cli.kit.shell.usage_errors import message_and_hint
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone
+
+
+def message_and_hint(error: Any) -> tuple[str, str]:
+    """The message of Click's usage error, and a hint: the command's first example, and where all options are."""
+    message = str(error.format_message()).removesuffix(".").replace("Value error, ", "")
+    errors = getattr(error.__cause__, "errors", None)
+    if errors is not None and repr(errors()[0]["input"]) not in message:
+        message += f", not {errors()[0]['input']!r}"
+    context = getattr(error, "ctx", None)
+    command = "attn" if context is None else str(context.command_path)
+    examples = [] if context is None else examples_of(command, str(context.command.help))
+    advice = ["a text of several words goes in quotes"] * message.startswith("Got unexpected extra argument")
+    advice += [f"try: {example}" for example in examples[:1]]
+    return message, "    ".join([*advice, f"all options: {command} --help"])
+
+
+def examples_of(command: str, words: str) -> list[str]:
+    """The example lines of a help text `words`, without remarks, that begin with `command`, such as "attn top"."""
+    lines = re.findall(rf"^ *({command} .*)", words.partition("Examples:")[2], re.MULTILINE)
+    return [re.split(" {2,}", line)[0] for line in lines if "|" not in line]
+
 
 _LONGEST_MESSAGE = 2000  # what a person may still read; arguments and words of files stand in messages
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

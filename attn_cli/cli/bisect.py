@@ -18,10 +18,9 @@ from attn_cli.model.source import Referring, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources import is_model
 from attn_cli.sources.dumps import TOKENS, open_dump
-from attn_cli.summaries.bisect.answer import BisectRequest
+from attn_cli.summaries.bisect.answer import BisectRequest, DifferingTokens, differing_tokens
 from attn_cli.summaries.bisect.answer import bisect as bisected
 from attn_cli.summaries.bisect.placing import StationNames
-from attn_cli.summaries.bisect.tokens import DifferingTokens, differing_tokens
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt, listed
 

@@ -25,9 +25,8 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
-from attn_cli.summaries.told.overview import overview_of
+from attn_cli.summaries.told.overview import overview_of, reads_each_token
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
-from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import View, ViewSettings
 

@@ -1,6 +1,9 @@
 """Trace an answer to the parts of the text that it came from."""
 
-from dataclasses import replace
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,26 +13,169 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.asked_answer import AskedAnswer
-from attn_cli.cli.kit.run.text_cut import text_cut
+from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import MANY_PASSES, Progress
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import ExitCode, InputError, LoadError, reason
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.sources import is_model
 from attn_cli.summaries.answers.logit_keys import logit_keys
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.hidden import runs_to_hide
 from attn_cli.summaries.parts.text_parts import (
+    CUTS,
+    PartSpan,
+    TextPart,
+    message_spans,
+    named_parts,
+    parts_of,
     rows_of_last,
 )
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
+
+_EXAMPLE = "a line of it: 0,31,introduction"
+
+
+@dataclass(frozen=True)
+class TextCut:
+    """The division of texts into parts.
+
+    how    lines, paragraphs, sentences, words, roles or the name of a file; None to choose by the text
+    spans  the named ranges of characters that the file holds; none without a file
+    """
+
+    how: str | None
+    spans: tuple[PartSpan, ...] = ()
+
+    def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
+        """The name of the division, such as "lines", and the prompt's parts."""
+        if self.spans:
+            _check_ends(self.spans, prompt)
+            return self.how or "", named_parts(prompt, self.spans, "rest")
+        within = None if messages is None else message_spans(prompt.text, messages)
+        if self.how == "roles" or (self.how is None and len(within or ()) > 1):
+            if within is None:
+                raise InputError(
+                    "--cut roles needs a chat", "add --chat, or choose lines, paragraphs, sentences or words"
+                )
+            return "roles", named_parts(prompt, within, "template")
+        for how in ("lines", "sentences", "words") if self.how is None else (self.how,):
+            parts = parts_of(prompt, how, within)
+            if sum(part.kind == "given" for part in parts) > 1:
+                break
+        return how, parts
+
+
+def text_cut(value: str | None) -> TextCut:
+    """How a value of --cut divides texts: into lines, sentences ..., or by a file of spans; None: as each text asks."""
+    if value is None or value in (*CUTS, "roles"):
+        return TextCut(value)
+    path = Path(value).expanduser()
+    if not path.exists():
+        raise InputError(f"--cut {value!r} is not a known way to cut, nor a file",
+                         f"{', '.join(CUTS)}, roles, or a file of start,end,name")  # fmt: skip
+    return TextCut(value, tuple(_read(path, value)))
+
+
+def _read(path: Path, file: str) -> list[PartSpan]:
+    """The spans of a file: a line each, after a heading if there is one."""
+    try:
+        rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"can't read {file}: {reason(error)}", _EXAMPLE) from None
+    lines = [(number, row) for number, row in enumerate(rows, 1) if any(cell.strip() for cell in row)]
+    if lines and not lines[0][1][0].strip().lstrip("-").isdigit():
+        del lines[0]
+    if not lines:
+        raise InputError(f"{file} holds no parts", _EXAMPLE)
+    return [_span(row, f"{file}: line {number}", number) for number, row in lines]
+
+
+def _span(row: list[str], where: str, number: int) -> PartSpan:
+    try:
+        start, end = int(row[0]), int(row[1])
+    except (ValueError, IndexError):
+        raise InputError(f"{where} is not start,end,name", _EXAMPLE) from None
+    if not 0 <= start <= end:
+        raise InputError(f"{where} goes from character {start} to {end}", "start is 0 or more, end one past the last")
+    return PartSpan(start, end, ",".join(row[2:]).strip() or f"part {number}")
+
+
+def _check_ends(spans: Sequence[PartSpan], prompt: Prompt) -> None:
+    """InputError for a span beyond the end of what the model was given."""
+    generated = prompt.generated
+    length = len(prompt.text) if generated is None or generated.start is None else generated.start
+    for span in spans:
+        if span.end > length:
+            raise InputError(f"the part {span.name!r} ends at character {span.end:,}, the text at {length:,}",
+                             "characters are counted from 0, over the whole text")  # fmt: skip
+
+
+_ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
+_CITED_TOKENS = 128  # and in sentences that are traced one by one
+
+
+@dataclass(frozen=True)
+class AskedAnswer:
+    """The answer whose needed parts of the text are sought: with one masked, it loses log2 p.
+
+    given  the text of --answer; None for what the model writes after the text
+    cite   whether needed parts are sought for each sentence of the answer by itself
+    """
+
+    given: str | None
+    cite: bool = False
+
+    def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
+        """InputError for options that contradict each other, or that a table or recording can't answer."""
+        asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
+        if asked and not is_model(options.model):
+            raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
+        if asked and picks_rows:
+            raise InputError(f"{asked} and --token at once", "the rows of an answer are those that chose it")
+        if self.given is not None and options.generate is not None:
+            raise InputError("--answer and --generate at once", "an answer is given or generated")
+
+    def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
+        """A chat's messages without the last one if that is an assistant's, which is then the answer; else all of
+        them.
+        """
+        return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
+
+    def continued(
+        self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
+    ) -> tuple[Prompt, tuple[str, ...]]:
+        """The prompt with its answer after it, and notes to print; the prompt as it is where the model is an
+        encoder.
+        """
+        if not isinstance(source, Predicting) or not source.has_lm_head:
+            if self.given is None and not self.cite:
+                return prompt, ()
+            option = "--cite" if self.given is None else "--answer"
+            raise InputError(f"{option} needs a model that writes text", "an encoder has no answer")
+        if self.given is not None:
+            end = len(prompt.text.rstrip())
+            start = end - len(self.given.strip())
+            if prompt.text[start:end] == self.given.strip() and start > 0:
+                return prompt.ending_with_answer(start, end), ()
+            return source.answered(prompt, self.given), ()
+        if self.before(messages) != messages and messages:
+            *_, (_, content) = messages
+            start = prompt.text.rindex(content.strip())
+            return prompt.ending_with_answer(start, start + len(content.strip())), ()
+        most = _CITED_TOKENS if self.cite else _ANSWER_TOKENS
+        with counted_tokens(source, most, quiet=quiet):
+            try:
+                return source.written(prompt, most, one_sentence=not self.cite), ()
+            except LoadError as error:
+                return prompt, (f"the answer is the likeliest next token: {error.message}",)
 
 
 @takes_options

@@ -28,11 +28,10 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.overview import overview_of
+from attn_cli.summaries.told.overview import overview_of, reads_each_token
 from attn_cli.summaries.told.story import deciding_rows, tell
 from attn_cli.summaries.told.told_run import ToldRun, can_tell, deciding_reducers, opened_to_tell, told_run
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
-from attn_cli.summaries.with_reads import reads_each_token
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.data import arrays_of, to_json

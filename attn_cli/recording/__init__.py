@@ -3,8 +3,7 @@
 `RecordedLayer` is an attention call with its row sums, `Recording` all of them with the text that was read.
 """
 
-from attn_cli.recording.layer import LEVELS, MASKED, RecordedLayer
-from attn_cli.recording.terms import Terms
+from attn_cli.recording.layer import LEVELS, MASKED, RecordedLayer, Terms
 from attn_cli.recording.whole import Recording
 
 __all__ = ["LEVELS", "MASKED", "RecordedLayer", "Recording", "Terms"]

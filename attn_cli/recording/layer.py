@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.arrays import Array
+from attn_cli.arrays import Array, to_numpy
 from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.bands.band import Band
@@ -18,9 +18,58 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import numpy_stats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
-from attn_cli.recording.numbers import readable
 from attn_cli.recording.rules import rule_of_heads
-from attn_cli.recording.terms import Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """How the weight of one query on one key was computed, and the key's rank.
+
+    score = softcap(scale * sum of products) + bias, and weight = exp(score - log_sum).
+
+    products  q_d k_d of each of the d columns `[d]`, after rotary positions; `q` and `k` `[d]` are the factors
+    scale     the factor on the sum of products
+    softcap   c in c * tanh(x / c); None for none
+    bias      added to the score; None for none
+    score     -inf where the query may not attend to the key
+    log_sum   logarithm of the sum of the exponentials of the row's scores, with a learned sink's; None without softmax
+    weight    0 where masked
+    rank      of the key among those that the query may attend to, by score, 1 for the largest; None where masked
+
+    Where the model shows weights alone: products, q, k, scale, softcap and bias are None, and so are score and log_sum
+    unless the model shows its scores.
+    """
+
+    products: np.ndarray | None
+    q: np.ndarray | None
+    k: np.ndarray | None
+    scale: float | None
+    softcap: float | None
+    bias: float | None
+    score: float | None
+    log_sum: float | None
+    weight: float
+    rank: int | None
+
+
+BITS = np.dtype(np.uint16)  # the type of bfloat16's bits: no model computes with such integers
+
+
+def kept(x: Array) -> np.ndarray:
+    """A copy of `x` in NumPy, in its own dtype; bfloat16, which NumPy lacks, as its bits in uint16."""
+    if str(x.dtype).endswith("bfloat16"):
+        return (to_numpy(x).view(np.uint32) >> 16).astype(np.uint16)
+    return np.array(to_numpy(x), order="C")
+
+
+def readable(x: np.ndarray) -> np.ndarray:
+    """`x` itself, or where it holds the bits of bfloat16 the same numbers in float32.
+
+    >>> readable(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
+    [1.0, -2.0]
+    """
+    return (x.astype(np.uint32) << 16).view(np.float32) if x.dtype == BITS else x
+
 
 LEVELS = 254  # the level of weight 1 in a thumbnail; a weight w has round(254 sqrt w)
 MASKED = 255  # the level of a block in which no cell is allowed

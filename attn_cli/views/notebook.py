@@ -10,7 +10,7 @@ from attn_cli.errors import LimitError
 from attn_cli.kernel.definition.dense import Attention
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
-from attn_cli.recording.head import RecordedHead
+from attn_cli.recording.whole import RecordedHead
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS

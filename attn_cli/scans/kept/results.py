@@ -13,8 +13,7 @@ from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.selection import ranges
 from attn_cli.sources.corpora import Corpus, Document
-from attn_cli.sources.corpora.fingerprint import content_hash
-from attn_cli.sources.corpora.inputs import CorpusFile
+from attn_cli.sources.corpora.inputs import CorpusFile, content_hash
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import least_for_name

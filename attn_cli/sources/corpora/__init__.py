@@ -15,8 +15,7 @@ import numpy.typing as npt
 from attn_cli.errors import InputError, reason
 from attn_cli.sources.corpora.columns import ArrowRows, ParquetRows
 from attn_cli.sources.corpora.document import BadRecordError, Document, RecordPlace, RejectedRecord, TextField
-from attn_cli.sources.corpora.fingerprint import content_hash
-from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, files_of
+from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, content_hash, files_of
 from attn_cli.sources.corpora.line_records import JsonLines, Lines, SeparatedRows, refuse_other_fields
 from attn_cli.sources.corpora.packing import seekable, unpacked
 from attn_cli.sources.corpora.pieces import pieces_of

@@ -1,6 +1,7 @@
 """The files behind the inputs of a corpus: names, folders, globs, a dataset saved on disk, standard input."""
 
 import glob
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,30 @@ from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.text import excerpt, listed
+
+_PIECE = 2**18
+_PIECES = 64  # of a large file, at equal distances; a file of up to 16 MiB is read whole
+
+
+def content_hash(path: Path) -> str:
+    """A hash of a file's size and content: of all of it up to 16 MiB, of 64 pieces of 256 KiB of a larger one."""
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        size = path.stat().st_size
+        digest.update(size.to_bytes(8, "little"))
+        with path.open("rb") as file:
+            if size <= _PIECES * _PIECE:
+                digest.update(file.read())
+            else:
+                for piece in range(_PIECES):
+                    file.seek(piece * (size - _PIECE) // (_PIECES - 1))
+                    digest.update(file.read(_PIECE))
+    except OSError as error:
+        raise InputError(
+            f"can't read {excerpt(str(path))}: {reason(error)}", "check the name and its permissions"
+        ) from None
+    return digest.hexdigest()
+
 
 KINDS = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow")
 _SUFFIXES = {

@@ -9,8 +9,17 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.definition.positions import sinusoidal
 from attn_cli.prompt import Prompt
 from attn_cli.sources import is_table, open_table_source
+from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.reading import read_matrix
+
+
+def read_matrix(options: MatrixOptions, name: str) -> np.ndarray | None:
+    """The array of the file that the option `name` names; None where the option is not given."""
+    file = getattr(options, name)
+    if file is None:
+        return None
+    array = read_array(file, name=name, allow_nonfinite=options.allow_nonfinite)
+    return array.astype(np.float64) if options.precise else array
 
 
 class Words(NamedTuple):

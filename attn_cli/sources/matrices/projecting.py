@@ -11,10 +11,9 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.kernel.definition.latent import Latent, rms_norm
-from attn_cli.sources.matrices.embedding import Embedded
+from attn_cli.sources.matrices.embedding import Embedded, read_matrix
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
 from attn_cli.sources.matrices.random_projections import drawn_matrix, drawn_shapes
-from attn_cli.sources.matrices.reading import read_matrix
 from attn_cli.sources.matrices.shapes import product
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,14 +11,91 @@ from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, FLAG, NUMBER, TEXT, Field, Object, Output, Rows, each, or_none
 from attn_cli.kernel.lessons.precision import precision_of
 from attn_cli.model.stations import Reference, Station
+from attn_cli.selection import ranges
 from attn_cli.summaries.bisect.causes import FoundCause, cause_of
 from attn_cli.summaries.bisect.comparison import Compared, HeldAgainst
 from attn_cli.summaries.bisect.errors import Errors, errors_of
 from attn_cli.summaries.bisect.placing import Placed, StationNames, Unplaced, placed_arrays
-from attn_cli.summaries.bisect.tokens import DifferingTokens
-from attn_cli.summaries.bisect.where import where_wrong
 from attn_cli.summaries.report import Answer
 from attn_cli.text import excerpt
+
+_GROWN = 3.0  # times the errors of the first quarter that those of the last have, where they grow
+
+
+def where_wrong(errors: Errors, over: np.ndarray) -> str:
+    """Which positions and heads of an array are wrong, in words.
+
+    >>> ones = np.ones((3, 2))
+    >>> where_wrong(Errors(0, ones, ones), np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 0.0]]))
+    'differs from position 1 on · head 0'
+    """
+    bad = over > 1
+    rows, heads = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
+    places = rows + errors.start
+    parts = [_positions(places, errors.start, errors.start + len(over))]
+    relative = (errors.error / np.maximum(errors.size, 1e-30)).max(axis=1)[rows]
+    quarter = len(rows) // 4
+    if quarter and np.isfinite(relative).all() and relative[-quarter:].mean() > _GROWN * relative[:quarter].mean():
+        parts[0] += ", and more at later positions"
+    if not np.isfinite(errors.error).all():
+        parts.append("NaN or Inf")
+    if bad.shape[1] > 1:
+        named = ranges(heads.tolist())
+        parts.append("all heads" if len(heads) == bad.shape[1] else f"head{'s' if len(heads) > 1 else ''} {named}")
+    return " · ".join(parts)
+
+
+def _positions(places: np.ndarray, start: int, stop: int) -> str:
+    first, last = int(places[0]), int(places[-1])
+    if len(places) == 1:
+        return f"differs at position {first}"
+    share = len(places) / (last - first + 1)
+    if first == start and last == stop - 1 and share > 0.9:
+        return "differs at every position"
+    if last == stop - 1 and share > 0.5:
+        return f"differs from position {first} on"
+    if share == 1:
+        return f"differs at positions {first} to {last}"
+    steps = np.diff(places)
+    if len(places) > 2 and (steps == steps[0]).all():
+        return f"differs at every {int(steps[0])}th position from {first} on"
+    return f"differs at {len(places)} positions, the first is {first}"
+
+
+class DifferingTokens(NamedTuple):
+    """The first token at which a dump and a text differ.
+
+    position    from 0
+    dump, text  the id in each; None behind its last
+    words       what is different, such as a missing BOS token
+    """
+
+    position: int
+    dump: int | None
+    text: int | None
+    words: str
+
+
+def differing_tokens(dump: Sequence[int], text: Sequence[int]) -> DifferingTokens | None:
+    """The first token at which a dump's ids are not those of the text; None if all are.
+
+    >>> differing_tokens([5, 6], [1, 5, 6]).words
+    'the first token of the text is missing from the dump: a BOS token?'
+    """
+    if list(dump) == list(text):
+        return None
+    at = next((i for i, (a, b) in enumerate(zip(dump, text, strict=False)) if a != b), min(len(dump), len(text)))
+    words = "the dump was made of other tokens"
+    if list(dump) == list(text[1:]):
+        words = "the first token of the text is missing from the dump: a BOS token?"
+    elif list(dump[1:]) == list(text):
+        words = "the dump has one token more at its beginning: a BOS token?"
+    elif list(dump) == list(text[:-1]):
+        words = "the last token of the text is missing from the dump: an EOS token?"
+    elif list(dump[:-1]) == list(text):
+        words = "the dump has one token more at its end: an EOS token?"
+    return DifferingTokens(at, dump[at] if at < len(dump) else None, text[at] if at < len(text) else None, words)
+
 
 _SAMPLED = 2**16  # numbers of an array that tell its precision
 

@@ -14,7 +14,7 @@ from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
-from attn_cli.recording.numbers import kept
+from attn_cli.recording.layer import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ranges
 from attn_cli.summaries.calls.value_norms import key_head_norms

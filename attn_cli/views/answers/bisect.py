@@ -9,10 +9,9 @@ from rich.text import Text
 
 from attn_cli.model.stations import KINDS, PlantedMistake
 from attn_cli.selection import ranges
-from attn_cli.summaries.bisect.answer import Bisected
+from attn_cli.summaries.bisect.answer import Bisected, where_wrong
 from attn_cli.summaries.bisect.causes import MadeMistake
 from attn_cli.summaries.bisect.comparison import Compared
-from attn_cli.summaries.bisect.where import where_wrong
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, listed, visible
 from attn_cli.views.drawing.screen import Screen

@@ -16,7 +16,6 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import ChosenHead
 from attn_cli.views.drawing.cells import packed, packed_text
-from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import own_picture, query_maps
 from attn_cli.views.drawing.labels import (
@@ -29,6 +28,7 @@ from attn_cli.views.drawing.labels import (
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.styles import BOLD
+from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 

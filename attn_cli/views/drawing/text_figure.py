@@ -9,10 +9,32 @@ import numpy as np
 from rich.cells import cell_len
 
 from attn_cli.errors import InputError
+from attn_cli.prompt import Token
 from attn_cli.text import visible
-from attn_cli.views.drawing.colored_text import ColoredText
 from attn_cli.views.drawing.figure import MOST_PANELS, color_bar, color_on_paper, document, ink_on_paper
 from attn_cli.views.drawing.palette import Ramp, ramp_for
+
+
+@dataclass(frozen=True, eq=False)
+class ColoredText:
+    """The tokens of a text with a number each, such as a row of weights, by which they are coloured.
+
+    title    which head it is
+    words    what the numbers are
+    text     the text that the tokens' start and end are offsets into; None where they have none
+    values   a number for each token `[tokens]`, NaN or -inf where masked
+    subject  the index among the tokens of the one whose row, or column, the numbers are; None where it is none of them
+    """
+
+    title: str
+    words: str
+    tokens: Sequence[Token]
+    text: str | None
+    values: np.ndarray
+    subject: int | None = None
+    scale: str = "linear"
+    kind: str = "weights"
+
 
 _POINT = 72 / 25.4  # points in a millimetre
 _SIZE, _TITLE, _NOTE = 7.5, 7.0, 5.5  # of letters, in points

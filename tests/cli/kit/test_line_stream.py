@@ -8,11 +8,10 @@ from contextlib import suppress
 import pytest
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.line_stream import LineStream
 from attn_cli.cli.kit.run.loop import next_window
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.read_text import ReadText, TextReader
-from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.run.texts import LineStream, Texts
 from attn_cli.cli.kit.stderr.lines import TextNotes
 from attn_cli.sources import open_source
 

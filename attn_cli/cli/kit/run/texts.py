@@ -1,20 +1,106 @@
 """Reading the texts: from the argument, a file, or standard input, as one text or line by line."""
 
 import io
+import os
+import select
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from attn_cli.cli.kit.run.file_hints import refuse_binary, refuse_path
-from attn_cli.cli.kit.run.line_stream import LineStream
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.files.raw import nearest_name
-from attn_cli.text import decimal_bytes
+from attn_cli.text import decimal_bytes, excerpt
+from attn_cli.views.shell_words import quoted
+
+_CHUNK = 2**16
+
+
+class LineStream:
+    """Reads a file descriptor by lines, like a binary file, and can say whether a line would have to be waited for."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.lines: deque[bytes] = deque()
+        self.rest = bytearray()
+        self.ended = False
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, b"" at the end; one of more than `limit` bytes may come in pieces."""
+        while not self.lines and not self.ended and len(self.rest) < limit:
+            self._read()
+        if self.lines:
+            return self.lines.popleft()
+        line, self.rest = bytes(self.rest), bytearray()
+        return line
+
+    def has_line(self) -> bool:
+        """True if a line, or the end of the stream, is there, so that `readline` doesn't wait."""
+        while not self.lines and not self.ended:
+            try:
+                readable, _, _ = select.select([self.descriptor], [], [], 0)
+            except (OSError, ValueError):  # Windows asks sockets alone
+                return True
+            if not readable:
+                return False
+            self._read()
+        return True
+
+    def _read(self) -> None:
+        chunk = os.read(self.descriptor, _CHUNK)
+        self.ended = not chunk
+        first, end, others = chunk.partition(b"\n")
+        self.rest += first + end
+        if not end:
+            return
+        self.lines.append(bytes(self.rest))
+        *whole, last = others.split(b"\n")
+        self.lines.extend(line + b"\n" for line in whole)
+        self.rest = bytearray(last)
+
+
+_READ_BY = {  # by suffix; others hold texts
+    **dict.fromkeys((".attn", ".gguf", ".vec"), "-m"),
+    **dict.fromkeys((".npz", ".npy", ".csv", ".tsv", ".safetensors"), "attn compute --q"),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".gif"), "--image"),
+    **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg"), "--audio"),
+}
+_LONGEST = 255  # characters of a file's name
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def refuse_path(text: str, option: str | None) -> None:
+    """InputError for a text that is the path of a file or folder, with the option that reads it."""
+    path = Path(text)
+    if not text.strip() or len(text) > _LONGEST or "\n" in text:
+        return
+    try:
+        is_file, is_folder = path.expanduser().is_file(), path.expanduser().is_dir()
+        holds = {name for name in ("scan.json", "config.json") if (path.expanduser() / name).is_file()}
+    except (OSError, ValueError, RuntimeError):
+        return
+    if is_file and ("." in text or "/" in text):
+        own = f"{option} {quoted(text)}" if option else f'"$(cat {quoted(text)})"'
+        reads = _READ_BY.get(path.suffix.lower())
+        raise InputError(
+            f"{excerpt(text)} is a file, not a text", f"what reads it: {f'{reads} {quoted(text)}' if reads else own}"
+        )
+    if is_folder and (holds or "/" in text):
+        scan = f"attn scan show {quoted(text)}" if "scan.json" in holds else f"-m {quoted(text)}"
+        raise InputError(f"{excerpt(text)} is a folder, not a text", f"what reads it: {scan}")
+
+
+def refuse_binary(file: str, beginning: bytes) -> None:
+    """InputError for a file that holds no text, by its first bytes."""
+    if b"\0" in beginning and not beginning.startswith(_UTF16):
+        reads = _READ_BY.get(Path(file).suffix.lower(), "attn compute --q")
+        raise InputError(f"{excerpt(file)} holds no text", f"what reads it: {reads} {quoted(file)}")
+
 
 _CONVERT = "convert it: iconv -t utf-8"
 _LONGEST_LINE = 10**8

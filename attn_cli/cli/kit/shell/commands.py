@@ -3,20 +3,40 @@
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from attn_cli.cli.kit.shell.coercion import coerce_plainly
 from attn_cli.errors import InputError
 from attn_cli.text import cut
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.shell_words import quoted
+
+
+def coerce_plainly(parameters: Iterable[Any]) -> None:
+    """Change parameters of Click so that they take plainly valid values as they are; others still go to Typer."""
+    for parameter in parameters:
+        if hasattr(parameter, "type_descriptor"):
+            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+
+
+def _process_value(parameter: Any, by_typer: Any, context: Any, value: Any) -> Any:
+    kind = parameter.type_descriptor.annotation
+    if value is None and not parameter.required:
+        value = () if parameter.multiple or parameter.nargs == -1 else None
+    elif kind == list[str] and isinstance(value, list | tuple) and value:
+        value = list(value)
+    elif type(value) is not kind and not (get_origin(kind) is Literal and value in get_args(kind)):
+        return by_typer(context, value)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
 
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),

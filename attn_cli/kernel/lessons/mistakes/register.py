@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.masks import Open
-from attn_cli.kernel.definition.softmax import softmax
-from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
-from attn_cli.kernel.lessons.mistakes.heads import head_mistakes
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.mistakes.problem import (
     AttendedTo,
     Made,
@@ -29,6 +28,83 @@ from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
+
+JOINED_BY_RESHAPE = "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis"
+
+
+def head_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Wrong implementations of this attention's heads: key heads shared wrongly, heads cut or joined by a reshape."""
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    h, g = len(q), len(k)
+    if 1 < g < h:
+        words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
+        tiled = (h // g, 1, 1)
+        yield attending("groups-tiled", words, lambda: AttendedTo(q, np.tile(k, tiled), np.tile(v, tiled), rule))
+    if 1 < g <= h:
+        yield attended("key-head-0", "every head read key head 0", q, k[:1], v[:1], rule)
+    if h == 1:
+        return
+    n, e = q.shape[-2], v.shape[-1]
+
+    def joined(output: np.ndarray) -> np.ndarray:
+        """The output so that joining it gives the numbers of heads joined by a reshape."""
+        return np.asarray(split_heads(output.reshape(n, h * e), h))
+
+    words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
+    yield attending("heads-cut-by-reshape", words, lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule))
+    words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
+    yield attending("heads-cut-and-joined-by-reshape", words,
+                    lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule, joined))  # fmt: skip
+    yield attended(
+        "heads-joined-by-reshape",
+        JOINED_BY_RESHAPE,
+        q,
+        k,
+        v,
+        rule,
+        joined,
+    )
+    yield attended("output-reshaped",
+                   "the output's rows and heads were reshaped, [n, h, e] to [h, n, e], where they must be transposed",
+                   q, k, v, rule, _recut)  # fmt: skip
+
+
+def _recut(x: np.ndarray) -> np.ndarray:
+    return np.asarray(join_heads(x).reshape(x.shape))
+
+
+def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Wrong implementations: the softmax over queries or heads, the mask applied after it, masked scores set to 0."""
+    rule = problem.rule
+    if not rule.softmax:
+        return
+    yield problem.mixed("softmax-over-queries", "the softmax runs over the queries instead of the keys",
+                        lambda: _softmax_over(problem.right.scores, -2))  # fmt: skip
+    if len(problem.q) > 1:
+        yield problem.mixed("softmax-over-heads", "the softmax runs over the heads instead of the keys",
+                            lambda: _softmax_over(problem.right.scores, 0))  # fmt: skip
+    if not isinstance(rule.mask, Open):
+        yield problem.mixed("mask-after-softmax", "the mask was applied after the softmax: rows no longer add to 1",
+                            lambda: _masked_after(problem))  # fmt: skip
+        yield problem.mixed("masked-scores-0", "blocked scores were set to 0 instead of -inf",
+                            lambda: _masked_to_0(problem))  # fmt: skip
+
+
+def _masked_after(problem: Problem) -> np.ndarray:
+    unmasked = softmax(scores(problem.q, problem.k, replace(problem.rule, mask=Open())), problem.rule.sink)
+    return np.where(np.isneginf(problem.right.scores), 0, unmasked)
+
+
+def _masked_to_0(problem: Problem) -> np.ndarray:
+    right = problem.right.scores
+    return np.asarray(softmax(np.where(np.isneginf(right), 0, unnormalised(right)), problem.rule.sink))
+
+
+def _softmax_over(all_scores: np.ndarray, axis: int) -> np.ndarray:
+    moved = np.moveaxis(all_scores, axis, -1)
+    shaped = softmax(moved.reshape(1, -1, moved.shape[-1])).reshape(moved.shape)
+    return np.moveaxis(shaped, -1, axis)
+
 
 _PRECISIONS = (PRECISIONS["bfloat16"], PRECISIONS["float16"])
 _TILES = (1, 16, 32, 64, 128)  # keys that are added at once

@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.packed_rows import PackedRows
+from attn_cli.sources.huggingface.capture.row_of_texts import PackedRows
 from attn_cli.sources.huggingface.capture.text_rule import mask_of_text
 
 _KEPT = 4  # layouts: a model alternates between few masks

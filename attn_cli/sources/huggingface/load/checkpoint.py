@@ -13,8 +13,11 @@ from typing import Any
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
 
+import re
+
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import hf_hub_download
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -26,10 +29,9 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.errors import InputError, LimitError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
-from attn_cli.sources.huggingface.load.adapter import merged
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
@@ -38,7 +40,100 @@ from attn_cli.sources.huggingface.load.model_classes import generating_class, mo
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import Origin
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
-from attn_cli.sources.huggingface.load.weight_report import check_weights, loses_stack, missing_weights
+
+_WEIGHTS = "adapter_model.safetensors"
+
+
+def merged(model: PreTrainedModel, origin: Origin) -> PreTrainedModel:
+    """The base model with the adapters of `origin` merged into its weights by peft, one after the other."""
+    for folder in origin.adapters:
+        model = _with(model, Path(folder), origin.name if len(origin.adapters) == 1 else folder)
+    return model
+
+
+def _with(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
+    """The model with the adapter in `folder`, as errors name it, merged in."""
+    import peft  # an optional package
+
+    names = _names(folder / _WEIGHTS, name)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what differs is told below
+            adapted: Any = peft.PeftModel.from_pretrained(model, str(folder))
+            changed = set(peft.get_peft_model_state_dict(adapted))
+    except Exception as error:  # of any type, as in `load`
+        line = f"{name} doesn't fit its base model: {first_line(error)}"
+        raise LoadError(line, "--debug shows the whole story") from error
+    if absent := sorted(changed - names):
+        raise LoadError(
+            f"{name} lacks {len(absent)} of its weights: {absent[0]}", "is it of this base model, and whole?"
+        )
+    if unknown := sorted(name for name in names - changed if "lora" in name):
+        raise LoadError(
+            f"{name} changes {len(unknown)} weights that its base lacks: {unknown[0]}",
+            "is it of this base model?",
+        )
+    if not hasattr(adapted.base_model, "merge_and_unload"):
+        kind = adapted.active_peft_config.peft_type.value
+        raise LoadError(f"{name} is an adapter of type {kind}, which can't be merged", "LoRA and its kin can")
+    whole: PreTrainedModel = adapted.merge_and_unload()
+    return whole
+
+
+def _names(file: Path, name: str) -> set[str]:
+    """The names of an adapter's weights; LoadError for a file that is missing or broken."""
+    if not file.is_file():
+        raise LoadError(f"{name} has no {_WEIGHTS}", "save the adapter's weights as .safetensors")
+    try:
+        with safe_open(file, "pt") as weights:
+            return set(weights.keys())
+    except (SafetensorError, OSError) as error:
+        raise LoadError(f"{name}: {_WEIGHTS} can't be read: {error}", "is the download complete?") from error
+
+
+# Parts on top of the stack, without attention, whose weights a checkpoint may lack.
+_HEADS = re.compile(
+    r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)"
+)
+
+
+def loses_stack(model: PreTrainedModel, report: dict[str, Any]) -> bool:
+    """True if the files hold a weight of the stack, not of a head on it, that the model has no place for."""
+    prefix = f"{model.base_model_prefix}."
+    return any(key.startswith(prefix) for key in report.get("unexpected_keys", ()))
+
+
+def missing_weights(report: dict[str, Any]) -> list[str]:
+    """The names, sorted, of the stack's weights that the files lack; heads on the stack don't count."""
+    return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
+
+
+def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
+    """Raise LoadError for weights that transformers would silently fill with random numbers; it names the first."""
+    missing = missing_weights(report)
+    mismatched = sorted(report.get("mismatched_keys", ()), key=str)
+    if with_head and not missing:
+        lacking = sorted(report.get("missing_keys", ())) + [key for key, *_ in mismatched]
+        head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
+        if head:
+            raise LoadError(
+                f"{origin.name} lacks its language-model head ({head[0]})",
+                "leave out --generate, or load the whole model",
+            )
+    if missing:
+        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise LoadError(
+            f"{origin.name}: {len(missing)} of the model's weights are missing from its files ({names})",
+            f"they would be random numbers; is this the right checkpoint for {origin.settings}?",
+        )
+    for key, file_shape, config_shape in mismatched:
+        if not _HEADS.search(key):
+            raise LoadError(
+                f"{origin.name}: {key} is {list(file_shape)} in its files "
+                f"and {list(config_shape)} by {origin.settings}",
+                f"is this the right checkpoint for {origin.settings}?",
+            )
+
 
 # The loggers of libraries that quantise, which write to stderr.
 _QUANTISERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_tensors", "auto_round")

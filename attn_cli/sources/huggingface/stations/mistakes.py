@@ -10,8 +10,7 @@ from transformers import PreTrainedConfig
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.lessons.mistakes.axes import axis_mistakes
-from attn_cli.kernel.lessons.mistakes.register import REGISTER, Mistake, Problem
+from attn_cli.kernel.lessons.mistakes.register import REGISTER, Mistake, Problem, axis_mistakes
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 from attn_cli.model.stations import PlantedMistake

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.kernel.lessons.mistakes.heads import JOINED_BY_RESHAPE
+from attn_cli.kernel.lessons.mistakes.register import JOINED_BY_RESHAPE
 from attn_cli.model.stations import PlantedMistake
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.stations.changes import (
