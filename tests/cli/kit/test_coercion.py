@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.cli.kit.shell import coercion
 from tests.program import Run, attn, environment
 
 LINES = [
