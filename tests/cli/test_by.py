@@ -44,20 +44,6 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
     hold(attn("inspect", TEXT, "-m", models["llama"], "--by", by, "--json"), "inspect")
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_screens(models: dict[str, Path], width: int) -> None:
-    environment = {"COLUMNS": str(width), "NO_COLOR": "1"}
-    for arguments in (["top", "-l", "1", "-H", "0", "-t", "-1", "--by", "output"], ["top", "--by", "value", "--mean"],
-                      ["matrix", "-l", "0", "-H", "1", "--by", "output"], ["inspect", "--by", "value"]):  # fmt: skip
-        run = attn(arguments[0], TEXT, "-m", models["llama"], *arguments[1:], terminal=True, env=environment)
-        assert run.code == 0 and run.columns <= width
-        assert f"by {arguments[arguments.index('--by') + 1]}" in run.text
-    one = attn("top", TEXT, "-m", models["llama"], "-l", "1", "-H", "0", "-t", "-1", "--by", "output", terminal=True,
-               env=environment)  # fmt: skip
-    assert "gets its output from" in one.text
-    assert sum(" weight 0." in line or " weight 1." in line for line in one.lines) == 5
-
-
 def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
     run = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-k", "20", "--json")
     hold(run, "through")
@@ -116,12 +102,6 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
 def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str], words: str) -> None:
     run = attn("top", TEXT, "-m", models[kind], *arguments)
     refused(run, 2 if kind == "bert" else 3, words)
-
-
-def test_tables() -> None:
-    assert "by value" in attn("top", "he sat on the river bank", "--by", "value", "-t", "bank").text
-    refused(attn("top", "he sat", "--by", "output"), 2, "has no W_O")
-    refused(attn("top", "he sat", "--by", "through"), 2, "one attention")
 
 
 @pytest.mark.parametrize("by", ["value", "output"])

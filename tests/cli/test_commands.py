@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attn_cli.cli.kit.shell.commands import COMMANDS, GROUPS, help_lines
-from tests.program import attn, environment, refused
+from tests.program import attn, environment
 from tests.test_rooms import modules_after
 
 
@@ -44,45 +44,10 @@ def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
         assert line in shown
 
 
-def test_arguments_are_named_as_in_a_manual() -> None:
-    usage = {"top": "[TEXT]", "plane": "TEXT...", "compare": "TEXT [TEXT]", "scan": "[INPUT...]", "scan show": "DIR"}
-    for name, arguments in usage.items():
-        shown = attn(*name.split(), "--help")
-        assert shown.lines[0] == f"Usage: attn {name} [OPTIONS] {arguments}"
-        listed = shown.text.partition("Arguments:\n  ")[2]
-        assert listed.startswith(f"{arguments.strip('[]').split()[0]}  ")
-
-
-def test_examples_in_a_help_stand_on_lines_of_their_own() -> None:
-    for name in COMMANDS:
-        lines = attn(*name.split(), "--help").lines
-        first = lines.index("  Examples:") + 1  # and not run together into a paragraph
-        assert lines[first].startswith((f"    attn {name}", "    echo ", "    cat ")), lines[first]
-
-
 def test_no_line_of_a_help_is_wider_than_a_terminal() -> None:
     for command in ([], *(name.split() for name in COMMANDS)):
         lines = attn(*command, "--help", env={"COLUMNS": "80"}).lines
         assert not [line for line in lines if len(line) > 80]
-
-
-def test_h_is_help() -> None:
-    for command in ([], ["heads"], ["scan", "show"]):
-        assert attn(*command, "-h").text == attn(*command, "--help").text != ""
-
-
-def test_a_colour_scale_is_of_the_commands_that_draw_maps() -> None:
-    for command in ("inspect", "matrix"):
-        looks = {attn(command, "he sat on the river bank", "--color-scale", scale, "--color", "always").text
-                 for scale in ("linear", "log")}  # fmt: skip
-        assert len(looks) == 2, command
-    for command in ("top", "heads", "parts", "knock"):
-        refused(attn(command, "river bank", "--color-scale", "log"), 2, "No such option: --color-scale")
-
-
-def test_only_top_ranks_by_through() -> None:
-    assert "through" in attn("top", "--help").text
-    assert "through" not in attn("matrix", "--help").text + attn("inspect", "--help").text
 
 
 def test_a_word_that_looks_as_if_it_asked_for_help_is_still_answered() -> None:

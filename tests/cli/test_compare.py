@@ -123,25 +123,6 @@ def test_bad_questions_are_refused(arguments: list[str], code: int, words: list[
     refused(attn("compare", *arguments), code, *words)
 
 
-def test_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines = attn("compare", "river bank", "bank loan", "-f", "csv").lines
-    assert lines[0] == "layer,cosine_before,cosine_after,text,cosine_turned,key,key_token,weight,pull"
-    assert [line.split(",")[3:7:3] for line in lines[1:]] == [
-        ["0", "river"],
-        ["0", "bank"],
-        ["1", "bank"],
-        ["1", "loan"],
-    ]
-    assert attn("compare", "river bank", "bank loan", "-o", "c.npz").code == 0
-    with np.load("c.npz") as file:
-        assert file["before"].shape == file["after"].shape == (1, 2, 64)
-        assert np.array_equal(file["before"][0, 0], file["before"][0, 1])
-        assert np.allclose(file["pulls1"].sum(axis=1), 1)
-        assert file["tokens2"].tolist() == ["bank", "loan"]
-    assert b"pull" in attn("compare", "river bank", "bank loan", "-f", "html").bytes
-
-
 MARY = "When Mary and John went to the store, {} gave a drink to"
 
 

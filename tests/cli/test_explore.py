@@ -73,21 +73,6 @@ def test_a_page_a_picture_and_a_recording_are_written(explorer: Session, tmp_pat
     assert TEXT.split()[4].encode() in (tmp_path / "a.html").read_bytes()
 
 
-@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
-def test_a_head_and_a_text_are_written_as_figures(suffix: str, explorer: Session, tmp_path: Path) -> None:
-    if suffix != ".svg":
-        pytest.importorskip({".png": "resvg_py", ".pdf": "svg2pdf_py"}[suffix])
-    for pane in "23":
-        explorer.press(pane, pane)
-        path = tmp_path / f"{pane}{suffix}"
-        typed(explorer, f":write {path}")
-        assert explorer.message == f"wrote {path}"
-        data = path.read_bytes()
-        assert data.startswith({".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg"}[suffix])
-        if suffix == ".svg":
-            assert b'width="84mm"' in data and (b"attends to" in data) == (pane == "3")
-
-
 @pytest.mark.parametrize("light", [False, True])
 def test_a_screen_is_written_as_it_is_seen(light: bool, tmp_path: Path) -> None:
     made = session(record(open_source("toy"), TEXT), size=(80, 24))

@@ -28,20 +28,6 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("width", [40, 120])
-def test_what_was_generated_is_reported_and_marked(width: int) -> None:
-    run = attn("top", *ASKED, "-k", "2", terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "xterm"})
-    assert run.code == 0
-    assert run.lines[:2] == [TEXT, "+ generated 2 tokens: Paris."]
-    marked = [line.split()[:2] for line in run.lines if line.startswith("  ")]
-    assert marked == [
-        ["0", "The"], ["1", "capit…" if width == 40 else "capital"], ["2", "of"], ["3", "France"], ["4", "is"],
-        ["5", "+Paris"], ["6", "+."],
-    ]  # fmt: skip
-    assert run.columns <= width
-    assert b"\x1b" not in run.bytes
-
-
 def test_words_and_numbers_pick_what_was_generated() -> None:
     by_word, by_number = (attn("top", *ASKED, "--token", pick, "--json").json["result"] for pick in ("paris", "5"))
     assert by_word == by_number
@@ -74,14 +60,6 @@ def test_the_walk_of_a_generated_token_holds_too() -> None:
     run = attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris", "--json")
     hold(run, "steps")
     assert "+Paris" in attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris").text
-
-
-def test_archives_say_it_too(tmp_path: Path) -> None:
-    assert attn("matrix", *ASKED, "-o", tmp_path / "a.npz").code == 0
-    with np.load(tmp_path / "a.npz") as found:
-        assert found["generated"].tolist() == [False] * 5 + [True] * 2
-        assert found["tokens"].tolist()[-2:] == ["Paris", "."]
-        assert found["weights"].shape == (1, 1, 7, 7)
 
 
 def test_the_prompts_own_rows_are_what_they_are_without_an_answer() -> None:

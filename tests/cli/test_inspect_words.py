@@ -122,20 +122,6 @@ def test_a_long_text_is_told_by_its_sentences(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("loads_once")
-def test_the_screen_of_an_encoder_begins_with_what_words_read() -> None:
-    run = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN)
-    said = 'of other words, "bank" reads "river" most clearly: 0.2'
-    start = next(at for at in range(len(run.lines)) if said in " ".join(run.lines[at : at + 2]))
-    assert start < 6
-    assert re.search(r"^  6 bank +itself 0\.\d\d/0\.\d\d  5 river 0\.2\d/0\.\d\d", run.text, re.MULTILINE)
-    assert run.lines[-1].startswith("next: attn inspect")
-    words = run.lines[-1].split(" -t ")
-    assert words[1] == "6"
-    answer = attn("inspect", RIVER, "-m", MINILM, "-t", "6", terminal=True, env=SCREEN)
-    assert "6 bank reads 5 river most: 0.28" in answer.text
-
-
-@pytest.mark.usefixtures("loads_once")
 def test_a_causal_model_has_no_words_that_read_one_another() -> None:
     assert "reads" not in attn("inspect", MARY, "-m", SMOL, "--json").json["result"]
 
@@ -154,20 +140,6 @@ def test_one_token_shows_what_it_reads_and_what_for() -> None:
     assert re.search(r"^  16\.0 +9 John 0\.\d\d +looks at the token before", run.text, re.MULTILINE)
     weights = attn("top", MARY, "-m", SMOL, "-t", "10", "-l", "16", "-H", "0", "--json").json["result"]["top"]
     assert f"9 John {weights[0]['weight']:.2f}" in next(x for x in run.lines if x.startswith("  16.0"))
-
-
-def test_one_token_of_a_table_in_a_pipe() -> None:
-    run = attn("inspect", RIVER, "-t", "bank")
-    assert run.code == 0
-    assert "5 bank reads 4 river most" in run.text
-    assert "sinks" not in run.text
-
-
-@pytest.mark.parametrize("more", [("--json",), ("-f", "csv"), ("--scores",), ("--by", "value")])
-def test_one_token_is_a_screen(more: tuple[str, ...]) -> None:
-    run = attn("inspect", RIVER, "-t", "bank", *more)
-    assert run.code == 2
-    assert "attn top" in run.errors
 
 
 def test_a_share_of_next_to_nothing_is_no_finding(tmp_path: Path, llama: Path) -> None:

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from attn_cli.cli.kit.options import model as model_options
-from attn_cli.cli.kit.run import kept_run as kept_runs
-from attn_cli.cli.kit.run import texts_visit
 from attn_cli.explore.session import Session
-from attn_cli.kept.folder import KeptFolder, cache_folder
+from attn_cli.kept.folder import KeptFolder
 from attn_cli.kept.model_files import model_state
 from attn_cli.summaries.told import kept_story
 from tests.program import Run, attn
@@ -91,13 +89,6 @@ def test_what_is_asked_otherwise_or_takes_the_model_opens_it(
     assert opens(attn("top", f"{TEXT} bank", "-m", model, env=cache))
 
 
-def test_of_chosen_heads_those_are_kept(model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert attn("matrix", TEXT, "-m", model, "-H", "2.3", env=cache).code == 0
-    no_model(monkeypatch)
-    assert not opens(attn("top", TEXT, "-m", model, "-H", "2.3", env=cache))
-    assert opens(attn("top", TEXT, "-m", model, "-H", "2.4", env=cache))
-
-
 @pytest.mark.parametrize("words", [["--lines"], ["-o", "run.attn"]], ids=" ".join)
 def test_what_is_not_kept(
     model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
@@ -167,13 +158,6 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert KeptFolder(tmp_path / "nowhere").files() == []
 
 
-def test_where_things_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert cache_folder() == Path("/elsewhere/attn")
-    assert cache_folder("/mine") == Path("/mine")
-    assert cache_folder("off") is cache_folder("") is cache_folder("0") is None
-
-
 def test_a_model_is_another_where_a_file_or_the_commit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     first = model_state(str(tmp_path))
@@ -237,16 +221,3 @@ def test_a_story_that_cannot_be_read_is_told_anew(
         first = attn("inspect", TEXT, "-m", llama, env=cache)
     again = attn("inspect", TEXT, "-m", llama, env=cache)
     assert (again.code, again.text, again.errors) == (0, first.text, first.errors)
-
-
-def test_a_run_is_kept_by_its_size(model: str, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """MiniLM's 6 layers of 12 heads of 32 numbers: 1,536 numbers a token of queries and keys."""
-    long = "the bank of the river " * 60  # 302 tokens
-    size = 302 * 6 * 2 * 12 * 32 * 4
-    for most, count in ((size - 1, 0), (size * 2, 1)):
-        for module in (kept_runs, texts_visit):
-            monkeypatch.setattr(module, "MOST_BYTES", most)
-        assert attn("heads", long, "-m", model, terminal=True, env=cache).code == 0
-        assert len(runs(cache)) == count
-    no_model(monkeypatch)
-    assert "from the run of" in attn("heads", long, "-m", model, terminal=True, env=cache).text

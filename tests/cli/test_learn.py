@@ -127,32 +127,11 @@ def test_small_tables_learn_too(table: str, text: str, word: str, target: str) -
     ("arguments", "words"),
     [
         (["I love apple", "-w", "apple", "--to", "phone"], "no 'phone' in 'I love apple'"),
-        (["I love phone", "-w", "apple", "--to", "phone"], "no token 'apple'"),
         ([LOVE, "-w", "apple"], "Missing option '--to'"),
-        ([LOVE, "--to", "phone"], "Missing option '--word'"),
         ([LOVE, "-w", "apple", "--to", "phone", "--rate", "0"], "--rate must be positive, not 0"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "nan"], "--rate must be positive, not nan"),
         ([LOVE, "-w", "apple", "--to", "phone", "--rate", "1e6"], "the loss is NaN"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--steps", "0"], "'--steps'"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--start", "zero"], "'identity', 'random'"),
         ([LOVE, "-w", "apple", "--to", "phone", "-m", "gpt2"], "gpt2 is not a table"),
     ],
 )
 def test_bad_questions_are_refused(arguments: list[str], words: str) -> None:
     refused(attn("learn", *arguments), 2, words)
-
-
-def test_a_loss_that_does_not_fall_is_told() -> None:
-    run = attn("learn", LOVE, "-w", "apple", "--to", "love", "--rate", "20", "--steps", "3")
-    assert (run.code, "the loss did not fall at rate 20" in run.errors) == (0, True)
-
-
-def test_formats_and_long_texts() -> None:
-    lines = attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "csv").lines
-    assert lines[0] == "step,loss,text,query,key,key_token,target,weight"
-    assert len(lines) == 1 + 8 * 4
-    long = "apple phone " + "the river bank was far " * 10
-    text = attn("learn", long, "-w", "apple", "--to", "phone").text
-    assert "28 tokens with less weight are left out" in text
-    assert sum(line.endswith("←") for line in text.splitlines()) == 1
-    assert b"target" in attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "svg").bytes

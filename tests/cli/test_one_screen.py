@@ -63,32 +63,12 @@ def test_top_shows_the_row_that_decides() -> None:
     assert (key["key"], key["rank"]) == (14, 0)
 
 
-@pytest.mark.usefixtures("loads_once")
-def test_top_shows_a_picked_row_in_all_heads_together() -> None:
-    screen = attn("top", MARY, "-m", SMOL, "-t", "14", terminal=True, env=SCREEN)
-    assert len(screen.lines) <= 24
-    assert "what 14 Mary attends to · weight, mean of 270 heads" in screen.text
-    name, key, weight = re.findall(r"^  (\d+\.\d+) +(\d+) \S+ (\d\.\d\d)", screen.text, re.MULTILINE)[0]
-    (first, *_) = attn("top", MARY, "-m", SMOL, "-t", "14", "-H", name, "--json").json["result"]["top"]
-    assert (first["key"], f"{first['weight']:.2f}") == (int(key), weight)
-    both = attn("top", MARY, "-m", SMOL, "-t", "Mary", terminal=True, env=SCREEN).text
-    assert "what 1 Mary and 14 Mary attend to, mean of 2 rows" in both
-
-
 def test_all_heads_are_drawn_where_they_are_asked_for(llama: Path, tmp_path: Path) -> None:
     text = "the cat sat on a photo"
     every = attn("matrix", text, "-m", llama, "-H", "all", terminal=True, env=SCREEN).text
     assert len(re.findall(r"^layer \d+ head \d+ · weights", every, re.MULTILINE)) == 8
     alone = attn("matrix", text, "-m", llama, terminal=True, env=SCREEN).text
     assert len(re.findall(r"^layer \d+ head \d+ · weights", alone, re.MULTILINE)) == 1
-
-
-@pytest.mark.usefixtures("loads_once")
-def test_a_figure_of_a_large_model_is_of_the_head_that_stands_out(tmp_path: Path) -> None:
-    assert attn("matrix", MARY, "-m", SMOL, "-o", tmp_path / "one.svg").code == 0
-    (chosen,) = re.findall(r"layer (\d+) head (\d+) · weights", (tmp_path / "one.svg").read_text())
-    screen = attn("matrix", MARY, "-m", SMOL, terminal=True, env=SCREEN).text
-    assert "layer {} head {} · weights".format(*chosen) in screen
 
 
 def test_pipes_and_choices_get_what_they_ask_for(llama: Path) -> None:
@@ -112,23 +92,6 @@ def test_a_head_that_rests_on_a_sink_has_a_sentence_in_place_of_a_map() -> None:
     assert "no picture" not in raw
     assert "18 to" in raw
     assert "no picture" not in attn("matrix", MARY, "-m", SMOL, "-H", "18.8").text  # a pipe has the numbers
-
-
-@pytest.mark.usefixtures("loads_once")
-def test_answers_begin_with_their_finding() -> None:
-    compared = attn("compare", "he sat on the river bank", "the bank gave me a loan", "-w", "bank", "-m", MINILM).text
-    said = " ".join(compared.split())
-    assert "bank: 0.96 alike going in, 0.78 coming out; of the other words, river pulled it most in 1 (0." in said
-    assert "loan pulled it most in 2 (0." in said
-    assert "they part most in layer 0" in said
-    layers = " ".join(attn("layers", "-m", SMOL).text.split())
-    assert (
-        "30 blocks alike: softmax attention of 9 heads over 3 key/value heads, each shared by 3, causal, scale 0.125"
-        in layers
-    )
-    run = attn("knock", "The capital of France is", "-m", SMOL)
-    (said,) = (line for line in run.lines if line.startswith("Paris most needs"))
-    assert said.startswith("Paris most needs 23.4 (-2.4")
 
 
 @pytest.mark.usefixtures("loads_once")

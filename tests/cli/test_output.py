@@ -92,12 +92,6 @@ def test_picked_rows_and_heads_are_labelled() -> None:
     np.testing.assert_allclose(arrays["weights"][0, :, 0], whole.weights[[1, 3], 1], rtol=1e-6)
 
 
-def test_only_weights_or_only_scores_if_asked() -> None:
-    assert "scores" not in attn("matrix", TEXT, "--weights", "--json").json["result"]["matrices"][0]
-    assert "weights" not in attn("matrix", TEXT, "--scores", "--json").json["result"]["matrices"][0]
-    assert {"weights", "scores"} <= set(npz(attn("matrix", TEXT, "--weights", "--scores", "-f", "npz").bytes))
-
-
 def test_the_mean_is_that_of_the_heads() -> None:
     shown = attn("matrix", TEXT, "--mean", "--json").json["result"]["matrices"][0]
     assert shown["heads"] == ["mean"]
@@ -120,13 +114,6 @@ def test_format_wins_over_the_suffix_and_json_is_short_for_it(tmp_path: Path) ->
     attn("matrix", TEXT, "--json", "-o", tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_bytes() == attn("matrix", TEXT, "-f", "json").bytes
     assert attn("matrix", TEXT, "-f", "csv", "-o", "-").bytes == attn("matrix", TEXT, "-f", "csv").bytes
-
-
-def test_a_table_file_is_the_same_as_the_screen_without_colours(tmp_path: Path) -> None:
-    attn("inspect", TEXT, "-o", tmp_path / "a.txt")
-    assert (tmp_path / "a.txt").read_bytes() == attn("inspect", TEXT).bytes
-    attn("inspect", TEXT, "-o", tmp_path / "b.txt", "--color", "always")
-    assert b"\x1b[" in (tmp_path / "b.txt").read_bytes()
 
 
 @pytest.mark.parametrize("format", ["json", "jsonl", "csv", "tsv", "npz", "html", "svg", "terminal"])

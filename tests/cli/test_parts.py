@@ -72,21 +72,6 @@ def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
     assert green["citations"][0]["needed"][0]["part"] == 1
 
 
-def test_two_parts_that_hold_the_same_fact_are_named_together() -> None:
-    twice = PARROT.replace("The ferry to Bergen leaves at seven.", "The parrot of the clerk is called Solomon.")
-    (citation,) = attn("parts", twice, "-m", SMOL, "--json").json["result"]["citations"]
-    assert citation["either"] == [2, 3] and citation["context_bits"] < -5
-    assert citation["either_bits"] <= citation["context_bits"] / 2
-    assert "which replace each other: both hidden" in " ".join(attn("parts", twice, "-m", SMOL).text.split())
-
-
-def test_what_the_model_knows_by_itself_needs_no_part() -> None:
-    text = "The lamp on the north pier is green.\nCoffee is free on Sundays.\nThe capital of France is"
-    (citation,) = attn("parts", text, "-m", SMOL, "--json").json["result"]["citations"]
-    assert "Paris" in citation["text"] and citation["needed"] == [] and citation["context_bits"] > -1
-    assert "from what the model learned" in " ".join(attn("parts", text, "-m", SMOL).text.split())
-
-
 def test_each_sentence_of_an_answer_has_the_marks_of_its_parts() -> None:
     facts = "\n".join(PARROT.splitlines()[:5])
     text = f"{facts}\nQuestion: what is free on Sundays, and what is the name of the parrot?\nAnswer:"
@@ -117,14 +102,6 @@ def test_answers_are_for_models_that_write() -> None:
     refused(attn("parts", FACTS, "--cite"), 2, "--cite needs a model that writes text")
     refused(attn("parts", FACTS, "-m", MINILM, "--cite"), 2, "needs a model that writes")
     refused(attn("parts", PARROT, "-m", SMOL, "--answer", "a", "--generate", "2"), 2, "given or generated")
-
-
-def test_many_plain_runs_are_announced_with_what_takes_fewer() -> None:
-    minilm = MINILM
-    run = attn("parts", f"{FACTS} {FACTS}", "-m", minilm, "--cut", "words", "--json")
-    count = len(run.json["result"]["parts"])
-    assert f"attn: about as much work as {1 + count} baseline runs" in run.errors and "--cut" in run.errors
-    assert "baseline runs" not in attn("parts", FACTS, "-m", minilm, "--cut", "sentences", "--json").errors
 
 
 @pytest.mark.parametrize("options", [[], ["--cut", "words"], ["-t", "bank"], ["-H", "1,2"]], ids=" ".join)
@@ -175,15 +152,3 @@ def test_wrong_use(tmp_path: Path) -> None:
         refused(attn("parts", FACTS, "--cut", tmp_path / "cut.csv"), code, *words)
     refused(attn("parts", FACTS, "--cut", "lnes"), 2, "'lnes'", "paragraphs")
     refused(attn("parts", FACTS, "--cut", "roles"), 2, "--chat")
-
-
-@pytest.mark.parametrize("more", [["--generate", "3"], []])
-def test_the_next_command_is_about_what_the_model_wrote(llama: Path, more: list[str]) -> None:
-    """attn knock ablates heads for the same tokens, and not for the first alone."""
-    arguments = ["parts", "the cat sat on a photo", "-m", llama, *more]
-    tokens = attn(*arguments, "--json").json["input"]["tokens"]
-    written = sum(bool(token.get("generated")) for token in tokens)
-    last = attn(*arguments, terminal=True, env={"COLUMNS": "900", "NO_COLOR": "1"}).lines[-1]
-    assert last.startswith("next: attn knock")
-    assert last.count("--generate") == (written > 0)
-    assert f"--generate {written}" in last or not written

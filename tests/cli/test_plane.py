@@ -52,14 +52,6 @@ def test_every_word_is_on_the_screen_twice(width: int, encoding: str) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_a_blank_parts_any_two_marks() -> None:
-    texts = [RIVER, LOAN, "the cat sat on a mat by the river and at home"]
-    text = attn("plane", *texts, env={"COLUMNS": "40"}).text
-    panels = [line[1:-1] for line in text.splitlines() if line.startswith("│")]
-    assert sum(len(re.findall(r"[123*]", line)) for line in panels) > 10
-    assert not any(re.search(r"[123*][123*]", line) for line in panels)
-
-
 def test_wide_and_hostile_words_stay_in_their_frame(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(
         '{"\\u6cb3": [1, 0], "\\u94f6\\u884c": [0, 1], "a": [1, 1], "e\\u0301\\u0301": [2, 0]}'
@@ -73,14 +65,6 @@ def test_wide_and_hostile_words_stay_in_their_frame(tmp_path: Path) -> None:
     assert {cell_len(line) for line in framed} == {60}
     assert "e\u0301\u0301" in run.text
     assert len(re.findall(r"\ba\b", "".join(framed))) == 2  # both a's are at one place, before and after
-
-
-def test_words_at_several_places_are_numbered_and_crowds_are_cut_short() -> None:
-    folder = MINILM
-    assert "the#2" in attn("plane", "the bank of the river", "-m", folder, "-l", "0").text
-    crowd = " ".join(open_table().words[3000:3200])
-    text = attn("plane", crowd).text
-    assert "more" in text and len(text.splitlines()) < 60
 
 
 def test_a_model_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,19 +99,8 @@ def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(monkeypatch: p
         assert np.allclose(one["before"] + one["after"], other["before"] + other["after"], atol=1e-5)
 
 
-def test_one_word_is_one_point() -> None:
-    assert "• river" in attn("plane", "river").text
-
-
 def test_bad_questions_are_refused() -> None:
     refused(attn("plane"), 2, "Missing argument")
     refused(attn("plane", *"abcdefghij"), 2, "10 texts, at most 9")
     refused(attn("plane", "zzqqy"), 2, "no word of the text")
     refused(attn("plane", "river", "-l", "2"), 2, "there is no attention layer 2")
-
-
-def test_words_and_points_are_brighter_than_their_frame() -> None:
-    run = attn("plane", "river bank money", env={"COLUMNS": "80", "FORCE_COLOR": "1"}, terminal=True)
-    dim = re.findall(r"\x1b\[[0-9;]*2m([^\x1b]*)\x1b", run.text.partition("layer 0")[0])
-    assert any("│" in part for part in dim)
-    assert not any(word in part for part in dim for word in ("river", "bank", "money", "•"))

@@ -95,22 +95,6 @@ def test_absorbed_latents_are_raised_to_values() -> None:
     np.testing.assert_allclose(absorbed["projected"], plain["projected"], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "formulas"),
-    [
-        ([], ["queries", "keys", "values"]),
-        (["--random-projections", "1"], ["x W_Q", "x W_K", "x W_V"]),
-        (["--random-projections", "1", "--context", "loan"], ["x W_Q", "context W_K", "context W_V"]),
-        (["--random-projections", "1", "--latent", "2"], ["x W_Q", "latents U_K", "latents U_V"]),
-        (["--random-projections", "1", "--latent", "2", "--absorb"], ["x W_Q U_Kᵀ", "latents", "latents"]),
-    ],
-)
-def test_how_q_k_and_v_were_made_is_said(options: list[str], formulas: list[str]) -> None:
-    run = attn("compute", "river bank", *options, "--steps", "--json")
-    made = {stage["name"]: stage["formula"] for stage in run.json["result"]["steps"][0]["stages"]}
-    assert [made[name] for name in "qkv"] == formulas
-
-
 def test_inspect_and_compute_walk_alike() -> None:
     text = ("the cat sat", "-m", "toy:the-cat-sat", "--steps", "-t", "sat")
     inspected, computed = stages("inspect", *text), stages("compute", *text)
@@ -127,25 +111,6 @@ def test_only_the_asked_rows_are_walked() -> None:
     assert one["weights"].shape == (4, 1, 3)
     np.testing.assert_allclose(one["weights"][:, 0], whole["weights"][:, 1], rtol=1e-6)
     np.testing.assert_array_equal(one["k"], whole["k"])
-
-
-def test_csv_and_npz_hold_the_stages() -> None:
-    arguments = ("compute", "the cat sat", "-m", "toy:the-cat-sat", "--steps", "--mask", "causal")
-    rows = attn(*arguments, "-f", "csv").lines
-    assert rows[0] == "step,stage,head,row,column,value"
-    assert rows[1] == "1,x,,0,0,0.2"
-    assert len(rows) == 1 + 4 * 12 + 6 * 9 + 12
-    assert attn(*arguments, "-o", "steps.npz").code == 0
-    with np.load("steps.npz") as file:
-        assert file["weights"].shape == (1, 1, 3, 3)
-        assert np.isneginf(file["masked"][0, 0, 0]).tolist() == [False, True, True]
-
-
-def test_a_long_row_shows_its_heaviest_keys() -> None:
-    np.savetxt("x.csv", np.random.default_rng(0).normal(size=(40, 3)), delimiter=",")
-    text = attn("compute", "--x", "x.csv", "--steps", "-t", "7").text
-    assert "the 16 heaviest of 40 keys" in text
-    assert "28 smaller ones" in text
 
 
 def test_a_models_layer_is_walked_too() -> None:
@@ -224,22 +189,3 @@ def test_every_score_is_written_as_its_products() -> None:
     assert "2 x 1 + 1 x 0.333 ≈ 2.33" in attn(*command, "Ankit").text
     narrow = attn(*command, "Ankit", terminal=True, env=DEPTHS["none"] | {"COLUMNS": "40"})
     assert narrow.columns <= 40
-
-
-def test_products_that_are_longer_than_a_line_are_left_out() -> None:
-    np.savetxt("q.csv", np.eye(30)[:4], delimiter=",")
-    assert " x " not in attn("compute", "--q", "q.csv", "--steps", "-t", "0").text.replace("[4 x 30]", "")
-
-
-def test_weights_and_output_stand_before_scores_or_beside_them() -> None:
-    np.savetxt("q.csv", np.eye(3), delimiter=",")
-    piped = attn("compute", "--q", "q.csv").text
-    assert piped.index("weights · ") < piped.index("output · ") < piped.index("scores · ")
-    wide = attn("compute", "--q", "q.csv", terminal=True, env={"COLUMNS": "100", "NO_COLOR": "1"}).lines
-    assert any(line.startswith("weights · ") and "scores · " in line for line in wide)
-
-
-def test_fixed_weights_have_no_map_of_scores() -> None:
-    text = attn(*SAT, "--fixed", "uniform").text
-    assert "scores · " not in text
-    assert text.index("weights · ") < text.index("output · ")

@@ -73,15 +73,6 @@ def test_a_dash_is_standard_input_in_every_command(before: list[str], after: lis
         refused(attn(*(word if word != "bank loan" else "-" for word in before), "-", *after), 2, "more than once")
 
 
-def test_a_message_lists_few_unknown_words_and_the_beginning_of_long_ones() -> None:
-    run = attn("top", f"river {'q' * 5000} " + " ".join(f"qq{x}q" for x in range(500)))
-    assert run.code == 0
-    assert " and 493 more\n" in run.errors
-    assert len(run.errors) < 400
-    refused(attn("nearest", "q" * 5000), 2, "qqq...")
-    refused(attn("top", "river " + "-" * 5000, "-t", "moon"), 2, "0 river 1 -")
-
-
 @pytest.mark.parametrize("content", [b"", b"\n", b" \n\n"])
 def test_nothing_on_standard_input_is_an_empty_text(content: bytes) -> None:
     refused(attn("top", "-", stdin=content), 2, "the text is empty")
@@ -100,12 +91,6 @@ def test_a_word_that_the_table_lacks_is_named_and_not_dropped_in_silence() -> No
     assert run.errors == "attn: not in the table minilm, left out: zzqqy\n"
     assert run.json["warnings"] == ["not in the table minilm, left out: zzqqy"]
     assert attn("top", "river zzqqy bank", "--quiet").errors == ""
-
-
-def test_words_that_the_table_lacks_are_named_once_with_how_often_they_come() -> None:
-    note = attn("top", "bnak zzqqy river bnak " + " ".join(f"zz{i}qq" for i in range(20)), "--json").json["warnings"][0]
-    assert note.startswith("not in the table minilm, left out: bnak (bank?) 2 times, zzqqy, zz0qq")
-    assert note.endswith("zz5qq and 14 more")
 
 
 LINES = b"\xef\xbb\xbfriver bank\r\n\nhe sat\n\xff\nzzqqy\nbank loan"
@@ -172,13 +157,6 @@ def test_errors_of_lines_are_named_until_they_would_flood() -> None:
     assert few.errors.splitlines()[19:] == ["attn: line 1020: no token 'bank' in the text"]
 
 
-def test_rows_of_several_lines_say_whose_they_are() -> None:
-    run = attn("top", "--lines", "-k", "1", "-H", "0", "-f", "csv", stdin=b"river bank\nhe sat\n")
-    rows = [line.split(",") for line in run.lines]
-    assert rows[0][:4] == ["text", "layer", "head", "query"]
-    assert [(row[0], row[4]) for row in rows[1:]] == [("0", "river"), ("0", "bank"), ("1", "he"), ("1", "sat")]
-
-
 @pytest.mark.parametrize(
     ("pick", "rows"),
     [
@@ -197,20 +175,3 @@ def test_a_word_that_occurs_twice_is_said_to() -> None:
     assert run.errors == f"attn: {note}\n"
     assert run.json["warnings"] == [note]
     refused(attn("top", "bank river bank", "--token", "bank#3"), 2, "'bank' occurs 2 times, there is no bank#3")
-
-
-def test_notes_on_lines_name_their_line_and_dont_flood() -> None:
-    run = attn("top", "--lines", "--json", stdin=b"river bank\nriver zzqqy\n" + b"bank zzqqy\n" * 50)
-    notes = run.errors.splitlines()
-    assert notes[0] == "attn: line 2: not in the table minilm, left out: zzqqy"
-    assert notes[19].startswith("attn: line 21: ")
-    assert notes[20:] == ["attn: no more notes on lines here; --json has them all, as warnings"]
-    assert len(run.lines) == 52
-    assert attn("nearest", "--lines", "-q", stdin=b"bank\nriver\n").errors == ""
-
-
-def test_a_mistyped_file_is_answered_with_the_near_one(tmp_path: Path) -> None:
-    (tmp_path / "prompt.txt").write_text("river bank")
-    run = attn("heads", "--file", str(tmp_path / "promt.txt"))
-    assert run.code == 2
-    assert run.errors.splitlines()[1].strip() == f"did you mean {tmp_path / 'prompt.txt'}?"

@@ -1,6 +1,5 @@
 """--words on real models: what is shown is the whole matrix merged by hand, and said to be."""
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from tests.program import Run, attn, refused
+from tests.program import attn, refused
 from tests.real_models import MINILM, SMOL
 from tests.sources.huggingface.models import tiny
 from tests.views.test_schemas import hold
@@ -111,38 +110,10 @@ def test_data_has_words_for_tokens() -> None:
     assert min(key["weight"] for key in top) > 0
 
 
-def test_lines_are_merged_one_by_one() -> None:
-    found = attn("top", "--lines", "-m", MODEL, "-l", "0", "--words", "-f", "json", stdin=b"unsafe\nunbelievably so\n")
-    assert [len(line["input"]["tokens"]) for line in map(Run.json.fget, _each(found))] == [3, 4]
-
-
-def _each(run: Run) -> list[Run]:
-    return [Run(run.code, line, run.errors) for line in run.bytes.splitlines()]
-
-
-def test_words_without_special_tokens() -> None:
-    asked = ("matrix", TEXT, "-m", MODEL, "-l", "3", "-H", "5")
-    found = attn(*asked, "--words", "--no-special")
-    assert "[CLS]" not in found.text and "3 unbelievably" in found.text
-    assert "16 tokens, merged to 10" in found.text and "words: keys summed, queries averaged" in found.text
-    hidden = re.search(r"2 special tokens hidden: (\d+)% of the weight", found.errors)
-    # of all words on average; the plain run says it of all tokens
-    assert hidden and 0 < int(hidden[1]) < 100
-    picked = attn("top", TEXT, "-m", MODEL, "-l", "3", "--words", "--no-special", "-t", "un")  # a piece of it
-    assert "3 unbelievably attends to" in picked.text
-
-
 def test_tables_are_words_already() -> None:
     for asked in (("matrix", "--json"), ("top", "--json"), ("heads",), ("inspect",), ("matrix", "--scores")):
         command, *options = asked
         assert attn(command, "he sat", *options, "--words") == attn(command, "he sat", *options)
-
-
-def test_words_of_one_piece_change_no_weight(tmp_path: Path) -> None:
-    plain = archive(tmp_path / "a.npz", "matrix", "the river bank", "-m", MODEL)
-    words = archive(tmp_path / "b.npz", "matrix", "the river bank", "-m", MODEL, "--words")
-    assert (plain["weights"] == words["weights"]).all()
-    assert "merged to" not in attn("heads", "the river bank", "-m", MODEL, "-l", "0", "--words").text
 
 
 def test_what_is_wrong(tmp_path: Path) -> None:

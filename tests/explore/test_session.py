@@ -185,15 +185,6 @@ def test_what_was_found_is_where_the_cursor_is_also_among_blocks() -> None:
     assert scene.snapped(view) == view
 
 
-def test_a_long_line_is_seen_whole() -> None:
-    explorer = session(size=(40, 12))
-    explorer.say("attn matrix " + "bank " * 20)
-    lines = ["".join(part.text for part in line) for line in draw(explorer)]
-    assert len(lines) == 12
-    assert {len(line) for line in lines} == {40}
-    assert "".join(lines[-3:]).rstrip() == explorer.message.rstrip()
-
-
 def test_steps_go_to_the_rows_from_which_the_model_wrote() -> None:
     explorer = session(recording(generated=6))
     explorer.press("2")
@@ -263,35 +254,6 @@ def test_a_key_that_does_nothing_says_why(pane: str, key: str, said: str) -> Non
     before = explorer.view
     explorer.press(key, key)
     assert (explorer.message, explorer.view) == (said, before)
-
-
-def test_every_press_of_the_scale_is_seen() -> None:
-    explorer = session()
-    for pane, count in (("3", 3), ("2", 4)):
-        explorer.press(pane, pane)
-        screens = set()
-        for _ in range(count):
-            explorer.press("s", "s")
-            screens.add("".join(part.text for part in draw(explorer)[0]))
-        assert len(screens) == count
-
-
-def test_a_line_is_cut_by_words_and_shows_what_it_may_go_on_as() -> None:
-    explorer = session()
-    for key in ":sta":
-        explorer.press(key, key)
-    choices = "".join(part.text for part in draw(explorer)[-2])
-    assert choices.split()[:3] == ["statistic", "colour", "heads"]
-    explorer.press("tab")
-    explorer.press(" ", " ")
-    assert draw(explorer)[-2][0].text == "kinds"
-    explorer.press("tab")
-    assert [part.text for part in draw(explorer)[-2] if part.style is not None and part.style.bold] == ["kinds"]
-    assert explorer.entry is not None
-    explorer.press("ctrl+w", "\x17")
-    assert explorer.entry.text == "statistic "
-    explorer.press("ctrl+u", "\x15")
-    assert explorer.entry.text == ""
 
 
 def test_both_sides_of_a_comparison_are_told() -> None:

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,7 +24,6 @@ from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.scanned.differences import differences
 from attn_cli.summaries.scanned.student import two_sided_p
 from tests.program import attn, refused, strict_json
@@ -246,24 +244,6 @@ def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> 
         assert each.high - each.low == pytest.approx(4.1 * error, rel=0.06, abs=1e-12)
         assert each.adjusted >= each.p_value
     assert all(each.differs for each in answer.differences[: len(answer.beyond_chance)])
-
-
-def test_one_number_is_held_against_fewer_comparisons(scans: Scans) -> None:
-    results = scans["one"].results, scans["longer"].results
-    every = {(x.place, x.statistic): x for x in differences_of(*results).differences}
-    alone = differences_of(*results, "distance").differences
-    assert {each.statistic for each in alone} == {"distance"} and len(alone) == 72
-    assert all(each.adjusted <= every[each.place, each.statistic].adjusted for each in alone)
-
-
-def test_duckdb_and_pandas_read_the_tables(scans: Scans) -> None:
-    results = scans["one"].results
-    frame = results.to_pandas("kinds")
-    assert set(frame.kind) == {kind.name for kind in KINDS}
-    chosen = f"FROM '{results.path}/statistics.parquet' WHERE statistic = 'distance'"
-    rows = duckdb.sql(f"SELECT layer, head, mean {chosen} ORDER BY mean DESC").fetchall()
-    heads = sorted(results.heads, key=lambda head: -head.mean("distance"))
-    assert rows == [(head.place.layer, head.place.head, head.mean("distance")) for head in heads]
 
 
 def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -> None:

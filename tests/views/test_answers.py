@@ -1,7 +1,6 @@
 """Every part and every answer is drawn by the file of its name; what is drawn together comes once, above the rest."""
 
 from importlib import import_module
-from inspect import signature
 from pkgutil import iter_modules
 
 import numpy as np
@@ -14,15 +13,13 @@ from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.nearest import Neighbours
-from attn_cli.summaries.reduce import Part, Reducer, Summary, reduce
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.summaries.report import Answer, Report
-from attn_cli.views.answers import drawer
+from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.invocation import Invocation
 from attn_cli.views.screens import render
 
 for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
@@ -30,44 +27,12 @@ for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
         import_module(f"{room.__name__}.{module.name}")
 
 NEIGHBOURS = Neighbours(("shore",), (3,), np.array([0.5]), (1,), np.ones(2))
-NEVER_DRAWN = {
-    "pulls",
-    "unit_reads",
-    "part_shares",
-    "head_sinks",
-    "recorded",
-}  # what others are made of
-
-
-@pytest.mark.parametrize("kind", Part.__subclasses__(), ids=lambda kind: kind.name)
-def test_a_part_has_a_drawer_of_its_name(kind: type[Part]) -> None:
-    if kind.name not in NEVER_DRAWN:
-        assert list(signature(drawer(kind.name)).parameters)[1:] == ["summary", "report", "screen"]
-
-
-@pytest.mark.parametrize("kind", Answer.__subclasses__(), ids=lambda kind: kind.name)
-def test_an_answer_has_a_drawer_of_its_name(kind: type[Answer]) -> None:
-    assert list(signature(drawer(kind.name)).parameters)[1:] == ["report", "screen"]
 
 
 def test_an_answer_without_a_table_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Neighbours, "table", "")
     assert list(NEIGHBOURS.records()) == [NEIGHBOURS.document()]
     assert NEIGHBOURS.document()["signs"] == (1,)
-
-
-def test_a_screen_need_not_say_what_to_ask_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = Report("nearest", {"model": "it", "type": "table"}, answer=NEIGHBOURS)
-    screen = Screen(80, "none")
-    invocation = Invocation(())
-    assert "next:" in render(report, screen, invocation)
-    monkeypatch.delattr("attn_cli.views.answers.nearest.next_words")
-    assert "next:" not in render(report, screen, invocation)
-
-
-def test_no_name_is_given_twice() -> None:
-    names = [kind.name for kind in (*Part.__subclasses__(), *Answer.__subclasses__())]
-    assert len(set(names)) == len(names) > 15
 
 
 def summary(layer: int, *reducers: Reducer) -> Summary:

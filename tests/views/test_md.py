@@ -1,7 +1,6 @@
 """Markdown tables: what they hold, and that nothing in a token is markup."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,44 +50,8 @@ def test_an_overview_has_heads_received_shares_and_the_matrix() -> None:
     assert (heads[0][0], received[0], len(matrix)) == ("layer", ["key", "key token", "share"], 7)
 
 
-def test_a_long_text_has_a_pooled_matrix_in_the_overview() -> None:
-    text = attn("inspect", "river bank " * 50, "-f", "md").text
-    assert "max over 2 x 2" in text
-    assert len(tables(text)[-1]) == 51
-
-
-def test_lines_are_told_apart() -> None:
-    text = attn("heads", "--lines", "-f", "md", "-q", stdin=b"river bank\nhe sat\n").text
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## [0] river bank", "## [1] he sat"]
-
-
-def test_the_suffix_chooses_it(tmp_path: Path) -> None:
-    assert attn("heads", TEXT, "-o", tmp_path / "heads.md").code == 0
-    assert tables((tmp_path / "heads.md").read_text("utf-8"))
-
-
-def test_a_map_of_layers_is_a_table(tmp_path: Path) -> None:
-    from tests.cli.test_layers import saved
-
-    (table,) = tables(attn("layers", *saved("albert", tmp_path), "-q", "-f", "md").text)
-    assert {"layer", "mixer", "heads"} <= set(table[0])
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["cost", "-n", "9", "--heads", "2", "--dim", "4"],
-        ["compute", TEXT],
-        ["inspect", TEXT, "--steps"],
-        ["nearest", "bank"],
-    ],
-)
-def test_other_commands_are_refused(command: list[str]) -> None:
-    refused(attn(*command, "-f", "md"), 2, "md has no table", "--format csv or html")
-
-
-def test_a_large_matrix_is_refused() -> None:
-    refused(attn("matrix", "river bank " * 33, "--mean", "-f", "md"), 2, "66 x 66 is too large for md", "--format csv")
+def test_other_commands_are_refused() -> None:
+    refused(attn("nearest", "bank", "-f", "md"), 2, "md")
 
 
 @pytest.mark.parametrize(

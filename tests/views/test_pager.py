@@ -113,36 +113,6 @@ def test_whose_pager_it_is(variables: dict[str, str], found: str | None, monkeyp
     assert (Path(named).name if named else named) == found
 
 
-@pytest.mark.parametrize(("less", "has_options"), [(None, True), ("-S", True), ("-S", False)])
-def test_less_shows_colours_and_leaves_the_screen_as_it_is(
-    less: str | None, *, has_options: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without options of the person's own by LESS=FRX; with them by -R, but where the pager is a line of theirs."""
-    Path("less").write_text('#!/bin/sh\necho "$LESS|$*" > said.txt; cat > paged.txt\n')
-    Path("less").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{Path.cwd()}:/usr/bin:/bin")
-    monkeypatch.delenv("LESS", raising=False)
-    env = {} if less is None else {"LESS": less}
-    paged(*TALL, pager="less" if has_options else "less -i", env=env)
-    expected = "FRX|" if less is None else "-S|-R" if has_options else "-S|-i"
-    assert Path("said.txt").read_text().strip() == expected
-
-
-def test_a_map_that_the_screen_holds_has_its_numbers() -> None:
-    """Two rows share a line only where cells two columns wide would not fit."""
-    words = "he sat on the river bank and had a loan"
-    run = attn("matrix", words, "-H", "0", terminal=True, env=SCREEN | {"COLORTERM": "truecolor"})
-    assert "▀" not in run.text and "0." in run.lines[-4], run.text
-
-
-def test_cells_that_nobody_may_look_at_differ_from_weights_of_0() -> None:
-    words = ("compute", "the cat sat", "--mask", "causal", "-H", "0")
-    run = attn(*words, terminal=True, env={"COLUMNS": "40", "NO_COLOR": "1"})
-    weights = run.text.partition("weights")[2].splitlines()
-    assert "blank = masked" in run.text
-    assert weights[3].split() == ["1.000", "0", "the"]
-
-
 def test_the_height_of_maps_is_that_of_their_lines() -> None:
     generator = np.random.default_rng(5)
     for depth, rows in (("none", 5), ("none", 50), ("truecolor", 90)):

@@ -175,17 +175,9 @@ def test_a_search_ends_where_all_words_were_found(tmp_path: Path) -> None:
 
 FAULTS: list[tuple[str, bytes | str, str]] = [
     ("t.txt", "a 1 2\nriver 3\n", "t.txt line 2 has 1 number, line 1 has 2"),
-    ("t.txt", "a 1 2\nriver 3 4 5\n", "t.txt line 2 has 3 numbers, line 1 has 2"),
-    ("t.vec", "2 3\na 1 2 3\nriver 3 4\n", "t.vec line 3 has 2 numbers, line 1 promises 3"),
     ("t.vec", "9 2\na 1 2\nb 3 4\n", "t.vec is truncated: line 1 promises 9 words, 2 are there"),
     ("t.txt", "a 1 2\nriver 3 x\n", "t.txt line 2: 'x' is not a number (word 'river')"),
-    ("t.txt", "a 1 2\nriver 3 1_0\n", "t.txt line 2: '1_0' is not a number"),
-    ("t.txt", "a 1 2\nriver nan 4\n", "t.txt line 2: nan in the vector of 'river'"),
     ("t.txt", "a 1 2\nriver 3 1e999\n", "t.txt line 2: 1e999 in the vector of 'river'"),
-    ("t.txt", "a 1 2\n\nriver 3 4\n", "t.txt line 2 is blank"),
-    ("t.txt", "river\nbank\n", "t.txt line 1: 'river' is not a word with numbers"),
-    ("t.txt", "the river runs\nfrom here to there\n", "t.txt line 1: 'river' is not a number (word 'the')"),
-    ("t.txt", "", "t.txt is empty"),
     ("t.txt", "a 1\n" + "b" * 2**20, "t.txt line 2 is longer than 1,048,576 bytes"),
     ("t.txt", b"\xff\xd8\xff\xe0 a picture \0", "t.txt is not a table of words"),
     (
@@ -194,14 +186,9 @@ FAULTS: list[tuple[str, bytes | str, str]] = [
         "t.txt.gz can't be read: Compressed file ended before",
     ),
     ("t.bin", b"\x80\x04\x95 a pickle", "pickle"),
-    ("t.bin", b"2 2\na \0\0\0\0\0\0\0\0", "t.bin is truncated: the first line promises 2 words, 1 are there"),
     ("t.bin", b"1 1\nriver \0\0\xc0\x7f", "the vector of 'river' (word 1) has NaN or Inf"),
     ("t.json", '{"a": [1, 2], "river": [1]}', "'river' has 1 number, 'a' has 2"),
-    ("t.json", '{"river": ["x"]}', "'river' has no list of numbers"),
-    ("t.json", '{"river": [1, 2', "t.json is not JSON"),
-    ("t.json", '{"river": [NaN, 2]}', "the vector of 'river' has NaN or Inf"),
     ("t.npz", b"PK\x03\x04 cut off", "t.npz is truncated or still being written: the zip file is damaged"),
-    ("t.safetensors", b"\x02\0\0\0\0\0\0\0{}", "t.safetensors has no words"),
 ]
 
 
