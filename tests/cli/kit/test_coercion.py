@@ -33,7 +33,7 @@ def test_answers_and_errors_are_typers(line: list[str], monkeypatch: pytest.Monk
 
     quick = shown(attn(*line))
     monkeypatch.setattr(
-        coercion, "_process_value", lambda parameter, by_typer, context, value: by_typer(context, value)
+        commands, "_process_value", lambda parameter, by_typer, context, value: by_typer(context, value)
     )
     assert quick == shown(attn(*line))
 
