@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attn_cli.cli.kit.shell import commands
 from tests.program import Run, attn, environment
 
 LINES = [
