@@ -362,3 +362,10 @@ def test_inputs_that_are_not_there(tmp_path: Path) -> None:
             open_corpus([str(tmp_path / name)])
     with pytest.raises(InputError, match="more than once"):
         open_corpus(["-", "-"])
+
+
+def test_a_file_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("a\n")
+    with pytest.raises(InputError) as error:
+        files_of([str(tmp_path / "corpsu.txt")])
+    assert "corpus.txt?" in error.value.hint
