@@ -178,7 +178,7 @@ def _origin(options: ReadOptions) -> LineOrigin:
         return LineOrigin((), ("-m", options.model))
     given = current.get()
     assert given is not None
-    text = [word for each in given.given if each.name in ("text", "file") for word in each.words]
+    text = given.words(("text", "file"))
     text = ["--", *text] if text and text[0].startswith("-") and not given.has("file") else text
     return LineOrigin(tuple(text), tuple(given.words_without(_OWN)))
 

@@ -115,7 +115,8 @@ class Scene:
         view = Viewpoint(at=out.call, head=out.at)
         if out.strongest is None:
             return self.on_heaviest(replace(view, query=len(self.layer(view).queries) - 1))
-        return replace(view, query=out.strongest.query, key=out.strongest.key)
+        query, key, _ = out.strongest
+        return replace(view, query=query, key=key)
 
     def head_label(self, at: int, head: int) -> str:
         """The name of a head, by indices of layer and head: 18.6; `cross 3.0` if there is more than self-attention."""

@@ -75,16 +75,11 @@ class BadDocument(Exception):
     """Raised for a file that is no valid recording; the message names the fault."""
 
 
-@dataclass(frozen=True)
-class RecordingDocument:
-    """A recording as JSON, `content`, and its arrays by name: those of layer 3 are 3.q, 3.k and so on."""
+def document_of(recording: RecordingContents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The JSON of a recording, and its arrays by name: those of layer 3 are 3.q, 3.k and so on.
 
-    content: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-
-
-def document_of(recording: RecordingContents) -> RecordingDocument:
-    """The JSON and the arrays of a recording; equal arrays, such as one mask of all layers, are stored once."""
+    Equal arrays, such as one mask of all layers, are stored once.
+    """
     arrays: dict[str, np.ndarray] = {}
     names: dict[bytes, str] = {}
 
@@ -117,7 +112,7 @@ def document_of(recording: RecordingContents) -> RecordingDocument:
         "result": made(FIELDS, {"tables": tables, "layers": layers, "told": told}),
         "warnings": list(recording.prompt.warnings),
     }
-    return RecordingDocument(content, arrays)
+    return content, arrays
 
 
 def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents:

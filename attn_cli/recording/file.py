@@ -28,9 +28,9 @@ _AGAIN = "write it again: attn inspect TEXT -m MODEL -o FILE.attn"
 
 def chunks(recording: RecordingContents) -> Iterator[bytes | memoryview]:
     """The bytes of the recording's file, piece by piece; arrays are not copied."""
-    document = document_of(recording)
-    arrays = dict(sorted(document.arrays.items(), key=lambda item: -item[1].itemsize))  # so that all are aligned
-    content = json.dumps(document.content, ensure_ascii=True, separators=(",", ":"), allow_nan=True)
+    document, named = document_of(recording)
+    arrays = dict(sorted(named.items(), key=lambda item: -item[1].itemsize))  # so that all are aligned
+    content = json.dumps(document, ensure_ascii=True, separators=(",", ":"), allow_nan=True)
     header: dict[str, Any] = {"__metadata__": {"attn": KIND, "recording": content}}
     at = 0
     for name, values in arrays.items():

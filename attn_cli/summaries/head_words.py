@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -61,14 +60,6 @@ class HeadWork:
         return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
 
 
-class ReadKey(NamedTuple):
-    """A query, the key that gets most of its weight in one head, sinks excluded, and that weight, 0 to 1."""
-
-    query: Token
-    key: Token
-    weight: float
-
-
 def does(kind: Kind | None) -> str:
     """What a head of a kind (induction ...) attends to, as a phrase; for None, what one of no kind does."""
     return "gives one key a row most of what sinks don't get" if kind is None else kind.does
@@ -81,8 +72,11 @@ def sentence(out: StandOut) -> str:
     return f"{'' if out.is_judged else 'may be '}{name}: {does(out.kind)}, weight {out.weight:.2f}{few}"
 
 
-def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
-    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, of weight 0.1 or more."""
+def readings(summary: Summary, at: int, count: int = 3) -> list[tuple[Token, Token, float]]:
+    """Up to `count` queries of head number `at`, each with its strongest key that is no sink, and that weight.
+
+    Weights below 0.1 are left out.
+    """
     part = summary.part(HeadKinds)
     if part is None or not len(summary.queries):
         return []
@@ -90,8 +84,8 @@ def readings(summary: Summary, at: int, count: int = 3) -> list[ReadKey]:
     rows = [row for row in np.argsort(-weights, kind="stable").tolist() if row > 0 and keys[row] >= 0]
     last = len(summary.queries) - 1
     ordered = ([last] if last in rows else []) + [row for row in rows if row != last]
-    found = [ReadKey(summary.queries[row], summary.keys[keys[row]], float(weights[row])) for row in ordered]
-    return [reading for reading in found if reading.weight >= _LEAST_READ][:count]
+    found = [(summary.queries[row], summary.keys[keys[row]], float(weights[row])) for row in ordered]
+    return [reading for reading in found if reading[2] >= _LEAST_READ][:count]
 
 
 def work_of(summaries: Sequence[Summary]) -> HeadWork:

@@ -55,7 +55,7 @@ class Part(ABC):
 class RowReducer(Protocol):
     """Makes a `Part` of the statistics of a call's query rows, such as entropies or sums over keys, as NumPy arrays.
 
-    A `DeviceReducer` gets them as tensors where they were computed.
+    One whose `reads_tensors` is true gets them as tensors of the GPU that computed them, to sum them there.
     """
 
     def wanted(self, call: Call) -> Wanted:
@@ -63,15 +63,6 @@ class RowReducer(Protocol):
 
     def part(self, call: Call, stats: RowStats) -> Part:
         """The finished numbers of `call`, from its row statistics; `stats` has what `wanted` named, or more."""
-
-
-class DeviceReducer(RowReducer, Protocol):
-    """A row reducer that takes the statistics as tensors of the GPU that computed them, to sum them there.
-
-    reads_tensors  True
-    """
-
-    reads_tensors: ClassVar[bool]
 
 
 class BandReducer(Protocol):

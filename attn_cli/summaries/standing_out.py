@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +18,6 @@ _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] 
 _NO_HEAD = "no head stands out"
 
 
-class StrongestCell(NamedTuple):
-    """A query and key of a head, by their indices in the call, and the weight between them, 0 to 1."""
-
-    query: int
-    key: int
-    weight: float
-
-
 @dataclass(frozen=True)
 class StandOut:
     """A head that stands out on a text by what it attends to, and the numbers that say so.
@@ -41,7 +32,7 @@ class StandOut:
     share      the same as a share of what these rows give to anything but sinks
     baseline   what uniform attention would give
     rows       how many rows these are
-    strongest  the query and key of the largest weight among them
+    strongest  the query and key of the largest weight among them, by their indices in the call, and that weight
     """
 
     call: int
@@ -54,7 +45,7 @@ class StandOut:
     share: float
     baseline: float
     rows: int
-    strongest: StrongestCell | None
+    strongest: tuple[int, int, float] | None
 
     @property
     def name(self) -> str:
@@ -140,12 +131,12 @@ def _stands_out(
                     float(baseline), int(count), _strongest(part, at, rows))  # fmt: skip
 
 
-def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> StrongestCell | None:
+def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> tuple[int, int, float] | None:
     weights = np.where(rows & (part.peaks.keys[at] >= 0), part.peaks.weights[at], 0)
     if not weights.any():
         return None
     row = int(weights.argmax())
-    return StrongestCell(row, int(part.peaks.keys[at, row]), float(weights[row]))
+    return row, int(part.peaks.keys[at, row]), float(weights[row])
 
 
 def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -15,24 +14,9 @@ from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.invocation import Invocation
 
 
-class Drawn(NamedTuple):
-    """An answer as it is drawn on a screen.
-
-    parts       what is printed, one below the other
-    next_words  the words of the command to try next; None where there is none
-    """
-
-    parts: Iterator[RenderableType]
-    next_words: list[str] | None
-
-
-def draw_answer(report: Report, screen: Screen, invocation: Invocation | None = None) -> Drawn:
+def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes."""
-    shown = in_ascii(report) if screen.ascii_only else report
-    return Drawn(_drawn(shown, screen), None if invocation is None else _next_words(report, invocation))
-
-
-def _drawn(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    report = in_ascii(report) if screen.ascii_only else report
     if report.answer is not None:
         return drawer(report.answer.name)(report.answer, report, screen)
     if report.is_overview:
@@ -44,8 +28,8 @@ def _drawn(report: Report, screen: Screen) -> Iterator[RenderableType]:
     return chain(*drawn, (Text(footnote, DIM) for footnote in footnotes if footnote))
 
 
-def _next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The words of the next command after this answer; None for many texts."""
+def next_words_of(report: Report, invocation: Invocation) -> list[str] | None:
+    """The words of the command to try after this answer; None for many texts, and where there is none."""
     parts = [part for summary in report.summaries for part in summary.parts]
     if report.index is not None or (report.answer is None and not parts):
         return None

@@ -55,7 +55,7 @@ def _report(report: Report) -> Bundle:
 def _answer(answer: Answer) -> Bundle:
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
     drawn = draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN)
-    text = _cut(printed(drawn.parts, _SCREEN).lstrip("\n"))
+    text = _cut(printed(drawn, _SCREEN).lstrip("\n"))
     return {"text/plain": text, "text/html": f'<pre style="{UNBROKEN}">{escape(text)}</pre>'}
 
 

@@ -17,7 +17,7 @@ from attn_cli.views.drawing.console import UnbrokenLine, printed
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
-from attn_cli.views.drawn_answer import Drawn, draw_answer
+from attn_cli.views.drawn_answer import draw_answer, next_words_of
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.shell_words import command_line
 
@@ -29,24 +29,18 @@ _FEW_TOKENS = 32  # that stand before the answer
 
 def render(report: Report, screen: Screen, invocation: Invocation | None = None) -> str:
     """A report, the answer on one text, as text for a screen, with escape codes if it has colours."""
-    drawn = _drawn(report, screen, invocation)
-    return printed(chain(drawn.parts, _last_line(drawn.next_words, screen)), screen)
+    next_words = None if invocation is None else next_words_of(report, invocation)
+    return printed(chain(renderables(report, screen), _last_line(next_words, screen)), screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Everything to print for a report, such as lines, maps and tables, in order."""
-    return _drawn(report, screen, None).parts
-
-
-def _drawn(report: Report, screen: Screen, invocation: Invocation | None) -> Drawn:
-    """The answer below the line on its text and model, with the tokens where they are shown."""
-    answer = draw_answer(report, screen, invocation)
-
+    """Everything to print for a report: the line on its text and model, the answer, and tokens where they are shown."""
+    answer = draw_answer(report, screen)
     shown = in_ascii(report) if screen.ascii_only else report
     tokens = [_tokens(shown, screen)] if shown.is_overview and shown.command == "inspect" else []
     are_first = not tokens or (shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS)
-    parts = chain(tokens, answer.parts) if are_first else chain(answer.parts, [""], tokens)
-    return answer._replace(parts=chain([_header(shown, screen)], parts))
+    parts = chain(tokens, answer) if are_first else chain(answer, [""], tokens)
+    return chain([_header(shown, screen)], parts)
 
 
 def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine]:

@@ -108,7 +108,7 @@ def test_prompts_come_back_whole(tmp_path: Path) -> None:
 @settings(max_examples=30)
 def test_what_a_file_says_of_itself_holds_its_schema(problem: Problem) -> None:
     schema = Draft202012Validator(composed("recording"))
-    schema.validate(json.loads(json.dumps(document_of(recording_of(problem)).content)))
+    schema.validate(json.loads(json.dumps(document_of(recording_of(problem))[0])))
     assert schema_id("recording") == SCHEMA
 
 

@@ -56,7 +56,7 @@ def texts_of(document: Document, options: ScanOptions) -> tuple[list[int], Poiso
     """The tokens of each group of texts, and the rejected records."""
     poison = PoisonRecords()
     groups = ShardTexts(Words(), options, poison).groups([document])  # type: ignore[arg-type]
-    return [sum(len(text.encoded.ids) for text in texts) for texts in groups], poison
+    return [sum(len(encoded.ids) for _, encoded in texts) for texts in groups], poison
 
 
 def test_a_long_document_is_cut_and_read_part_after_part_in_the_memory_of_a_shard() -> None:

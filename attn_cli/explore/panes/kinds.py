@@ -120,13 +120,13 @@ def _own(scene: Scene, view: Viewpoint, work: HeadWork, width: int) -> list[Line
     if out is None:
         words = work.does[view.at][view.head] or "does nothing that has a name on this text"
         return [line(f"{name} {words}", width, BOLD), []]
-    cell = out.strongest
     reads: Line = []
-    if cell is not None:
+    if out.strongest is not None:
+        query, key, weight = out.strongest
         layer = scene.layer(view)
-        query, key = short_label(layer.queries[cell.query], scene), short_label(layer.keys[cell.key], scene)
-        reads = [*line(f"strongest: query {query} gives key {key} {cell.weight:.2f}", width, PLAIN)]
-        reads += _context(scene, view, cell.query, width - sum(len(part.text) for part in reads))
+        names = short_label(layer.queries[query], scene), short_label(layer.keys[key], scene)
+        reads = [*line(f"strongest: query {names[0]} gives key {names[1]} {weight:.2f}", width, PLAIN)]
+        reads += _context(scene, view, query, width - sum(len(part.text) for part in reads))
     words = f"{name} {sentence(out)}"
     if len(words) <= width:
         return [line(words, width, BOLD), reads]

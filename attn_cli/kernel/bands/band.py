@@ -1,7 +1,8 @@
 """A band, what it is computed from, and the memory that one band after the other is computed in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -117,11 +118,8 @@ class Buffers(NamedTuple):
     weights: Buffer | None
 
 
-class Executor(Protocol):
-    """A function that computes the weights, scores and output of one band (some adjacent rows of some heads).
+Executor = Callable[[Work, Buffers], Band]
+"""Computes the weights, scores and output of one band (some adjacent rows of some heads).
 
-    It gets the band's operands and mask, and memory that it may compute in; the result may lie there.
-    """
-
-    def __call__(self, work: Work, buffers: Buffers) -> Band:
-        """The band; its arrays may be views of the buffers."""
+It gets the band's operands and mask, and memory that it may compute in; the result may lie there.
+"""

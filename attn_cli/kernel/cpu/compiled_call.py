@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,17 +33,6 @@ _NO_MEMORY = 2  # what a thread without memory returns
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 
 
-class RowScatter(NamedTuple):
-    """Where the numbers of each query go in a result that holds some rows only.
-
-    places  the row of the result for each of the n queries `[n]`, -1 for none
-    total   how many rows the result has
-    """
-
-    places: np.ndarray
-    total: int
-
-
 @dataclass(frozen=True, eq=False)
 class AskedKeys:
     """The sets of keys, vectors, distance bins and rows of which compiled code computes sums of weights, as C arrays.
@@ -53,14 +41,16 @@ class AskedKeys:
     set_ends   the column after each set `[key_sets]`
     vectors    r vectors by which weights are multiplied `[r, m rounded up to 64]`, or None
     bin_edges  edges of ranges of the distance key - query `[bins + 1]`, or None
-    scatter    where each row's numbers go; None for all rows in their order
+    places     the row of the result for each of n queries `[n]`, -1 for none; None for all rows in their order
+    rows       how many rows the result has
     """
 
     key_sets: np.ndarray | None
     set_ends: np.ndarray
     vectors: np.ndarray | None
     bin_edges: np.ndarray | None
-    scatter: RowScatter | None
+    places: np.ndarray | None
+    rows: int
 
     @classmethod
     def of(cls, walk: OneWalk, n: int, m: int) -> "AskedKeys":
@@ -73,11 +63,11 @@ class AskedKeys:
             for row, vector in zip(vectors, walk.vectors, strict=True):
                 row[:m] = vector
         edges = None if walk.distance_edges is None else np.ascontiguousarray(walk.distance_edges, dtype=np.int32)
-        scatter = None
+        places, rows = None, n
         if walk.rows is not None:
-            scatter = RowScatter(np.full(n, -1, np.int32), len(walk.rows))
-            scatter.places[list(walk.rows)] = np.arange(len(walk.rows))
-        return cls(key_sets, ends, vectors, edges, scatter)
+            places, rows = np.full(n, -1, np.int32), len(walk.rows)
+            places[list(walk.rows)] = np.arange(rows)
+        return cls(key_sets, ends, vectors, edges, places, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +163,9 @@ class CompiledCall:
             if memory is not None:
                 setattr(job, field, memory[heads].ctypes.data)
         job.count, job.means, asked = self.wanted.top, int(self.wanted.mean_heads), self.asked
-        job.noted = job.n
-        if asked.scatter is not None:
-            job.places, job.noted = asked.scatter.places.ctypes.data, asked.scatter.total
+        job.noted = asked.rows
+        if asked.places is not None:
+            job.places = asked.places.ctypes.data
         if asked.key_sets is not None:
             job.key_sets, job.set_columns = len(asked.set_ends), asked.key_sets.shape[1]
             job.set_keys, job.set_ends = asked.key_sets.ctypes.data, asked.set_ends.ctypes.data
@@ -187,7 +177,7 @@ class CompiledCall:
             pool = self.wanted.pool
             job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
             # No two threads write to a block.
-            job.task_rows = job.n if asked.scatter is not None else -(-job.task_rows // pool.rows) * pool.rows
+            job.task_rows = job.n if asked.places is not None else -(-job.task_rows // pool.rows) * pool.rows
 
 
 def _padded(m: int) -> int:

@@ -104,8 +104,7 @@ def row_stats(
         None if output is None else to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
     )
     asked = AskedKeys.of(wanted, q.shape[1], k.shape[1])
-    count = q.shape[1] if asked.scatter is None else asked.scatter.total
-    stats = _allocated(wanted, q.shape[0], count, k.shape[1], memory)
+    stats = _allocated(wanted, q.shape[0], asked.rows, k.shape[1], memory)
     bias = None if rule.bias is None else to_numpy(_bias_numbers(rule))
     bias = bias if bias is None or bias.strides[-1] == bias.itemsize else np.ascontiguousarray(bias)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)

@@ -148,40 +148,32 @@ class Examples:
         return replace(self, excerpt=excerpts)
 
 
-class Numbered(NamedTuple):
-    """For each of B texts of a batch the number of its document in the corpus, and of its piece in that, `[B]` each.
-
-    Both count from 0; a document that wasn't cut is its piece 0.
-    """
-
-    document: np.ndarray
-    piece: np.ndarray
-
-
 def examples_of(
-    top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbered: Numbered, least: np.ndarray
+    top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbers: tuple[np.ndarray, np.ndarray], least: np.ndarray
 ) -> Examples:
     """The strongest examples in a batch of texts, up to 5 for each head and kind: of a text the strongest row alone.
 
+    numbers  each text's document in the corpus, and its piece in that, from 0 `[texts]`; of one that wasn't cut piece 0
     top    the largest weight of each row `[h, R]`
     keys   the keys of these weights `[h, R]`, -1 for none
     least  the smallest weight that is still wanted `[h, kinds]`
     """
     weight = np.where((keys >= 0) & targets.rows.real, np.rint(top * _STEPS) / _STEPS, 0).astype(np.float32)
     bits = _membership_bits(np.maximum(keys, 0), targets)
-    texts = np.lexsort((numbered.piece, numbered.document))
+    document, piece = numbers
+    texts = np.lexsort((piece, document))
     found = strongest_rows(weight, bits, least, texts, MOST)
     heads, kinds, ranks = np.nonzero(found >= 0)
     rows, examples = found[heads, kinds, ranks], Examples.none(len(top))
     text, query = np.divmod(rows, targets.rows.length)
-    for numbers, values in (
+    for cells, values in (
         (examples.weight, weight[heads, rows]),
-        (examples.document, numbered.document[text]),
-        (examples.piece, numbered.piece[text]),
+        (examples.document, document[text]),
+        (examples.piece, piece[text]),
         (examples.query, query),
         (examples.key, keys[heads, rows] - text * targets.rows.length),
     ):
-        numbers[heads, kinds, ranks] = values
+        cells[heads, kinds, ranks] = values
     return examples
 
 

@@ -11,10 +11,14 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.text import excerpt
 
 
-class ScansTexts(Protocol):
-    """A model that reads texts in batches and shows their attention."""
+class Scannable(Protocol):
+    """A model that reads texts in batches and shows their attention, and that can be told from other models."""
 
+    about: dict[str, Any]
     batch_size: int
+
+    def fingerprint(self) -> str:
+        """A hash of the model's parameters."""
 
     @property
     def positions(self) -> int | None:
@@ -38,15 +42,6 @@ class ScansTexts(Protocol):
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token id by itself."""
-
-
-class Scannable(ScansTexts, Protocol):
-    """A model whose heads can be scanned over a corpus, and that can be told from other models."""
-
-    about: dict[str, Any]
-
-    def fingerprint(self) -> str:
-        """A hash of the model's parameters."""
 
 
 def scannable(source: Source) -> Scannable:

@@ -1,12 +1,11 @@
 """The documents of a shard as tokens: read, cut and encoded so many characters at a time, whatever their length."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from attn_cli.prompt import EncodedText
 from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.read.scan_options import ScanOptions
-from attn_cli.scans.read.scannable import ScansTexts
+from attn_cli.scans.read.scannable import Scannable
 from attn_cli.sources.corpora import Document, RejectedRecord
 from attn_cli.sources.corpora.pieces import pieces_of
 
@@ -17,11 +16,8 @@ _CUT_TOKENS = 64  # more than a text's beginning may have by being cut where no 
 _FEWEST = 2  # tokens
 
 
-class TokenizedText(NamedTuple):
-    """One text for the model: a document or a piece of one, and its tokens."""
-
-    document: Document
-    encoded: EncodedText
+TokenizedText = tuple[Document, EncodedText]
+"""One text for the model: a document or a piece of one, and its tokens."""
 
 
 class ShardTexts:
@@ -30,7 +26,7 @@ class ShardTexts:
     Those that can't be read (empty, too long ...) are noted in `poison`.
     """
 
-    def __init__(self, source: ScansTexts, options: ScanOptions, poison: PoisonRecords) -> None:
+    def __init__(self, source: Scannable, options: ScanOptions, poison: PoisonRecords) -> None:
         self.source, self.options, self.poison = source, options, poison
         self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
 
@@ -81,7 +77,7 @@ class ShardTexts:
             elif count > self.limit:
                 self._note_too_long(piece, f"{count:,}")
             else:
-                texts.append(TokenizedText(piece, tokens))
+                texts.append((piece, tokens))
         return texts
 
     def _encoded(self, pieces: Sequence[Document]) -> Iterator[EncodedText]:

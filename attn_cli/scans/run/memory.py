@@ -9,7 +9,7 @@ import sys
 
 from attn_cli.errors import LimitError
 from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions
-from attn_cli.scans.read.scannable import ScansTexts
+from attn_cli.scans.read.scannable import Scannable
 from attn_cli.text import decimal_bytes
 
 DEFAULT_MEMORY = 4 * 10**9
@@ -20,7 +20,7 @@ _OF_HEAD_AND_ROW = 600  # numbers of a row of one layer
 _FEWEST = 512  # tokens of a batch
 
 
-def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions:
+def within(memory: int, source: Scannable, options: ScanOptions) -> ScanOptions:
     """The options with sizes of batches and of the longest text that fit in `memory` bytes beside the model."""
     layers, chunk = source.planned_layers(options.selection), options.chunk or 0
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)

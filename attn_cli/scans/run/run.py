@@ -13,7 +13,7 @@ from attn_cli.scans.kept.folder import Folded, ScanFolder, content_of
 from attn_cli.scans.kept.tables import tables_of
 from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import ScanOptions
-from attn_cli.scans.read.scannable import ScansTexts
+from attn_cli.scans.read.scannable import Scannable
 from attn_cli.scans.read.shards import Shard, shards_of
 from attn_cli.scans.sums.shard_sums import StrongestWeights, scan_shard
 from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of, sums_of
@@ -216,7 +216,7 @@ def chained(content: str, more: str) -> str:
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 
-def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
+def in_this_process(source: Scannable, options: ScanOptions) -> Compute:
     """A function that computes the sums of each shard (group of documents), one after the other, in this process."""
 
     def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:

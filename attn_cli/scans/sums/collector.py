@@ -13,7 +13,7 @@ from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, RankedKeys, RowSta
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
-from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, Numbered, examples_of
+from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, examples_of
 from attn_cli.scans.numbers.ranges import STEPS
 from attn_cli.scans.numbers.row_counts import BASELINE_NAMES, RowCounts
 from attn_cli.scans.read.token_rows import TokenRows
@@ -203,7 +203,7 @@ def _sums(
     targets, made = counts.targets, BatchValues(stats, counts)
     rows = targets.rows
     top, keys = stats.tops[LARGEST].weights[..., 0], stats.tops[LARGEST].keys[..., 0]
-    numbered = Numbered(np.array([text.document for text in texts]), np.array([text.piece for text in texts]))
+    documents, pieces = np.array([text.document for text in texts]), np.array([text.piece for text in texts])
     h, statistics = len(top), made.values[: len(STATISTIC_NAMES)]
     received = rows.by_text(stats.column_sums[ColumnSums()])
     return ModuleSums(
@@ -215,9 +215,9 @@ def _sums(
         Ranges(received.sum(axis=1) @ targets.in_ranges, targets.even_received.sum(axis=0)),
         Quantiles.of(np.moveaxis(statistics, 0, 1).reshape(h * len(STATISTIC_NAMES), -1)),
         _token_counts(keys, targets),
-        examples_of(top, keys, targets, numbered, least),
+        examples_of(top, keys, targets, (documents, pieces), least),
         _part_sums(received, targets, texts),
-        Blocks.of(numbered.document, statistics),
+        Blocks.of(documents, statistics),
     )
 
 

@@ -9,7 +9,7 @@ from attn_cli.prompt import EncodedText
 from attn_cli.scans.numbers.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions
-from attn_cli.scans.read.scannable import ScansTexts
+from attn_cli.scans.read.scannable import Scannable
 from attn_cli.scans.read.shard_texts import ShardTexts, TokenizedText
 from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.read.token_rows import TokenRows
@@ -43,16 +43,16 @@ class StrongestWeights:
 
 
 def scan_shard(
-    source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
+    source: Scannable, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
     """The sums over the documents of one shard, for every head."""
     sums, before, read = ScanSums(), before or StrongestWeights(), set[int]()
     for texts in ShardTexts(source, options, sums.poison).groups(shard.documents):
-        vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
-        lengths = [len(text.encoded.ids) for text in texts]
+        vocabulary = np.unique(np.concatenate([encoded.ids for _, encoded in texts])) if texts else None
+        lengths = [len(encoded.ids) for _, encoded in texts]
         batch_scan = BatchScan(source, options, sums, before, vocabulary)
         for batch in batches_of(lengths, limit=source.batch_size, tokens=options.batch_tokens):
-            read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
+            read |= {document.number for document, _ in batch_scan.add([texts[at] for at in batch])}
         excerpts = ExcerptMaker(texts, source)
         for module in sums.modules.values():
             module.examples, module.quantiles = excerpts.filled(module.examples), module.quantiles.settled()
@@ -75,7 +75,7 @@ class BatchScan(NamedTuple):
     vocabulary  ids of the different tokens of the documents, ascending; None for those of each batch
     """
 
-    source: ScansTexts
+    source: Scannable
     options: ScanOptions
     sums: ScanSums
     before: StrongestWeights
@@ -84,16 +84,16 @@ class BatchScan(NamedTuple):
     def add(self, texts: list[TokenizedText]) -> list[TokenizedText]:
         """Run a batch and add the statistics of heads in it to the sums; returns the texts that were added."""
         while texts:
-            encoded = [text.encoded for text in texts]
-            rows = TokenRows([text.document.text for text in texts], encoded, self.vocabulary)
-            scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
+            documents, encoded = [document for document, _ in texts], [tokens for _, tokens in texts]
+            rows = TokenRows([document.text for document in documents], encoded, self.vocabulary)
+            scanned = [ScannedText(document.number, document.piece, _parts(document)) for document in documents]
             collector = BatchCollector(rows, scanned, self.options.seed, self._least)
             try:
                 self.source.each_encoded(encoded, self.options.selection, collector)
             except NotFiniteError as error:
                 for at in error.texts:
                     poison = PoisonRecord.of(
-                        texts[at].document, "not finite", "the model makes numbers of it that are not finite"
+                        documents[at], "not finite", "the model makes numbers of it that are not finite"
                     )
                     self.sums.poison.note(poison)
                 texts = [text for at, text in enumerate(texts) if at not in error.texts]
@@ -117,8 +117,8 @@ def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:
 class ExcerptMaker:
     """Makes the texts in which examples, queries and keys with large weights, are shown."""
 
-    def __init__(self, texts: Sequence[TokenizedText], source: ScansTexts) -> None:
-        self.texts = {(text.document.number, text.document.piece): text for text in texts}
+    def __init__(self, texts: Sequence[TokenizedText], source: Scannable) -> None:
+        self.texts = {(document.number, document.piece): (document, encoded) for document, encoded in texts}
         self.source = source
         self._labels: dict[int, str] = {}
         self._made: dict[tuple[int, ...], Excerpt] = {}

@@ -7,7 +7,7 @@ of them measured. An entry of a vision tower stands under the tower's own type, 
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -25,11 +25,6 @@ class RowByRow:
     """
 
     before: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class GivenGrid:
-    """A vision tower that gets the patches row by row in one axis, their grid in `spatial_shapes`, and padding."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +48,6 @@ class Tiles(Enum):
 
     BATCH = "batch"
     SECOND = "second"
-
-
-@dataclass(frozen=True)
-class EachPatch:
-    """A text that holds a token for each patch that the tower sees."""
-
-
-@dataclass(frozen=True)
-class CoarserGrid:
-    """A text that holds a token for each cell of a square grid, the mean of the patches in it."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +92,11 @@ class ModelType:
     frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
     returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
                             return weights in their true places on request: block-sparse and hashed attention.
-    vision                  The order in which the vision tower sees patches
+    vision                  The order in which the vision tower sees patches ("given grid": row by row in one axis,
+                            their grid in `spatial_shapes`, and padding)
     tiles                   Where the tiles of an image are, if it sees an image in tiles.
-    image_tokens            Which patches the image's tokens in a text hold; None where unknown.
+    image_tokens            Which patches the image's tokens in a text hold: "each patch" that the tower sees, or of a
+                            "coarser grid" the mean of the patches in a cell; None where unknown.
     """
 
     unpadded_only: bool = False
@@ -120,9 +107,9 @@ class ModelType:
     repeats_blocks: bool = False
     frames_per_token: int | None = None
     returns_weights: tuple[str, ...] = ()
-    vision: RowByRow | GivenGrid | MergedSquares | None = None
+    vision: RowByRow | Literal["given grid"] | MergedSquares | None = None
     tiles: Tiles | None = None
-    image_tokens: EachPatch | CoarserGrid | Squares | PackedTiles | None = None
+    image_tokens: Literal["each patch", "coarser grid"] | Squares | PackedTiles | None = None
 
 
 TYPES: dict[str, ModelType] = {
@@ -150,7 +137,7 @@ TYPES: dict[str, ModelType] = {
     "data2vec-text": ModelType(positions_from_padding=True),
     "data2vec-vision": ModelType(vision=RowByRow((CLS,))),
     "deepseek_v4": ModelType(unpadded_only=True),
-    "deepseek_vl": ModelType(image_tokens=EachPatch()),
+    "deepseek_vl": ModelType(image_tokens="each patch"),
     "deit": ModelType(vision=RowByRow((CLS, DISTILLATION))),
     "dinov2": ModelType(vision=RowByRow((CLS,))),
     "dinov2_with_registers": ModelType(vision=RowByRow((CLS, REGISTERS))),
@@ -160,7 +147,7 @@ TYPES: dict[str, ModelType] = {
     "fastspeech2_conformer": ModelType(unpadded_only=True),
     "fastspeech2_conformer_with_hifigan": ModelType(unpadded_only=True),
     "funnel": ModelType(unpadded_only=True),
-    "gemma3": ModelType(tiles=Tiles.BATCH, image_tokens=CoarserGrid()),
+    "gemma3": ModelType(tiles=Tiles.BATCH, image_tokens="coarser grid"),
     "glm4v": ModelType(vision=MergedSquares()),
     "glm4v_moe": ModelType(vision=MergedSquares()),
     "glm_ocr": ModelType(vision=MergedSquares()),
@@ -175,13 +162,13 @@ TYPES: dict[str, ModelType] = {
     "instructblip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "internvl": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_ratio", square_images=True)),
     "internvl_vision": ModelType(vision=RowByRow((CLS,))),
-    "janus": ModelType(image_tokens=EachPatch()),
+    "janus": ModelType(image_tokens="each patch"),
     "janus_vision_model": ModelType(vision=RowByRow()),
     "kosmos_2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "layoutlmv3": ModelType(positions_from_padding=True),
     "lfm2_vl": ModelType(image_tokens=Squares("downsample_factor")),
     "lilt": ModelType(positions_from_padding=True),
-    "llava": ModelType(image_tokens=EachPatch()),
+    "llava": ModelType(image_tokens="each patch"),
     "llava_next": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles()),
     "llava_onevision": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles(shrinks=True)),
     "longformer": ModelType(positions_from_padding=True),
@@ -199,7 +186,7 @@ TYPES: dict[str, ModelType] = {
     "ovis2_vision": ModelType(vision=RowByRow()),
     "owlv2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "owlvit_vision_model": ModelType(vision=RowByRow((CLS,))),
-    "paligemma": ModelType(image_tokens=EachPatch()),
+    "paligemma": ModelType(image_tokens="each patch"),
     "pegasus_x": ModelType(unpadded_only=True),
     "perceiver": ModelType(unpadded_only=True),
     "pixtral": ModelType(vision=RowByRow()),
@@ -216,12 +203,12 @@ TYPES: dict[str, ModelType] = {
     "sam3_lite_text_text_model": ModelType(unpadded_only=True),
     "siglip": ModelType(padded_to_full_length=True),
     "siglip2": ModelType(padded_to_full_length=True),
-    "siglip2_vision_model": ModelType(vision=GivenGrid()),
+    "siglip2_vision_model": ModelType(vision="given grid"),
     "siglip_vision_model": ModelType(vision=RowByRow()),
     "smolvlm": ModelType(tiles=Tiles.SECOND, image_tokens=Squares("scale_factor", square_images=True)),
     "smolvlm_vision": ModelType(vision=RowByRow()),
     "t5gemma2": ModelType(unpadded_only=True),
-    "vipllava": ModelType(image_tokens=EachPatch()),
+    "vipllava": ModelType(image_tokens="each patch"),
     "vit": ModelType(vision=RowByRow((CLS,))),
     "vit_msn": ModelType(vision=RowByRow((CLS,))),
     "whisper": ModelType(frames_per_token=2),

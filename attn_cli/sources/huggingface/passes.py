@@ -27,7 +27,7 @@ from attn_cli.sources.huggingface.capture.attention_function import rule_of_laye
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
-from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.registry import RegistryCall, in_registry
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
@@ -50,10 +50,6 @@ from attn_cli.sources.huggingface.residual.projection_search import find_project
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
 
 
-class _Compared(Exception):
-    """Ends the pass after its first layer; not an error."""
-
-
 def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
     """The class of the first attention layer if attn's output of it isn't the model's own eager one; else ""."""
     unlike = ""
@@ -69,9 +65,9 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
             theirs = eager(module, *qkv, mask, **named, **options)[0].reshape(own.shape)
             tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
             unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
-        raise _Compared
+        raise SelectionDone
 
-    with in_registry(model, compare), torch.no_grad(), suppress(_Compared):
+    with in_registry(model, compare), torch.no_grad(), suppress(SelectionDone):
         model(**arguments)
     return unlike
 
@@ -171,7 +167,7 @@ class ModelPasses:
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
             labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
-            found = self._projections(arguments) if projections else None
+            found = self._projections(arguments).rows if projections else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
             ledger.end_after_selection()
             self._run(visit, arguments, ledger, rotations=rotations)

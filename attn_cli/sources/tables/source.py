@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,21 +23,10 @@ from attn_cli.sources.tables.expression import split_terms, with_signs_apart
 from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import excerpt, listed
 
-
-class WordIndex(Protocol):
-    """A table of words that gives the row of each."""
-
-    def look_up(self, words: Sequence[str]) -> None:
-        """Find the rows of these words, all in one call, before `index` is asked for each."""
-
-    def index(self, word: str) -> int | None:
-        """The row of a word; None for one that isn't there."""
-
-
 _LONGEST = 40  # letters of a word that is worth guessing at
 
 
-def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
+def near_words(words: Sequence[str], table: WordTable) -> dict[str, str]:
     """For each word the one that was probably meant, if the table has any: letters swapped, doubled, missing, wrong."""
     guesses = {word: [*dict.fromkeys(_one_edit_away(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
     table.look_up([guess for candidates in guesses.values() for guess in candidates])
@@ -50,7 +39,7 @@ def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
     return near
 
 
-def with_suggestions(words: Sequence[str], table: WordIndex) -> list[str]:
+def with_suggestions(words: Sequence[str], table: WordTable) -> list[str]:
     """The words, each with the one that was probably meant, if the table has any: "bnak (bank?)"."""
     near = near_words(words, table)
     return [f"{word} ({near[word]}?)" if word in near else word for word in words]

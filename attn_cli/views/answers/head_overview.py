@@ -51,8 +51,10 @@ def _outstanding(report: Report, screen: Screen) -> Iterator[Text]:
     for out in found[:count]:
         summary = report.summaries[out.call]
         line = Text(f"  {head_name(summary, out.at):<6}{sentence(out)}")
-        reads = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}"
-                 for x in readings(summary, out.at, 1)]  # fmt: skip
+        reads = [
+            f"{token_label(query)} gives {token_label(key)} {weight:.2f}"
+            for query, key, weight in readings(summary, out.at, 1)
+        ]
         if reads and cell_len(line.plain) + cell_len(reads[0]) + 3 <= screen.width:
             line.append(f" · {reads[0]}", DIM)
         wide = cell_len(line.plain) > screen.width

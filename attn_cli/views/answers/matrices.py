@@ -69,7 +69,10 @@ def _head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterato
         of_content = " of those that find content" if finds else ""
         said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
-    found = [f"{token_label(x.query)} gives {token_label(x.key)} {x.weight:.2f}" for x in readings(summary, chosen.at)]
+    found = [
+        f"{token_label(query)} gives {token_label(key)} {weight:.2f}"
+        for query, key, weight in readings(summary, chosen.at)
+    ]
     if found:
         strongest = "its strongest key that is no sink" if chosen.has_sinks else "its strongest key"
         given = [f"{found[0]} of its weight ({strongest})", *found[1:]]

@@ -18,12 +18,12 @@ from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.head_words import work_of
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
-    AtLeast,
     Choice,
-    Heaviest,
     PackedCells,
     PackedHead,
+    at_least,
     chosen_cells,
+    heaviest,
     packed,
     packed_head,
 )
@@ -122,20 +122,20 @@ def _rows_of(places: Sequence[_Place], room: int) -> _Rows:
     """Heads that can be computed, in at most `room` bytes."""
     longest = max((max(layer.n, layer.m) for layer, _ in places), default=0)
     if longest > _LONG:
-        return _Rows(_as_many(places, Heaviest(_HEAVIEST), room), f"the {_HEAVIEST} largest weights of every row", None)
+        return _Rows(_as_many(places, heaviest(_HEAVIEST), room), f"the {_HEAVIEST} largest weights of every row", None)
     words = "weights of {} and more".format
     some = places[:: max(len(places) // _SAMPLE, 1)]
-    sample = _cells(some, AtLeast(_THRESHOLDS[0]))
+    sample = _cells(some, at_least(_THRESHOLDS[0]))
     cells: list[PackedCells] = []
     for threshold in _THRESHOLDS:
         expected = _size(_pack(some, sample, threshold)) * len(places) / max(len(some), 1)
         if expected > _SURELY * room:
             continue
-        cells = cells or _cells(places, AtLeast(threshold))
+        cells = cells or _cells(places, at_least(threshold))
         heads = _pack(places, cells, threshold)
         if _size(heads) <= room:
             return _Rows(list(heads), words(threshold), threshold)
-    return _Rows(_as_many(places, AtLeast(_THRESHOLDS[-1]), room), words(_THRESHOLDS[-1]), _THRESHOLDS[-1])
+    return _Rows(_as_many(places, at_least(_THRESHOLDS[-1]), room), words(_THRESHOLDS[-1]), _THRESHOLDS[-1])
 
 
 def _cells(places: Sequence[_Place], choice: Choice) -> list[PackedCells]:

@@ -6,9 +6,8 @@ rows (a seventh less at 512 tokens). All numbers are varints of seven bits a byt
 
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -20,42 +19,30 @@ _CLOSE = 0.002  # to 1: what a sum of rounded weights may lack
 _SUMS, _SIGNED, _LOOSE = 1, 2, 4  # flags of a head: sums of rows follow; levels have signs; rows add to no sum
 
 
-class Choice(Protocol):
-    """A choice of weights that a page holds: a function from rows of weights `[b, m]` to booleans of that shape."""
-
-    def __call__(self, weights: np.ndarray) -> np.ndarray:
-        """Where they are."""
-        ...
+Choice = Callable[[np.ndarray], np.ndarray]
+"""A choice of weights that a page holds: a function from rows of weights `[b, m]` to booleans of that shape."""
 
 
-@dataclass(frozen=True)
-class AtLeast:
-    """Chooses the weights whose magnitude is `threshold` or more."""
-
-    threshold: float
-
-    def __call__(self, weights: np.ndarray) -> np.ndarray:
-        """Where they are."""
-        return np.abs(weights) >= self.threshold
+def at_least(threshold: float) -> Choice:
+    """Choose the weights whose magnitude is `threshold` or more."""
+    return lambda weights: np.abs(weights) >= threshold
 
 
-@dataclass(frozen=True)
-class Heaviest:
-    """Chooses the `count` weights of every row that are largest in magnitude; none of 0."""
+def heaviest(count: int) -> Choice:
+    """Choose the `count` weights of every row that are largest in magnitude; none of 0."""
 
-    count: int
-
-    def __call__(self, weights: np.ndarray) -> np.ndarray:
-        """Where they are; a weight of 0 is not among them."""
+    def choose(weights: np.ndarray) -> np.ndarray:
         size = np.abs(weights)
-        if size.shape[1] > self.count:
+        if size.shape[1] > count:
             chosen = np.zeros(size.shape, bool)
-            largest = np.argpartition(size, -self.count, axis=1)[:, -self.count :]
+            largest = np.argpartition(size, -count, axis=1)[:, -count:]
             np.put_along_axis(chosen, largest, True, axis=1)
         else:
             chosen = np.ones(size.shape, bool)
         chosen &= size > 0
         return chosen
+
+    return choose
 
 
 @dataclass(frozen=True, eq=False)

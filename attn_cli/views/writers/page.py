@@ -109,7 +109,7 @@ def to_figure(reports: list[Report], width: float) -> str:
     texts = [text for report in reports for text in colored_texts(report)]
     if texts:
         return text_figure_svg(texts, width)
-    drawn = (part for report in reports for part in draw_answer(report, PAGE).parts)
+    drawn = (part for report in reports for part in draw_answer(report, PAGE))
     return figure_svg([part for part in drawn if isinstance(part, HeatMap)], width)
 
 

@@ -125,8 +125,9 @@ def test_no_head_is_named_whose_targets_get_less_than_a_tenth(model: str, reques
                     named += 1
         for out in of_text.outs:
             assert out.weight >= 0.1
-            cell = out.strongest
-            assert cell is not None and of_text.weights(out.call, out.at)[cell.query, cell.key] == cell.weight
+            assert out.strongest is not None
+            query, key, weight = out.strongest
+            assert of_text.weights(out.call, out.at)[query, key] == weight
             if out.kind is not None:
                 weights, keys = of_text.weights(out.call, out.at), of_text.summaries[out.call].keys
                 assert mean_on_targets(weights, out.kind.name, keys, causal=causal) > 0.0999

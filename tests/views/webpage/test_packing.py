@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.recording import RecordedLayer
-from attn_cli.views.webpage.packing import AtLeast, Heaviest, chosen_cells, packed, packed_head, packed_mask, varints
+from attn_cli.views.webpage.packing import at_least, chosen_cells, heaviest, packed, packed_head, packed_mask, varints
 from tests.strategies import Problem, problems
 from tests.views.webpage.recordings import layer_of, masked, tokens_of, without_softmax
 
@@ -67,7 +67,7 @@ def test_whole_numbers_come_back(values: list[int]) -> None:
 def test_weights_come_back_to_a_250th(threshold: float) -> None:
     layer = layer_of(0, tokens_of("a b c d e f g h i j k l m n"), tokens_of("1 2 3 4 5 6 7"), heads=3)
     for head in range(layer.h):
-        one = packed_head(layer, chosen_cells(layer, head, AtLeast(threshold)))
+        one = packed_head(layer, chosen_cells(layer, head, at_least(threshold)))
         expected = layer.weights(head, slice(None), slice(None))
         there = expected >= threshold
         np.testing.assert_allclose(dense(layer, one.data), np.where(there, expected, 0), atol=0.004)
@@ -80,21 +80,21 @@ def test_weights_with_signs_and_above_1_come_back() -> None:
     layer = without_softmax().layers[0]
     expected = layer.weights(0, slice(None), slice(None))
     assert expected.min() < 0
-    one = packed_head(layer, chosen_cells(layer, 0, AtLeast(0.002)))
+    one = packed_head(layer, chosen_cells(layer, 0, at_least(0.002)))
     assert one.high == pytest.approx(np.abs(expected).max())
     np.testing.assert_allclose(dense(layer, one.data, one.high), expected, atol=0.008 * one.high)
 
 
 def test_the_heaviest_keys_of_every_row() -> None:
     layer = layer_of(0, tokens_of("a b c d e f g h i j k l m n"))
-    cells = chosen_cells(layer, 1, Heaviest(3))
+    cells = chosen_cells(layer, 1, heaviest(3))
     weights = layer.weights(1, slice(None), slice(None))
     assert np.bincount(cells.queries).tolist() == [3] * layer.n
     for query in range(layer.n):
         mine = set(cells.keys[cells.queries == query].tolist())
         assert mine == set(np.argsort(weights[query])[-3:].tolist())
     few = layer_of(0, tokens_of("a b", special=False))
-    assert len(chosen_cells(few, 0, Heaviest(3)).keys) == few.n * few.m
+    assert len(chosen_cells(few, 0, heaviest(3)).keys) == few.n * few.m
 
 
 @given(problems())

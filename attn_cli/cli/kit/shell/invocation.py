@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from attn_cli.views.invocation import GivenValue, Invocation
+from attn_cli.views.invocation import Invocation
 
 current: ContextVar[Invocation | None] = ContextVar("current", default=None)
 """The command line of the command that runs; None outside of one."""
@@ -20,8 +20,8 @@ def invocation_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) ->
         value, declared = values[parameter.name], _declared(parameter)
         if declared is None or value is None or value == parameter.default:
             continue
-        given.append((isinstance(declared, OptionInfo), GivenValue(parameter.name, _words(declared, value))))
-    return Invocation(tuple(each for _, each in sorted(given, key=lambda pair: pair[0])))
+        given.append((isinstance(declared, OptionInfo), parameter.name, _words(declared, value)))
+    return Invocation({name: words for _, name, words in sorted(given, key=lambda each: each[0])})
 
 
 def _declared(parameter: Parameter) -> ArgumentInfo | OptionInfo | None:

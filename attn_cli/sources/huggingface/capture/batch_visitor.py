@@ -185,7 +185,7 @@ class BatchVisitor:
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
         found = self.ledger.projections
-        return None if found is None else found.rows(place, heads, h, e)
+        return None if found is None else found(place, heads, h, e)
 
     def _unpadded(self, place: Place, index: int, sizes: tuple[int, int, int], layer_rule: LayerRule) -> UnpaddedText:
         """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""

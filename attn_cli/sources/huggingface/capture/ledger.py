@@ -1,7 +1,7 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -19,11 +19,8 @@ class SelectionDone(Exception):
     """Ends a forward pass after the last selected layer; not an error."""
 
 
-class OutputProjections(Protocol):
-    """Gives the output projection W_O of every attention module of a model."""
-
-    def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
-        """The rows of W_O `[len(heads) * e, width]` that belong to `heads`, indices among a layer's h heads."""
+OutputProjections = Callable[[Place, Sequence[int], int, int], torch.Tensor]
+"""Gives from (place, heads, h, e) the rows of W_O `[len(heads) * e, width]` of `heads`, indices among h."""
 
 
 class LedgerEntry(NamedTuple):

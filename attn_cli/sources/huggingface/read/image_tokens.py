@@ -16,9 +16,6 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.known_types import (
     REGISTERS,
-    CoarserGrid,
-    EachPatch,
-    GivenGrid,
     MergedSquares,
     PackedTiles,
     RowByRow,
@@ -49,7 +46,7 @@ def tower_tokens(
         patches = _tower_of_squares(config, arrays, windows=squares.windows)
         return tuple(patch.labelled(Token(index, ""), places) for index, patch in enumerate(patches))
     layout = type_of(vision_config(config)).vision
-    if isinstance(layout, GivenGrid):
+    if layout == "given grid":
         return _tower_with_padding(config, arrays, places)
     return _tower_of_tiles(config, arrays, layout, places) if isinstance(layout, RowByRow) else ()
 
@@ -153,9 +150,9 @@ def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> S
     match entry.image_tokens:
         case PackedTiles() as packed:
             return packed_tiles(model, arrays, packed)
-        case CoarserGrid():
+        case "coarser grid":
             return _coarser(config, arrays, count)
-        case EachPatch():
+        case "each patch":
             return _in_tiles(config, arrays, 1)
         case Squares() as squares:
             return _in_squares(config, arrays, squares)
@@ -180,7 +177,7 @@ def _in_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], squares: Sq
     """The squares of patches, row by row; of each tile, where there are several."""
     value = getattr(config, squares.side)
     side = round(1 / value) if value < 1 else int(value)
-    if isinstance(type_of(vision_config(config)).vision, GivenGrid):
+    if type_of(vision_config(config)).vision == "given grid":
         grid = spatial_grid(vision_config(config), arrays)
         return [] if grid is None else row_by_row(grid.in_squares(side))
     return _in_tiles(config, arrays, side, square_images=squares.square_images)

@@ -1,7 +1,7 @@
 """Attention in a model's own code: queries and keys as factors of a product, and the rule that its scores follow."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -34,18 +34,10 @@ class LastProduct(TorchFunctionMode):
         return result
 
 
-class OwnAttention(NamedTuple):
-    """Queries `[h, n, d]` and keys `[h, m, d]` of attention in a model's own code, with its scale, mask and bias."""
-
-    query: torch.Tensor
-    key: torch.Tensor
-    rule: Rule
-
-
 def own_attention(
     factors: tuple[torch.Tensor, torch.Tensor] | None, scores: torch.Tensor | None, scale: float | None
-) -> OwnAttention | None:
-    """The queries and keys of one text, from what a model's code multiplied, with its scores' scale, mask and bias.
+) -> tuple[torch.Tensor, torch.Tensor, Rule] | None:
+    """One text's queries `[h, n, d]` and keys `[h, m, d]`, as a model's code multiplied, and its scale, mask and bias.
 
     scores   what the softmax was given `[..., n, m]`, masked ones about the lowest float
     """
@@ -71,7 +63,7 @@ def own_attention(
     same = bool((is_seen == is_seen[:1]).all())
     is_causal = same and n == m and torch.equal(is_seen[0], torch.ones_like(is_seen[0]).tril())
     mask = Causal() if is_causal else Given(is_seen[:1] if same else is_seen)
-    return OwnAttention(query, key, Rule(factor, None, bias if float(bias.abs().max()) > _EXACT * size else None, mask))
+    return query, key, Rule(factor, None, bias if float(bias.abs().max()) > _EXACT * size else None, mask)
 
 
 def _bias(rest: torch.Tensor, is_seen: torch.Tensor) -> tuple[torch.Tensor, float]:

@@ -3,27 +3,9 @@
 What is added up of them is told apart elsewhere: `head_kinds` for a text, `attn_cli.scans.numbers` for a corpus.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
-
-
-class CountedRows(NamedTuple):
-    """Which of R rows count in the numbers of one kind of head: those that see 4 keys or more, a target among them.
-
-    Targets are the keys that define the kind. Sinks are expected at key 0 of causal self-attention, else at special
-    tokens.
-
-    counted  1 for rows that see 4 keys or more, a target among them `[R]`
-    rest     1 for rows that see 4 keys or more, among them a target at which no sink is expected `[R]`
-    uniform  what uniform attention gives the targets of counted rows `[R]`, 0 elsewhere
-    """
-
-    counted: np.ndarray
-    rest: np.ndarray
-    uniform: np.ndarray
 
 
 def have_choice(keys: np.ndarray) -> np.ndarray:
@@ -31,15 +13,21 @@ def have_choice(keys: np.ndarray) -> np.ndarray:
     return (keys >= LEAST_KEYS).astype(np.float64)
 
 
-def counted_rows(targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0) -> CountedRows:
-    """Which of R rows count for a kind of head: those that see 4 keys or more, a target among them.
+def counted_rows(
+    targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which of R rows count for a kind of head: 1 for those that see 4 keys or more, a target among them, `[R]`.
 
-    >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5])).counted.tolist()
+    Targets are the keys that define the kind. The second array counts the rows of these that see a target at which no
+    sink is expected (key 0 of causal self-attention, else special tokens), the third has what uniform attention gives
+    the targets of counted rows, 0 elsewhere.
+
+    >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5]))[0].tolist()
     [0.0, 1.0, 0.0]
     """
     judged, seen = have_choice(keys), targets + more
     counted = judged * (seen > 0)
-    return CountedRows(counted, judged * (seen > on_sinks), seen / np.maximum(keys + more, 1) * counted)
+    return counted, judged * (seen > on_sinks), seen / np.maximum(keys + more, 1) * counted
 
 
 def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:

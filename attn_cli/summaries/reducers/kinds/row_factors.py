@@ -91,10 +91,10 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
         if kind is not DELIMITER and kind not in targets.lists:
             continue
         seen, on_sinks = _seen(kind, targets, sight)
-        rows = counted_rows(seen, on_sinks, count, more=kind is FIRST and learned_sink)
-        counted[number], rest[number], uniform[number] = rows
+        found = counted_rows(seen, on_sinks, count, more=kind is FIRST and learned_sink)
+        counted[number], rest[number], uniform[number] = found
         if kind.rank == CONTENT:
-            controls[kind] = control_factors(seen, sight.sees(targets.controls[kind]).sum(axis=1), rows.counted)
+            controls[kind] = control_factors(seen, sight.sees(targets.controls[kind]).sum(axis=1), counted[number])
     return RowFactors(counted, rest, uniform, controls, sight)
 
 

@@ -13,7 +13,7 @@ from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.known_types import TYPES, CoarserGrid, EachPatch, MergedSquares, RowByRow
+from attn_cli.sources.huggingface.known_types import TYPES, MergedSquares, RowByRow
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.summaries.reduce import reduce
@@ -26,7 +26,7 @@ BUILT = set(every_type())
 TOWERS = [name for name, entry in TYPES.items() if isinstance(entry.vision, RowByRow)]
 MERGED = [name for name, entry in TYPES.items() if isinstance(entry.vision, MergedSquares)]
 IN_ONE_ORDER = [name for name in MERGED if TYPES[name].vision == MergedSquares(windows=False)]
-IN_TEXT = [name for name, entry in TYPES.items() if isinstance(entry.image_tokens, EachPatch | CoarserGrid)]
+IN_TEXT = [name for name, entry in TYPES.items() if entry.image_tokens in ("each patch", "coarser grid")]
 # One of each order of patches.
 DAILY = """vit clip_vision_model dinov2_with_registers pixtral idefics3_vision siglip_vision_model
     qwen2_vl qwen2_5_vl glm4v gemma3 llava"""
