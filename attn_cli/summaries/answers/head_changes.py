@@ -81,7 +81,14 @@ class HeadChanges(Answer):
         """One row per listed head and model: stream, layer, head, model, change."""
         for head in self.listed:
             for model, change in zip(self.models, head.changes, strict=True):
-                yield {**head.place._asdict(), "model": model, "change": change}
+                place = head.place
+                yield {
+                    "stream": place.stream,
+                    "layer": place.layer,
+                    "head": place.head,
+                    "model": model,
+                    "change": change,
+                }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`changes` `[heads, models]` of the listed heads, with `streams`, `layers` and `heads` `[heads]`, `models`."""
