@@ -9,8 +9,7 @@ from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.scans.kept.against import differences_of
-from attn_cli.scans.kept.results import open_scan
+from attn_cli.scans.kept.results import differences_of, open_scan
 from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Answer, Report

@@ -57,7 +57,7 @@ FORMATS = (
     Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
     Format("parquet", (".parquet", ".pq"), "parquet:ParquetView",
            "the rows of csv in columns with types, by the extra `scan`: `pip install 'attn-cli[scan]'`", binary=True),
-    Format("npz", (".npz",), "npz:ArchiveView",
+    Format("npz", (".npz",), "rows:ArchiveView",
            "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
     Format("attn", (".attn",), "recording:RecordingFileView",
            "a recording: queries, keys and row sums of all layers, which `-m FILE.attn` reads again without the model",

@@ -17,9 +17,8 @@ import torch
 from pyarrow import parquet
 
 from attn_cli.errors import InputError, OutputError
-from attn_cli.scans.kept.against import differences_of
 from attn_cli.scans.kept.folder import ScanFolder
-from attn_cli.scans.kept.results import ScanResults, open_scan
+from attn_cli.scans.kept.results import ScanResults, differences_of, open_scan
 from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attn_cli.scans.numbers import text_sums as module
-from attn_cli.scans.numbers.text_sums import TextSum, text_sums
+from attn_cli.scans.numbers.document_numbers import TextSum, text_sums
 
 H, TEXTS, N, COLUMNS = 3, 4, 5, 11
 RANDOM = np.random.default_rng(0)

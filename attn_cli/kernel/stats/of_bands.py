@@ -1,7 +1,6 @@
 """Row statistics gathered while a call's bands pass: the definition of everything in `Wanted`.
 
-Those of single rows are defined in `of_rows`, those that rows make together in `over_rows`; sums over vectors and
-distances here.
+Those of single rows, and those that rows make together, are defined in `of_rows`; sums over vectors and distances here.
 """
 
 import numpy as np
@@ -10,8 +9,7 @@ from attn_cli.arrays import Array, from_numpy, namespace, row_dot, to_numpy, zer
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.stats.banded import Banded
-from attn_cli.kernel.stats.of_rows import KeySums, RankedRows, RowMoments
-from attn_cli.kernel.stats.over_rows import PooledBlocks, SummedColumns
+from attn_cli.kernel.stats.of_rows import KeySums, PooledBlocks, RankedRows, RowMoments, SummedColumns
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 

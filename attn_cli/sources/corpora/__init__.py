@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nsmallest
 from itertools import count, repeat
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,11 @@ import numpy.typing as npt
 from attn_cli.errors import InputError, reason
 from attn_cli.sources.corpora.columns import ArrowRows, ParquetRows
 from attn_cli.sources.corpora.document import BadRecordError, Document, RecordPlace, RejectedRecord, TextField
+from attn_cli.sources.corpora.field_values import FieldText
 from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, content_hash, files_of
 from attn_cli.sources.corpora.line_records import JsonLines, Lines, SeparatedRows, refuse_other_fields
 from attn_cli.sources.corpora.packing import seekable, unpacked
 from attn_cli.sources.corpora.pieces import pieces_of
-from attn_cli.sources.corpora.record_reader import RecordReader
 from attn_cli.text import excerpt
 
 _PIECE = 2**20  # numbers hashed at once where all are, and while a corpus is read
@@ -190,6 +190,19 @@ def open_corpus(
             with _opened(file, corpus.fields) as reader:
                 reader.skip(1)  # what holds no text at all is said before a model is loaded
     return corpus if sample is None else replace(corpus, sample=drawn(sample, seed, corpus.count))
+
+
+class RecordReader(Protocol):
+    """The records (lines, rows ...) of one open file, in order."""
+
+    def skip(self, most: int) -> int:
+        """Pass over the next records, at most `most`, without parsing them; returns how many there were."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """The records that remain, unparsed; one that could not be separated is a BadRecordError."""
+
+    def parse(self, record: Any) -> FieldText:
+        """The text of a record as iterating gave it; BadRecordError for one that holds none."""
 
 
 def _document(number: int, origin: RecordPlace, reader: RecordReader, raw: Any) -> Document | RejectedRecord:

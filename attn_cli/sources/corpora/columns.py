@@ -6,11 +6,10 @@ from itertools import chain
 from typing import Any, BinaryIO
 
 from attn_cli.errors import LoadError
-from attn_cli.sources.corpora.document import BadRecordError
+from attn_cli.sources.corpora.document import LONGEST_RECORD, BadRecordError
 from attn_cli.sources.corpora.field_values import FieldText, text_of_record
 from attn_cli.sources.corpora.line_records import column_of
 from attn_cli.sources.corpora.packing import READ_ERRORS
-from attn_cli.sources.corpora.record_reader import LONGEST_RECORD
 from attn_cli.sources.files.parse_errors import parse_errors, problem
 from attn_cli.text import decimal_bytes
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+LONGEST_RECORD = 2**24  # bytes of a line; a longer one is refused as a document, whatever a packed file unpacks to
+
 
 class RecordPlace(NamedTuple):
     """The place of a document: its file as it was named, and its record, counted from 1: a line, or a row of a table.

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from attn_cli.errors import InputError, reason
-from attn_cli.sources.corpora.document import BadRecordError
+from attn_cli.sources.corpora.document import LONGEST_RECORD, BadRecordError
 from attn_cli.sources.corpora.field_values import USUAL_FIELDS, FieldText, decoded, text_of_record
 from attn_cli.sources.corpora.packing import READ_ERRORS
-from attn_cli.sources.corpora.record_reader import LONGEST_RECORD
 from attn_cli.text import decimal_bytes, excerpt, listed
 
 _BOM = b"\xef\xbb\xbf"

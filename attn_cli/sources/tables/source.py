@@ -1,9 +1,10 @@
 """A table of static word vectors as a source: self-attention with no learned part, on the user's own words."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,66 @@ from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 from attn_cli.sources.score_overflow import require_finite_scores
 from attn_cli.sources.tables import WordTable, split_words
-from attn_cli.sources.tables.expression import split_terms, with_signs_apart
 from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import excerpt, listed
 
+if TYPE_CHECKING:
+    from attn_cli.sources.tables.learned import Learned
+
+_MOST_WORDS = 200_000  # minutes of work; it grows with their square
+_NAMED = 8  # of the words that a table lacks
+_LETTERS = 20  # of a word, on average, at most
+_SHORTER = "give a part of it; --lines takes every line as a text of its own"
 _LONGEST = 40  # letters of a word that is worth guessing at
+_EXAMPLE = 'for example: attn nearest "king - man + woman"'
+_SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
+
+
+class Term(NamedTuple):
+    """One word with its sign (1 or -1), and where it stands: `text[start:end] == word`."""
+
+    sign: int
+    word: str
+    start: int
+    end: int
+
+
+def split_terms(text: str) -> list[Term]:
+    """The words of an expression with their signs.
+
+    A sign stands alone or right before its word; inside a word it is part of the word, as in "co-operate".
+    Raises InputError for words without a sign between them and for signs without a word.
+
+    >>> [(term.sign, term.word) for term in split_terms("king - man +woman")]
+    [(1, 'king'), (-1, 'man'), (1, 'woman')]
+    """
+    terms: list[Term] = []
+    sign: int | None = 1
+    for match in re.finditer(r"\S+", text):
+        piece, start = match.group(), match.start()
+        if len(piece) > 1 and piece[0] in _SIGNS and (sign is None or not terms):
+            sign, piece, start = _SIGNS[piece[0]], piece[1:], start + 1
+        if piece in _SIGNS and (sign is None or not terms):
+            sign = _SIGNS[piece]
+        elif piece in _SIGNS:
+            raise InputError(f"two signs before a word in {excerpt(text)!r}", _EXAMPLE)
+        elif sign is None:
+            raise InputError(f"no + or - between {excerpt(terms[-1].word)!r} and {excerpt(piece)!r}", _EXAMPLE)
+        else:
+            terms.append(Term(sign, piece, start, match.end()))
+            sign = None
+    if not terms or sign is not None:
+        raise InputError("no word" if not terms else f"{excerpt(text)!r} ends with a sign", _EXAMPLE)
+    return terms
+
+
+def with_signs_apart(text: str) -> str:
+    """The expression with blanks around signs that stand inside words, as they were probably meant.
+
+    >>> with_signs_apart("king-man+woman")
+    'king - man + woman'
+    """
+    return re.sub(r"(?<=\w)[+-](?=\w)", lambda sign: f" {sign[0]} ", text)
 
 
 def near_words(words: Sequence[str], table: WordTable) -> dict[str, str]:
@@ -51,15 +107,6 @@ def _one_edit_away(word: str) -> Iterator[str]:
     yield from (left + right[1:] for left, right in cuts if right and len(word) > 3)
     yield from (left + letter + right for left, right in cuts for letter in ascii_lowercase)
     yield from (left + letter + right[1:] for left, right in cuts if right for letter in ascii_lowercase)
-
-
-if TYPE_CHECKING:
-    from attn_cli.sources.tables.learned import Learned
-
-_MOST_WORDS = 200_000  # minutes of work; it grows with their square
-_NAMED = 8  # of the words that a table lacks
-_LETTERS = 20  # of a word, on average, at most
-_SHORTER = "give a part of it; --lines takes every line as a text of its own"
 
 
 class TableSource:

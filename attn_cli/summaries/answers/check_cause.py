@@ -13,8 +13,15 @@ from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window, all_of
 from attn_cli.kernel.definition.softmax import unnormalised
-from attn_cli.kernel.lessons.mistakes.nan import why_nan
-from attn_cli.kernel.lessons.mistakes.register import Fitted, Mistake, Problem, fitted_mistakes, mistakes, sum_mistakes
+from attn_cli.kernel.lessons.mistakes.register import (
+    Fitted,
+    Mistake,
+    Problem,
+    fitted_mistakes,
+    mistakes,
+    sum_mistakes,
+    why_nan,
+)
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.solved_weights import SolvedWeights, solved_weights, weights_in_words

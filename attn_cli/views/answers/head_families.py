@@ -9,7 +9,6 @@ from rich.text import Text
 
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.kinds.counted_rows import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.head_kinds import (
     BACK,
     CONTENT,
@@ -35,6 +34,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
     least_for_name,
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
 from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying

@@ -1,10 +1,19 @@
-"""json, jsonl, csv and tsv: a report as lines of text for other programs."""
+"""json, jsonl, csv, tsv and npz: a report as lines of text, or as arrays, for other programs."""
 
 from attn_cli.summaries.report import Report
 from attn_cli.views import data
 from attn_cli.views.view import View
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+class ArchiveView(View):
+    """Writes the arrays of one report as an .npz file; InputError for a second."""
+
+    def show(self, report: Report) -> None:
+        """Write the report's arrays as an .npz file; InputError for a table in the order of --sort."""
+        self.take_one("an npz file holds one text", "use --format jsonl with --lines")
+        self.sink.write(data.to_npz(report))
 
 
 class RowsView(View):

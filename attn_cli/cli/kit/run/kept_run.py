@@ -17,7 +17,7 @@ from attn_cli.recording import Recording
 from attn_cli.recording.file import chunks
 from attn_cli.sources import Reading, is_model
 from attn_cli.sources.adapter_files import state_of_all
-from attn_cli.sources.kept_source import KeptSource
+from attn_cli.sources.recordings import KeptSource
 
 MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and of the file
 

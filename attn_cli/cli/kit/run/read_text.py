@@ -1,22 +1,35 @@
 """The texts of a command, each read and checked before the model runs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.generated_tokens import counted_tokens
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import AttnError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
+from attn_cli.sources import Generating
 from attn_cli.summaries.calls.in_words import has_words, prompt_in_words
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
+
+
+@contextmanager
+def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
+    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far."""
+    if most is None or not isinstance(source, Generating):
+        yield
+        return
+    with StatusLine(f"writing up to {most} tokens", quiet=quiet) as line:
+        source.on_token(lambda count: line.say(f"writing token {count} of up to {most}"))
+        yield
 
 
 @dataclass(frozen=True)

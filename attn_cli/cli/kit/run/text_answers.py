@@ -16,8 +16,8 @@ from attn_cli.errors import InputError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.recording import Recording
 from attn_cli.sources.batches import batches_by_length
-from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
+from attn_cli.sources.recordings import KeptSource
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.told_run import ToldRun, can_tell, told_run
 from attn_cli.views.view import View

@@ -12,8 +12,8 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import Reading, is_model, is_recording, is_table
-from attn_cli.sources.kept_source import KeptSource
 from attn_cli.sources.memory import free_memory
+from attn_cli.sources.recordings import KeptSource
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.told_run import opened_to_tell
