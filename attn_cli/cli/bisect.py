@@ -67,8 +67,7 @@ def bisect(
       attn bisect dumps/ -m ./my-model --map 'blk{layer}.q=q_rotated' --until 3
     """
     if dump is None:
-        raise InputError("no dump", "name its file or folder    "
-                         f"a kernel's output alone: {KERNEL_CHECK}")  # fmt: skip
+        raise InputError("no dump", f"name its file or folder    a kernel's output alone: {KERNEL_CHECK}")
     if not is_model(model):
         raise InputError("bisect needs the model that the dump is held against",
                          f"name it with --model    a kernel's output alone: {KERNEL_CHECK}")  # fmt: skip

@@ -72,7 +72,7 @@ def compare(
       attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
       attn compare "the river bank" -m ./base --with ./fine-tuned
       attn compare "the river bank" -m step-100 --with step-200 --with step-300
-    """  # fmt: skip
+    """
     words = list(word or [])
     if others:
         return _models(options, first, second, words, others, top)

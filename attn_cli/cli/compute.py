@@ -79,7 +79,7 @@ def compute(
     head: o.Head = None,
     color_scale: o.ColorScale = "linear",
     output: OutputOptions,
-) -> ExitCode:  # fmt: skip
+) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.
 
     Scaled dot-product attention and its variants. Prints scores, weights and output; -o out.npz saves them.

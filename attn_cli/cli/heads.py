@@ -27,8 +27,7 @@ def heads(
     options: TextCommandOptions,
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="COLUMN",
-                     help="Sort by a column, largest first (entropy lowest); - reverses."),
+        typer.Option("--sort", metavar="COLUMN", help="Sort by a column, largest first (entropy lowest); - reverses."),
     ] = None,
     top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
     every: Annotated[
@@ -42,7 +41,7 @@ def heads(
     seed: o.Seed = None,
     *,
     hiding: HidingOptions,
-) -> ExitCode:  # fmt: skip
+) -> ExitCode:
     """Print one line per head: entropy, distance, sinks, induction.
 
     On a terminal a model's heads are told in families, with those that stand out; --all lists every one, as pipes and

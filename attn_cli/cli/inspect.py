@@ -46,7 +46,7 @@ def inspect(
     color_scale: o.ColorScale = "linear",
     *,
     hiding: HidingOptions,
-) -> ExitCode:  # fmt: skip
+) -> ExitCode:
     """Show the overview: what a text's answer needs, what words read, what heads do, one matrix.
 
     Of a model that writes it begins with what comes next and which words and heads that needs, of an encoder with
@@ -109,8 +109,9 @@ def inspect(
                 return [*reducers, PooledMatrix(height, width, rows=rows, pooling=pool)]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
-                matrix = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool,
-                                      by=measure.by)  # fmt: skip
+                matrix = PooledMatrix(
+                    height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool, by=measure.by
+                )
                 reducers.append(matrix)
             return reducers
 

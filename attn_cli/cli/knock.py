@@ -68,7 +68,7 @@ def knock(
       attn knock "The capital of France is" -m gpt2 --everywhere -k 5
       attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
       attn knock "river bank" -m ./my-encoder --vector first
-    """  # fmt: skip
+    """
     if token is not None and everywhere:
         raise InputError("--token and --everywhere at once", "leave out one of them")
     if together is not None and not options.chooses_no_head:
@@ -81,8 +81,9 @@ def knock(
         if vector is not None and source.has_lm_head:
             raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
         if token is not None and not source.has_lm_head:
-            raise InputError("--token is for models that choose next tokens; of others all rows are changed",
-                             "leave out --token")  # fmt: skip
+            raise InputError(
+                "--token is for models that choose next tokens; of others all rows are changed", "leave out --token"
+            )
         prompt = source.read([text], options.pair)[0]
         rows: list[int] | None = None
         notes: tuple[str, ...] = ()

@@ -104,8 +104,9 @@ def matrix(
 
     def full(rows: PickedRows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         keys = None if key is None else picked_tokens(key, call.keys, "")[0]
-        return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
-                          by=measure.by)  # fmt: skip
+        return FullMatrix(
+            weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean, by=measure.by
+        )
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
@@ -126,13 +127,14 @@ def matrix(
                 drawn = show_weights and measure.by == "weight"
                 return [full(rows, call, weights=drawn, scores=scores)]
             chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
-            return [*chosen, *(
-                PooledMatrix(
-                    *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by
-                )
-                for kind, is_drawn in ((True, scores), (False, show_weights))
-                if is_drawn
-            )]  # fmt: skip
+            return [
+                *chosen,
+                *(
+                    PooledMatrix(*view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by)
+                    for kind, is_drawn in ((True, scores), (False, show_weights))
+                    if is_drawn
+                ),
+            ]
 
         _check_maps(1 if chooses else heads, figure_width)
         kinds = 1 if merges else show_weights + keep_scores + (measure.by != "weight")
@@ -188,5 +190,6 @@ def millimetres(width: str) -> float:
 
 def _check_maps(heads: int, figure_width: float | None) -> None:
     if figure_width is not None and heads > MOST_PANELS:
-        raise InputError(f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}",
-                         "choose heads with -l and -H, or add --mean")  # fmt: skip
+        raise InputError(
+            f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H, or add --mean"
+        )

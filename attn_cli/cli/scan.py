@@ -164,9 +164,10 @@ class RunningOptions:
     )
     ray: Annotated[
         str | None,
-        typer.Option("--ray", help="Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT.",
-                     metavar="ADDRESS"),
-    ] = None  # fmt: skip
+        typer.Option(
+            "--ray", help="Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT.", metavar="ADDRESS"
+        ),
+    ] = None
     cores: Annotated[int | None, typer.Option("--cores", help="Give each Ray worker N cores.", min=1, metavar="N")] = (
         None
     )
@@ -199,8 +200,9 @@ def scan(
     if output is None:
         raise InputError("no folder for the results", "add -o DIR")
     if is_table(options.model):
-        raise InputError(f"{excerpt(options.model)} is a table of words, and scans are of models",
-                         "name a model with -m")  # fmt: skip
+        raise InputError(
+            f"{excerpt(options.model)} is a table of words, and scans are of models", "name a model with -m"
+        )
     if running.cores is not None and running.ray is None:
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")

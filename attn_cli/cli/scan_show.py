@@ -22,8 +22,9 @@ def scan_show(
     folder: Annotated[str, typer.Argument(help="Read the folder of a finished scan.", metavar="DIR")],
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="COLUMN",
-                     help="Sort heads by a column, largest first (entropy smallest); - reverses."),
+        typer.Option(
+            "--sort", metavar="COLUMN", help="Sort heads by a column, largest first (entropy smallest); - reverses."
+        ),
     ] = None,
     kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Show heads of one kind.")] = None,
     top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
@@ -38,7 +39,7 @@ def scan_show(
     ] = None,
     *,
     output: OutputOptions,
-) -> ExitCode:  # fmt: skip
+) -> ExitCode:
     """Show the heads of a scan: all, one with examples, or two scans.
 
     Means are over documents, with 95 % confidence intervals. --head shows which distances and tokens a head attends

@@ -26,8 +26,10 @@ class RecordedSource:
         """The prompt of the recording for its text or ""; InputError for any other text, and for a `pair`."""
         for text in texts:
             if text not in ("", self.recording.prompt.text):
-                raise InputError(f"{self.name} holds the text that it was made of, and reads no other",
-                                 f"leave the text out, or give the model: -m {self.about['model']}")  # fmt: skip
+                raise InputError(
+                    f"{self.name} holds the text that it was made of, and reads no other",
+                    f"leave the text out, or give the model: -m {self.about['model']}",
+                )
         if pair is not None:
             raise InputError(f"--pair, and {self.name} has read its text already", "leave out --pair")
         return [self.recording.prompt] * len(texts)
@@ -100,8 +102,10 @@ class RecordedSource:
             return list(range(len(numbers)))
         for head in chosen:
             if head not in numbers:
-                raise InputError(f"head {head} of layer {layer.place.layer} was not recorded",
-                                 f"{self.name} has heads {', '.join(map(str, numbers))}")  # fmt: skip
+                raise InputError(
+                    f"head {head} of layer {layer.place.layer} was not recorded",
+                    f"{self.name} has heads {', '.join(map(str, numbers))}",
+                )
         return [numbers.index(head) for head in chosen]
 
     def _missing(self, why: str) -> InputError:

@@ -59,14 +59,14 @@ LAYERS = Field(
             Field("name", TEXT, "the module's path in the model", "place.name"),
             Field("stream", TEXT, "self, encoder, decoder, cross, ...", "place.stream"),
             Field("call", COUNT, "0, or 1, 2, ... where the same module runs again in one forward pass", "place.call"),
-            Field("way", TEXT, "how: computed, registry, softmax, sdpa, dispatch or returned",
-                  "place.way"),
-            Field("heads", each(COUNT), "the chosen heads, by the model's own numbers",
-                  lambda call: [*call.place.heads]),
+            Field("way", TEXT, "how: computed, registry, softmax, sdpa, dispatch or returned", "place.way"),
+            Field(
+                "heads", each(COUNT), "the chosen heads, by the model's own numbers", lambda call: [*call.place.heads]
+            ),
             KV_HEADS,
             RULE,
         ),
         "one attention call: a layer, or one of a layer's streams",
     ),
     value="summaries",
-)  # fmt: skip
+)

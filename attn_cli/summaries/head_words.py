@@ -102,9 +102,9 @@ def work_of(summaries: Sequence[Summary]) -> HeadWork:
         letters.append(tuple(_letter(of_head.get((call, at)), kinds[at]) for at in range(heads)))
         own = [of_head[call, at].kind if (call, at) in of_head else KINDS[kind] if kind >= 0 else None
                for at, kind in enumerate(kinds)]  # fmt: skip
-        work.append(tuple(
-            "" if kind is None and (call, at) not in of_head else does(kind) for at, kind in enumerate(own)
-        ))  # fmt: skip
+        work.append(
+            tuple("" if kind is None and (call, at) not in of_head else does(kind) for at, kind in enumerate(own))
+        )
         for at, kind in enumerate(kinds):
             if (call, at) not in of_head:
                 counts[KINDS[kind].words if kind >= 0 else _NO_KIND] += 1

@@ -151,8 +151,9 @@ def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Every named array, stacked over all layers; where these differ in shape each has its own names."""
     arrays: dict[str, np.ndarray] = {}
     for name in dict.fromkeys(name for summary in summaries for part in summary.parts for name in part.arrays()):
-        items = [(summary, part.arrays()[name]) for summary in summaries for part in summary.parts
-                 if name in part.arrays()]  # fmt: skip
+        items = [
+            (summary, part.arrays()[name]) for summary in summaries for part in summary.parts if name in part.arrays()
+        ]
         if len(items) == len(summaries) and len({values.shape for _, values in items}) == 1:
             arrays[name] = np.stack([values for _, values in items])
             continue
@@ -181,8 +182,10 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     places = [summary.place for summary in summaries]
     labels = {"layers": np.array([place.layer for place in places])}
     if len(set(labels["layers"].tolist())) < len(places):  # some layer number has several modules or calls
-        labels |= {"modules": np.array([place.name for place in places]),
-                   "calls": np.array([place.call for place in places])}  # fmt: skip
+        labels |= {
+            "modules": np.array([place.name for place in places]),
+            "calls": np.array([place.call for place in places]),
+        }
     if len({place.heads for place in places}) == 1:
         labels["heads"] = np.array(first.place.heads)
     else:

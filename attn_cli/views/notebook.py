@@ -88,8 +88,9 @@ def _recording(recording: Recording) -> Bundle:
 def _matrix(matrix: Matrix) -> Bundle:
     maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
     names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
-    return _drawn([_map(values[at], f"{head} · {name}", name, matrix) for name, values in maps
-                   for at, head in enumerate(names)])  # fmt: skip
+    return _drawn(
+        [_map(values[at], f"{head} · {name}", name, matrix) for name, values in maps for at, head in enumerate(names)]
+    )
 
 
 @bundle.register
@@ -120,8 +121,9 @@ def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> He
     block = (1, 1) if matrix is None else matrix.block
     rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
     pooling = "max" if matrix is None else matrix.pooling
-    return HeatMap(values, "scores" if kind == "scores" else "weights", title, rows, columns, PAGE, block=block,
-                   pooling=pooling)  # fmt: skip
+    return HeatMap(
+        values, "scores" if kind == "scores" else "weights", title, rows, columns, PAGE, block=block, pooling=pooling
+    )
 
 
 def _drawn(maps: list[HeatMap]) -> Bundle:

@@ -50,8 +50,7 @@ class Sink:
                 raise OutputError(f"{path} exists", "add --force to replace it")
             self.whole = WholeFile(self.path)
         except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; an unknown home folder
-            raise OutputError(f"can't write {path}: {reason(error)}",
-                              "is the folder there and writable?") from error  # fmt: skip
+            raise OutputError(f"can't write {path}: {reason(error)}", "is the folder there and writable?") from error
         self.force, self.file = force, self.whole.file
 
     def write(self, data: bytes | memoryview, at: int | None = None) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attn_cli.scans.numbers import text_sums as module
+from attn_cli.scans.numbers import document_numbers as module
 from attn_cli.scans.numbers.document_numbers import TextSum, text_sums
 
 H, TEXTS, N, COLUMNS = 3, 4, 5, 11

@@ -66,8 +66,9 @@ class ScanFolder:
         try:
             content = orjson.loads(path.read_bytes())
         except (OSError, ValueError) as error:
-            raise InputError(f"can't read {excerpt(self.name)}/{_MANIFEST}: {excerpt(reason(error))}",
-                             "is it the folder of a scan?") from None  # fmt: skip
+            raise InputError(
+                f"can't read {excerpt(self.name)}/{_MANIFEST}: {excerpt(reason(error))}", "is it the folder of a scan?"
+            ) from None
         if not isinstance(content, dict) or "scan" not in content:
             raise InputError(f"{excerpt(self.name)}/{_MANIFEST} is not a scan's manifest", "give another folder")
         with parse_errors(f"{excerpt(self.name)}/{_MANIFEST}", "was the folder copied whole? --force scans anew"):
@@ -78,8 +79,10 @@ class ScanFolder:
         """Prepare the folder for this scan; returns how far an earlier run of it has come, as scan.json says."""
         before = None
         if self.work.is_symlink():
-            raise InputError(f"{excerpt(self.name)}/{_WORK} is a link, and its target would be emptied",
-                             "remove it, or give another folder")  # fmt: skip
+            raise InputError(
+                f"{excerpt(self.name)}/{_WORK} is a link, and its target would be emptied",
+                "remove it, or give another folder",
+            )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             before = self.read_manifest()
@@ -120,8 +123,9 @@ class ScanFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise InputError(f"another process is scanning into {excerpt(self.name)}",
-                                 "wait for it, or give another folder") from None  # fmt: skip
+                raise InputError(
+                    f"another process is scanning into {excerpt(self.name)}", "wait for it, or give another folder"
+                ) from None
             yield
 
     def _lock_file(self) -> BinaryIO:

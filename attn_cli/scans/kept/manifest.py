@@ -85,8 +85,10 @@ def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -
             else ""
         )
         files = f": {_file_difference(one or [], other or [])}" if name == "files" else ""
-        raise InputError(f"{excerpt(folder)} holds a scan with {what}{values}{files}",
-                         "give another folder, or --force to begin anew")  # fmt: skip
+        raise InputError(
+            f"{excerpt(folder)} holds a scan with {what}{values}{files}",
+            "give another folder, or --force to begin anew",
+        )
 
 
 def _shown(value: Any, name: str = "") -> str:

@@ -52,13 +52,17 @@ class ScanResults:
         if not manifest["progress"].get("finished"):
             documents, tokens = scan.so_far()
             now = "it is running" if scan.is_claimed() else "the line that began it goes on with it"
-            raise InputError(f"the scan in {excerpt(folder)} is not finished: {documents:,} documents, {tokens:,} "
-                             "tokens so far", f"{now}; results come at the end")  # fmt: skip
+            raise InputError(
+                f"the scan in {excerpt(folder)} is not finished: {documents:,} documents, {tokens:,} tokens so far",
+                f"{now}; results come at the end",
+            )
         self.path = scan.path
         self.options: Row = manifest["scan"]
         if self.options.get("layout") != LAYOUT:
-            raise InputError(f"{excerpt(folder)} was scanned by another version of attn",
-                             "scan again, or read its Parquet files with other tools")  # fmt: skip
+            raise InputError(
+                f"{excerpt(folder)} was scanned by another version of attn",
+                "scan again, or read its Parquet files with other tools",
+            )
         self.progress: Row = manifest["progress"]
         self.about: Row = {name: self.options.get(name) for name in _ABOUT}
 
@@ -219,8 +223,9 @@ def kind_estimate(row: Row) -> KindEstimate:
     far = (share - least) / error if error > 0 else np.nan
     below = float(two_sided_p(far, row["documents"] - 1)) / 2
     certainty = 1 - below if far > 0 else below
-    return KindEstimate(row["kind"], row["documents"], **numbers, control=control, named=row["named"],
-                        certainty=certainty)  # fmt: skip
+    return KindEstimate(
+        row["kind"], row["documents"], **numbers, control=control, named=row["named"], certainty=certainty
+    )
 
 
 def _estimate(row: Row) -> Estimate:

@@ -233,10 +233,11 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
                 f"{what}_{end}": value
                 for what, row in of.items()
                 for end, value in (
-                    ("variance", variance[row, at]), ("low", mean[row, at] - width[row, at]),
+                    ("variance", variance[row, at]),
+                    ("low", mean[row, at] - width[row, at]),
                     ("high", mean[row, at] + width[row, at]),
                 )
-            }  # fmt: skip
+            }
             yield lead | numbers | {
                 "kind": kind.name, "documents": module.values.count[weight, at],
                 "rows": round(float(kinds.rows[number])),

@@ -208,6 +208,7 @@ def _explained(ray: Any) -> Iterator[None]:
         cause = getattr(error, "cause", None)
         if isinstance(cause, AttnError):
             raise cause from None
-        raise LimitError(f"a worker of Ray died: {excerpt(str(error).strip().splitlines()[-1], 120)}",
-                         "the same line goes on where it was; does the model fit in a worker's memory?"
-                         ) from None  # fmt: skip
+        raise LimitError(
+            f"a worker of Ray died: {excerpt(str(error).strip().splitlines()[-1], 120)}",
+            "the same line goes on where it was; does the model fit in a worker's memory?",
+        ) from None

@@ -61,8 +61,9 @@ class Quantiles:
     def at(self, ranks: tuple[float, ...]) -> np.ndarray:
         """The quantiles of each distribution at `ranks`, 0 to 1, `[count, ranks]`; NaN of an empty one."""
         digests = [_read(digest) for digest in self.settled().digests]
-        return np.array([[np.nan if digest.is_empty() else digest.get_quantile(rank) for rank in ranks]
-                         for digest in digests]).reshape(-1, len(ranks))  # fmt: skip
+        return np.array(
+            [[np.nan if digest.is_empty() else digest.get_quantile(rank) for rank in ranks] for digest in digests]
+        ).reshape(-1, len(ranks))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`bytes` of all t-digests, one after the other (uint8), and `sizes` `[count]`, the number of bytes of each."""

@@ -65,8 +65,10 @@ def drawn(spec: str, seed: int, total_of: Callable[[], int | None]) -> Sample:
         raise InputError(f"--sample {spec!r} is neither a number of documents nor a share", "such as 10000, or 5%")
     total = total_of()
     if total is None:
-        raise InputError(f"--sample {spec} can't be drawn from standard input, which has no known size",
-                         "save it to a file, or take a share: --sample 5%")  # fmt: skip
+        raise InputError(
+            f"--sample {spec} can't be drawn from standard input, which has no known size",
+            "save it to a file, or take a share: --sample 5%",
+        )
     return Sample(seed, _threshold(int(spec), total, seed))
 
 
@@ -146,8 +148,10 @@ class Corpus:
                         yield found
                         tried, texts = tried + 1, texts + isinstance(found, Document)
                         if file.is_stdin and tried == PROBED and texts < PROBED // 20:
-                            raise InputError(f"only {texts:,} of the first {PROBED:,} records of standard input are "
-                                             "texts", "check what is piped in")  # fmt: skip
+                            raise InputError(
+                                f"only {texts:,} of the first {PROBED:,} records of standard input are texts",
+                                "check what is piped in",
+                            )
                     number += 1
 
     def count(self) -> int | None:

@@ -165,10 +165,11 @@ def _with_bytes(batch: Any) -> Any:
 
     names = batch.schema.names
     columns = [
-        column.cast(pyarrow.large_binary()) if pyarrow.types.is_string(column.type)
-        or pyarrow.types.is_large_string(column.type) else column
+        column.cast(pyarrow.large_binary())
+        if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
+        else column
         for column in batch.columns
-    ]  # fmt: skip
+    ]
     return pyarrow.RecordBatch.from_arrays(columns, names=names)
 
 

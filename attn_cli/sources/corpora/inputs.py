@@ -102,8 +102,10 @@ def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
         case PathKind.NOTHING:
             raise InputError(f"no file {excerpt(name)}", nearest_name(path))
         case other:
-            raise InputError(f"{excerpt(name)} is {other.value}, which can't be read again after an interruption",
-                             "save it to a file; - reads standard input")  # fmt: skip
+            raise InputError(
+                f"{excerpt(name)} is {other.value}, which can't be read again after an interruption",
+                "save it to a file; - reads standard input",
+            )
 
 
 def _matches(name: str, pattern: str) -> list[str]:
@@ -121,8 +123,10 @@ def _matches(name: str, pattern: str) -> list[str]:
 def _file(name: str, kind: str | None) -> CorpusFile:
     suffix = Path(_unpacked_name(name)).suffix.lower()
     if kind is None and suffix == ".json":
-        raise InputError(f"{excerpt(name)} may be one JSON value, which would be read as a whole",
-                         f"--as jsonl if each line is one; else: jq -c '.[]' {excerpt(name)} > X.jsonl")  # fmt: skip
+        raise InputError(
+            f"{excerpt(name)} may be one JSON value, which would be read as a whole",
+            f"--as jsonl if each line is one; else: jq -c '.[]' {excerpt(name)} > X.jsonl",
+        )
     return CorpusFile(name, kind or _SUFFIXES.get(suffix, "lines"))
 
 
@@ -139,8 +143,10 @@ def _files_of_folder(name: str, kind: str | None) -> Iterator[CorpusFile]:
     folder = expanded(name)
     if (folder / _DATASET_SPLITS).is_file():
         splits = _names_in(folder / _DATASET_SPLITS, "splits", lambda split: split) or ["SPLIT"]
-        raise InputError(f"{excerpt(name)} is a dataset with the splits {listed(map(excerpt, splits))}",
-                         f"name those that are meant: {excerpt(str(Path(name) / splits[0]))}")  # fmt: skip
+        raise InputError(
+            f"{excerpt(name)} is a dataset with the splits {listed(map(excerpt, splits))}",
+            f"name those that are meant: {excerpt(str(Path(name) / splits[0]))}",
+        )
     if (folder / _DATASET_STATE).is_file():
         for file in _names_in(folder / _DATASET_STATE, "_data_files", lambda entry: entry["filename"]):
             yield from _files_of_input(str(Path(name) / file), "arrow")

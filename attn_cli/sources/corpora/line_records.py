@@ -107,8 +107,10 @@ def refuse_other_fields(stream: BinaryIO, label: str, fields: Sequence[str]) -> 
                 first = _object(line) if isinstance(line, bytes) else first
     if first:
         wanted = " and ".join(map(repr, fields or USUAL_FIELDS[:1]))
-        raise InputError(f"{label} has no field {wanted}: its first record has {listed(map(excerpt, first))}",
-                         f"--field {excerpt(next(iter(first)), 40)}, if that is the text")  # fmt: skip
+        raise InputError(
+            f"{label} has no field {wanted}: its first record has {listed(map(excerpt, first))}",
+            f"--field {excerpt(next(iter(first)), 40)}, if that is the text",
+        )
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -176,5 +178,7 @@ def column_of(names: Sequence[str], fields: Sequence[str], label: str) -> str:
         return names[0]
     if wanted in names:
         return str(wanted)
-    raise InputError(f"{label} has no column {wanted or USUAL_FIELDS[0]!r}: it has {listed(map(excerpt, names))}",
-                     "--field NAME chooses the column of the text")  # fmt: skip
+    raise InputError(
+        f"{label} has no column {wanted or USUAL_FIELDS[0]!r}: it has {listed(map(excerpt, names))}",
+        "--field NAME chooses the column of the text",
+    )

@@ -36,8 +36,10 @@ def seekable(path: Path, packing: str) -> Iterator[BinaryIO]:
         with tempfile.TemporaryFile() as copy:
             for piece in _pieces(stream, path):
                 if copy.tell() > MOST_UNPACKED:
-                    raise LimitError(f"{excerpt(str(path))} holds more than {decimal_bytes(MOST_UNPACKED)}",
-                                     "such a table packs itself: save it without a packing around it")  # fmt: skip
+                    raise LimitError(
+                        f"{excerpt(str(path))} holds more than {decimal_bytes(MOST_UNPACKED)}",
+                        "such a table packs itself: save it without a packing around it",
+                    )
                 copy.write(piece)
             copy.seek(0)
             yield cast(BinaryIO, copy)
@@ -47,8 +49,10 @@ def _pieces(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     try:
         yield from iter(lambda: stream.read(_PIECE), b"")
     except READ_ERRORS as error:
-        raise InputError(f"{excerpt(str(path))} can't be unpacked: {excerpt(str(error))}",
-                         "it may be damaged or cut short: download it again") from None  # fmt: skip
+        raise InputError(
+            f"{excerpt(str(path))} can't be unpacked: {excerpt(str(error))}",
+            "it may be damaged or cut short: download it again",
+        ) from None
 
 
 def _unpacking(file: BinaryIO, packing: str) -> BinaryIO:

@@ -44,11 +44,14 @@ def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | N
 
 def _check(size: int, room: int, stride: int | None) -> None:
     if room < 1:
-        raise InputError(f"--chunk {size} has no room for text besides {size - room} tokens that the tokenizer adds",
-                         f"--chunk {size - room + 2} or more")  # fmt: skip
+        raise InputError(
+            f"--chunk {size} has no room for text besides {size - room} tokens that the tokenizer adds",
+            f"--chunk {size - room + 2} or more",
+        )
     if stride is not None and not 0 < stride <= size:
-        raise InputError(f"--stride {stride} is not between 1 and --chunk {size}",
-                         "chunks would overlap entirely, or leave text out")  # fmt: skip
+        raise InputError(
+            f"--stride {stride} is not between 1 and --chunk {size}", "chunks would overlap entirely, or leave text out"
+        )
 
 
 def _border(tokens: Sequence[Token], count: int) -> int:

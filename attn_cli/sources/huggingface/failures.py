@@ -62,8 +62,10 @@ def why_failed(
     if is_quantised(model):
         method = model.config.quantization_config.quant_method
         method = getattr(method, "value", method)  # of an enum, or a name
-        return LoadError(f"{title} is quantised ({method}) and can't be run here: {line}",
-                         "are its weights packed as its config.json says? --debug shows the whole story")  # fmt: skip
+        return LoadError(
+            f"{title} is quantised ({method}) and can't be run here: {line}",
+            "are its weights packed as its config.json says? --debug shows the whole story",
+        )
     if all(module.startswith(_LIBRARIES) for module in modules):
         return LoadError(f"{title} can't be run: {line}", "is its config.json right? --debug shows the whole story")
     return None

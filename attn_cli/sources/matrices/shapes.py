@@ -94,8 +94,10 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
         )
     if k.shape[-2] != v.shape[-2]:
         slip = "v has as many columns: is it transposed?" if k.shape[-2] == v.shape[-1] else ""
-        raise InputError(f"v has {v.shape[-2]} rows but k has {k.shape[-2]} {both('k', 'v')}",
-                         slip or "there is one value for every key")  # fmt: skip
+        raise InputError(
+            f"v has {v.shape[-2]} rows but k has {k.shape[-2]} {both('k', 'v')}",
+            slip or "there is one value for every key",
+        )
     if k.shape[-3] != v.shape[-3]:
         raise InputError(
             f"v has {v.shape[-3]} heads but k has {k.shape[-3]} {both('k', 'v')}",
@@ -129,8 +131,9 @@ def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
     n, m = shape.n, shape.m
     if cells.shape[-2:] != (n, m):
         slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""
-        raise InputError(f"{name} has shape {cells.shape} but q and k make {n} x {m}",
-                         f"rows are queries, columns keys{slip}")  # fmt: skip
+        raise InputError(
+            f"{name} has shape {cells.shape} but q and k make {n} x {m}", f"rows are queries, columns keys{slip}"
+        )
     outer = (*shape.lead, shape.h)
     axes = zip(cells.shape[-3::-1], outer[::-1], strict=False)
     if cells.ndim > len(outer) + 2 or any(size not in (1, expected) for size, expected in axes):

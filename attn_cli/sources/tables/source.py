@@ -162,8 +162,9 @@ class TableSource:
         if not tokens:
             near = [f"{word} ({meant}?)" for word, meant in near_words(missing[:8], self.table).items()]
             meant = f": {listed(near)}" if near else ""
-            raise InputError(f"no word of the text is in the table {self.table.name}{meant}",
-                             f"it knows {self.table.extent}")  # fmt: skip
+            raise InputError(
+                f"no word of the text is in the table {self.table.name}{meant}", f"it knows {self.table.extent}"
+            )
         return Prompt(text, tuple(tokens), self._left_out(missing) + self._recased(tokens))
 
     def _left_out(self, missing: Sequence[str]) -> tuple[str, ...]:
@@ -207,8 +208,7 @@ class TableSource:
             apart = excerpt(with_signs_apart(text))
             hint = f"; signs stand apart: {apart}" if any(with_signs_apart(word) != word for word in missing) else ""
             words = listed(with_suggestions(missing[:20], self.table), 20)
-            raise InputError(f"not in the table {self.table.name}: {words}",
-                             f"it knows {self.table.extent}{hint}")  # fmt: skip
+            raise InputError(f"not in the table {self.table.name}: {words}", f"it knows {self.table.extent}{hint}")
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
 

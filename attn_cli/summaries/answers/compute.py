@@ -18,8 +18,9 @@ def _array(name: str, meaning: str, *, optional: bool = False) -> Field:
 
 
 FIELDS = (
-    Field("batch", each(INTEGER | {"minimum": 1}), "sizes of the batch axes, in the order of the matrices'; [] for "
-          "none"),
+    Field(
+        "batch", each(INTEGER | {"minimum": 1}), "sizes of the batch axes, in the order of the matrices'; [] for none"
+    ),
     Field("heads", each(COUNT), "the heads that were looked at"),
     *within("call", (KV_HEADS, RULE)),
     Field("masked_cells", COUNT, "how many scores are null because they are blocked"),
@@ -31,7 +32,7 @@ FIELDS = (
     _array("q", "the queries, where they were made from x", optional=True),
     _array("k", "the keys likewise", optional=True),
     _array("v", "the values likewise", optional=True),
-)  # fmt: skip
+)
 OUTPUT = Output("attn.compute/2", "Attention on the user's own matrices; input.text is empty.", FIELDS)
 
 
@@ -85,8 +86,9 @@ class Computation(Answer):
         """The collected arrays of `scores` and `weights` `[*batch, h, n, m]`, and `output`."""
         arrays = {}
         for name in ("scores", "weights", "output"):
-            entries = [x for summary in self.summaries for part in summary.parts
-                       if (x := part.arrays().get(name)) is not None]  # fmt: skip
+            entries = [
+                x for summary in self.summaries for part in summary.parts if (x := part.arrays().get(name)) is not None
+            ]
             if entries:
                 shape = entries[0].shape if self._has_heads(name) else entries[0].shape[1:]
                 arrays[name] = np.stack(entries).reshape(*self.batch, *shape)

@@ -73,8 +73,9 @@ KEY = (
     Field("key_token", TEXT, value=lambda read: read[0].text),
     Field("weight", SHARE, "mean over those rows", itemgetter(1)),
 )
-TOP_KEYS = Field("top_keys", Rows(KEY), "the keys that it attends to most in the predicting rows, heaviest first",
-             "head.top_keys")  # fmt: skip
+TOP_KEYS = Field(
+    "top_keys", Rows(KEY), "the keys that it attends to most in the predicting rows, heaviest first", "head.top_keys"
+)
 _TARGET = (
     Field("tokens", Rows((
         Field("id", or_none(INTEGER), value=lambda of: of[0].id),

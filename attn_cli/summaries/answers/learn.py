@@ -17,7 +17,7 @@ _TEXT = (
     Field("targets", each(COUNT, "token index"), "the tokens to attend to", itemgetter("targets")),
     Field("target_weight", SHARE, "their weight, mean over heads", itemgetter("target_weight")),
     Field("weights", each(SHARE, "weight"), "on every token, mean over heads", itemgetter("weights")),
-)  # fmt: skip
+)
 _STAGE = (
     Field("step", COUNT, "how many steps were made", itemgetter("step")),
     Field("loss", POSITIVE, "mean over texts and heads of -log of the weight on the targets", itemgetter("loss")),

@@ -65,7 +65,7 @@ FIELDS = (
     Field("rest_logit", NUMBER, "what embedding, MLPs and biases contribute", "parts.rest"),
     Field("keys", Rows((*_OF_KEY, _HEADS)), "every key, with the chosen heads together, largest first", "by_key"),
     Field("heads", Rows((*_OF_HEAD, _KEYS)), "every chosen head, largest first", "by_head"),
-)  # fmt: skip
+)
 OUTPUT = Output(
     "attn.logit_keys/1", "What heads write from each key to the answer's logit, less the mean logit.", FIELDS
 )

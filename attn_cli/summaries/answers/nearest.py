@@ -15,14 +15,12 @@ _WORD = (
     Field("rank", COUNT, "0 for the nearest", itemgetter(0)),
     Field("word", TEXT, "as the table writes it", itemgetter(1)),
     Field("id", COUNT, "its row in the table", itemgetter(2)),
-    Field("cosine", COSINE, "of its vector and the sum of the query's vectors, each normalised",
-          itemgetter(3)),
-)  # fmt: skip
+    Field("cosine", COSINE, "of its vector and the sum of the query's vectors, each normalised", itemgetter(3)),
+)
 FIELDS = (
-    Field("signs", each({"enum": [1, -1]}),
-          "for every token of the input whether its vector was added or taken away"),
+    Field("signs", each({"enum": [1, -1]}), "for every token of the input whether its vector was added or taken away"),
     Field("nearest", Rows(_WORD), "nearest first", "ranked"),
-)  # fmt: skip
+)
 OUTPUT = Output("attn.nearest/1", "The nearest words of a table of word vectors.", FIELDS)
 
 

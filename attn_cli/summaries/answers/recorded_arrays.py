@@ -94,16 +94,18 @@ def _given_call(
         q, k, v = np.asarray(q), np.asarray(k), None if v is None else np.asarray(v)
     for name, expected, x in _checked(q, k, v):
         if x.ndim != 3 or str(x.dtype).rpartition(".")[2] not in _FLOATS or 0 in x.shape:
-            raise InputError(f"layer {number}: {name} is {list(x.shape)} of {x.dtype}",
-                             f"{expected} of floats was expected")  # fmt: skip
+            raise InputError(
+                f"layer {number}: {name} is {list(x.shape)} of {x.dtype}", f"{expected} of floats was expected"
+            )
     (h, n, d), (g, m, width) = q.shape, k.shape
     if h % g or width != d or n > m or (v is not None and tuple(v.shape[:2]) != (g, m)):
         shapes = ", ".join(f"{name} {list(x.shape)}" for name, _, x in _checked(q, k, v))
         raise InputError(f"layer {number}: {shapes} are not of one attention", "q [h, n, d], k [g, m, d], v [g, m, e]: "
                          "g divides h, the queries are the last n of m")  # fmt: skip
     if labels is not None and len(labels) != m:
-        raise InputError(f"{counted(len(labels), 'token')} for {counted(m, 'key')} of layer {number}",
-                         "give one for each key")  # fmt: skip
+        raise InputError(
+            f"{counted(len(labels), 'token')} for {counted(m, 'key')} of layer {number}", "give one for each key"
+        )
     keys = labels or tuple(_token(at, at) for at in range(m))
     of_layer = rule(number) if callable(rule) else rule
     of_layer = Rule(d**-0.5, mask=Causal(m - n)) if of_layer is None else of_layer

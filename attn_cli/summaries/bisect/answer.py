@@ -258,8 +258,9 @@ def bisect(
     shapes, logits = reference.shapes(ids), len(reference.logit_rows(len(ids)))
     placed, unplaced = placed_arrays(dump, shapes, len(ids), logits, request.names, request.until)
     if not placed:
-        raise InputError(_nothing(dump, unplaced),
-                         "call arrays by layer and station, such as 3.q_rotated, or --map NAME=STATION")  # fmt: skip
+        raise InputError(
+            _nothing(dump, unplaced), "call arrays by layer and station, such as 3.q_rotated, or --map NAME=STATION"
+        )
     at_station: dict[Station, list[Placed]] = {}
     for one in placed.values():
         at_station.setdefault(one.at, []).append(one)

@@ -155,8 +155,7 @@ class HeldAgainst:
         """Let later passes begin at this layer, from its input in a pass with these mistakes; at 0 they are whole."""
         at, found = Station(layer, "residual_in"), []
         if layer > 0 and not {at, Station(layer - 1, "residual")} & self.given.keys():
-            self.reference.run(self.ids, {at}, lambda _, x: found.append(x.copy()), given=self.given,
-                               mistakes=mistakes)  # fmt: skip
+            self.reference.run(self.ids, {at}, lambda _, x: found.append(x.copy()), given=self.given, mistakes=mistakes)
         self._begun = {at: lambda: found[0]} if found else {}
 
     def run(self, names: Collection[str], mistakes: Mistakes, tokens: int | None = None) -> list[Compared]:
@@ -224,6 +223,7 @@ class HeldAgainst:
             noise[at] = Noise(rows, root_mean_squares(x[rows] - right[at]), UNITS[self.precision])
 
         given = {**self.given, **self._begun}
-        self.reference.run(self.ids[:tokens], stations, arrive, given=given, precision=self.precision, draw=draw,
-                           mistakes=mistakes)  # fmt: skip
+        self.reference.run(
+            self.ids[:tokens], stations, arrive, given=given, precision=self.precision, draw=draw, mistakes=mistakes
+        )
         return noise

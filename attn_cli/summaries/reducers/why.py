@@ -137,9 +137,9 @@ class ExplainedKeys:
         """Keep the call, and how rotary positions turned its queries and keys; InputError without q and k."""
         if not isinstance(call, AttentionCall):
             raise InputError(
-                f"layer {call.place.layer} shows its weights but not its q and k", "--why needs both; choose other "
-                "layers with --layer",
-            )  # fmt: skip
+                f"layer {call.place.layer} shows its weights but not its q and k",
+                "--why needs both; choose other layers with --layer",
+            )
         if not call.rule.softmax:
             raise InputError("weights without a softmax are the scores themselves", "--why explains a softmax")
         self.call, self.places = call, RowPlaces(self.rows, call.n)

@@ -102,8 +102,10 @@ def _sentences(parts: list[Check], names: str, precisions: str, screen: Screen) 
 def _why(part: Check, precisions: str) -> str:
     if part.rounding:
         tolerance = PRECISIONS[part.rounding].tolerance
-        return (f"right for {part.rounding}, not for {precisions}: the errors are those of rounding, without structure "
-                f"(--tol {tolerance:g} takes them)")  # fmt: skip
+        return (
+            f"right for {part.rounding}, not for {precisions}: the errors are those of rounding, without structure "
+            f"(--tol {tolerance:g} takes them)"
+        )
     if part.cause:
         return f"wrong, likely because {part.cause}"
     return f"wrong, cause unknown: {part.picture}; none of the usual mistakes gives these numbers"

@@ -56,8 +56,9 @@ def _of_stream(seen: Seen, stream: str, report: Report, screen: Screen) -> Itera
     if rest:
         yield packed_text(["left out (sinks)", *rest[:4]], screen, DIM, "  ")
     if template := template_of(report, first):
-        yield packed_text([f"all {len(template)} tokens of the chat's template together: {weight[template].sum():.2f}"],
-                          screen, DIM)  # fmt: skip
+        yield packed_text(
+            [f"all {len(template)} tokens of the chat's template together: {weight[template].sum():.2f}"], screen, DIM
+        )
     named = _heads(seen, sinks)
     yield Text()
     if named:

@@ -23,8 +23,10 @@ _ROUNDING = 1e-12  # rounding error of float64 sums in another order
 def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A table of decoding one layer's attention token by token with a KV cache, a line a step."""
     yield ""
-    title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
-             f"{decoding.layer.cached} numbers cached per token"]  # fmt: skip
+    title = [
+        f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
+        f"{decoding.layer.cached} numbers cached per token",
+    ]
     yield packed_text(title, screen, BOLD)
     token_width = max(6, min(14, screen.width - 30))
     wide = screen.width >= token_width + 58

@@ -169,8 +169,9 @@ def number_captions(summaries: Sequence[Summary], found: HeadFamilies) -> list[s
     captions += ["of uniform: entropy as a share of the largest"] if UNIFORM in kinds else []
     captions += _least(kinds, parts, by_share=by_share)
     number = "share" if by_share else "weight"
-    asked = max((least_of_few(kind, mean_baseline(parts, kind)) for kind in kinds if kind.rank == CONTENT),
-                default=LEAST_OF_FEW)  # fmt: skip
+    asked = max(
+        (least_of_few(kind, mean_baseline(parts, kind)) for kind in kinds if kind.rank == CONTENT), default=LEAST_OF_FEW
+    )
     of_few = f"{INDUCTION.words} and {DUPLICATE.words} {FEW_ROWS} with a {number} of {asked:.2g}"
     seen = "" if any(kind is not UNIFORM for kind in kinds) else f" that see {LEAST_KEYS} keys or more"
     return [*captions, f"a kind takes {LEAST_ROWS} {'rows' if seen else 'such rows'} or more{seen}, {of_few}"]
@@ -186,9 +187,11 @@ def _least(kinds: Sequence[Kind], parts: Sequence[tuple[Summary, HeadKinds]], *,
         words = "2 to 8 back" if kind in BACK else kind.words
         own = named.setdefault(number, {}).setdefault(least, [])
         own += [words] if words not in own else []
-    told = [f"by {'its ' * (number != 'entropy')}{number}: "
-            + ", ".join(f"{listed(words)} from {least}" for least, words in of_number.items())
-            for number, of_number in named.items()]  # fmt: skip
+    told = [
+        f"by {'its ' * (number != 'entropy')}{number}: "
+        + ", ".join(f"{listed(words)} from {least}" for least, words in of_number.items())
+        for number, of_number in named.items()
+    ]
     if not told:
         return []
     if set(kinds) == {UNIFORM}:

@@ -181,8 +181,9 @@ def heads_table(
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
-    values = {statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows])
-              for statistic in STATISTICS}  # fmt: skip
+    values = {
+        statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows]) for statistic in STATISTICS
+    }
     columns = [each for each in STATISTICS
                if each.name not in left_out and (each.name == kept or not each.says_nothing(values[each]))]  # fmt: skip
     rest = [None if heads.rest is None else float(heads.rest[at]) for _, heads, at in rows]

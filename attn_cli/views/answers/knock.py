@@ -78,8 +78,10 @@ def _verdict(knock: Knock) -> str | None:
     if needed and (hidden := knock.hidden) is not None:
         effect = _number(knock, hidden.bits)
         where = f"row {knock.rows[0]}" if len(knock.rows) == 1 else "these rows"
-        said += (f"; {token_label(hidden.token)}, which {_label(needed[0])} reads most, masked for all heads in "
-                 f"{where}: {effect} bits")  # fmt: skip
+        said += (
+            f"; {token_label(hidden.token)}, which {_label(needed[0])} reads most, masked for all heads in "
+            f"{where}: {effect} bits"
+        )
     return said
 
 

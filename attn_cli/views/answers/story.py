@@ -177,7 +177,7 @@ def _of_word(word: StoryWord, story: Story) -> list[str]:
     name = f"{word.reader.place.layer}.{word.reader.place.head}"
     if word.reader.effect <= -LEAST_BITS:
         return [f"{name} {word.reader.effect:+.2f} ({word.reader.weight:.2f}; it gives another token more)"]
-    return [f"no head alone {LEAST_BITS} or more; most read by {name} ({word.reader.weight:.2f})"]  # fmt: skip
+    return [f"no head alone {LEAST_BITS} or more; most read by {name} ({word.reader.weight:.2f})"]
 
 
 def _beside(story: Story) -> list[tuple[Token, Sequence[StoryHead]]]:
@@ -256,8 +256,10 @@ def _columns(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]
     width = max(cell_len(piece) for piece in pieces)
     room = screen.width - (_MARGIN if screen.width >= _NARROW else 2)
     columns = max(1, (room + 3) // (width + 3))
-    lines = ["   ".join(fit(piece, width) for piece in pieces[at : at + columns]).rstrip()
-             for at in range(0, len(pieces), columns)]  # fmt: skip
+    lines = [
+        "   ".join(fit(piece, width) for piece in pieces[at : at + columns]).rstrip()
+        for at in range(0, len(pieces), columns)
+    ]
     if screen.width < _NARROW:
         yield Text(name, BOLD)
         yield from (Text("  " + fit(line, room).rstrip()) for line in lines)

@@ -153,8 +153,10 @@ def _sentence(readers: str, keys: Sequence[Token], rows: Sequence[int], past: Se
     if not past:
         return f"{readers} reads itself and sinks alone"
     if shares[past[0]] < _LEAST_SHARE:
-        return (f"no token gets {_LEAST_SHARE} of what {readers} reads: the most is {shares[past[0]]:.3f}, of "
-                f"{token_label(keys[past[0]])}; itself {own:.2f}")  # fmt: skip
+        return (
+            f"no token gets {_LEAST_SHARE} of what {readers} reads: the most is {shares[past[0]]:.3f}, of "
+            f"{token_label(keys[past[0]])}; itself {own:.2f}"
+        )
     most = ", ".join(f"then {token_label(keys[key])} {shares[key]:.2f}" for key in past[1:2])
     return (f"{readers} reads {token_label(keys[past[0]])} most: {shares[past[0]]:.2f} of all that it reads"
             + (f", {most}" if most else "") + f"; itself {own:.2f}")  # fmt: skip
@@ -177,8 +179,10 @@ def _bars(
 def _captions(
     keys: Sequence[Token], sinks: set[int], rows: Sequence[int], shares: np.ndarray, weight: np.ndarray, heads: int
 ) -> list[str]:
-    captions = ["read, in the text in hundredths: share of weight times value norm, of all heads",
-                f"weight: mean of {counted(heads, 'head')}"]  # fmt: skip
+    captions = [
+        "read, in the text in hundredths: share of weight times value norm, of all heads",
+        f"weight: mean of {counted(heads, 'head')}",
+    ]
     if len(rows) > 1:
         captions.append(f"mean of {len(rows)} rows")
     left = [f"{visible(text_with_mark(keys[key])).strip()} {shares[key]:.2f}, weight {weight[key]:.2f}"

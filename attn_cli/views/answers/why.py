@@ -51,8 +51,10 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
     key = summary.keys[cell.key]
     said = f"{token_label(summary.queries[cell.query])} attends to {token_label(key)} {_weight(cell.weight)} "
     content, position = _shown(cell)
-    parts = {f"what {visible(text_with_mark(key)).strip()} is (content {_signed(content)})": content,
-             f"where it is (position {_signed(position)})": position}  # fmt: skip
+    parts = {
+        f"what {visible(text_with_mark(key)).strip()} is (content {_signed(content)})": content,
+        f"where it is (position {_signed(position)})": position,
+    }
     (first, high), (second, low) = sorted(parts.items(), key=lambda part: -part[1])
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
@@ -70,8 +72,10 @@ def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
         return ""
     content, position = (mine - its for mine, its in zip(_shown(first), _shown(second), strict=True))
     key = token_label(summary.keys[second.key])
-    parts = {f"what it is (content {_signed(content)})": content,
-             f"where it is (position {_signed(position)})": position}  # fmt: skip
+    parts = {
+        f"what it is (content {_signed(content)})": content,
+        f"where it is (position {_signed(position)})": position,
+    }
     (high, most), (low, least) = sorted(parts.items(), key=lambda part: -part[1])
     return f"ahead of {key}, the next in weight, {_mostly(high, most, low, least)}"
 

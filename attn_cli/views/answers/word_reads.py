@@ -140,8 +140,9 @@ def _vectors(reads: Reads, screen: Screen) -> Iterator[Text]:
     if reads.vectors:
         noun = "image" if _noun(reads) == "patch" else "text"
         yield Text(f"what a vector of the whole {noun} reads", BOLD)
-    names = ["the mean of all rows" if each.of is None else f"the row of {visible(each.of.text)}"
-             for each in reads.vectors]  # fmt: skip
+    names = [
+        "the mean of all rows" if each.of is None else f"the row of {visible(each.of.text)}" for each in reads.vectors
+    ]
     width = max(map(len, names), default=0)
     for name, vector in zip(names, reads.vectors, strict=True):
         lead = f"  {name:{width}}  " if screen.width >= _WIDE else f"  {name}\n    "

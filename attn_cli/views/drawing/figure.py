@@ -151,8 +151,10 @@ class _Panel:
             yield self._picture(grey(self.map.below))
         yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
         right, bottom = self.width - self.left, self.side
-        yield (f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{right:.2f}" height="{bottom:.2f}" fill="none" '
-               f'stroke="#888" stroke-width="0.4"/>')  # fmt: skip
+        yield (
+            f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{right:.2f}" height="{bottom:.2f}" fill="none" '
+            f'stroke="#888" stroke-width="0.4"/>'
+        )
         block = self.map.block
         words = "" if block == (1, 1) else f", {self.map.pooling} over {block[0]} x {block[1]}"
         note = f"{self.map.row_word} down, {self.map.column_word} across{words}"
@@ -184,8 +186,10 @@ class _Panel:
                 if level != level:
                     continue
                 x, y = self.left + j * self.cell, self.top + i * self.cell_height
-                yield (f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
-                       f'fill="{color_on_paper(level, self.ramp)}"{film} shape-rendering="crispEdges"/>')  # fmt: skip
+                yield (
+                    f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
+                    f'fill="{color_on_paper(level, self.ramp)}"{film} shape-rendering="crispEdges"/>'
+                )
                 if size >= _LEAST:
                     value = f"{self.map.values[i, j]:.2f}".removeprefix("0")
                     middle = y + self.cell_height / 2 + 0.36 * size
@@ -200,9 +204,11 @@ class _Panel:
 
     def _picture(self, pixels: np.ndarray) -> str:
         data = base64.b64encode(png(pixels)).decode()
-        return (f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
-                f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
-                f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>')  # fmt: skip
+        return (
+            f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
+            f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
+            f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>'
+        )
 
 
 def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | None) -> list[str]:
@@ -233,8 +239,10 @@ def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool 
     for at in range(steps):
         y = top + height * at / steps
         color = color_on_paper(1 - (at + 0.5) / steps, ramp)
-        yield (f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}"'
-               f'{opacity} shape-rendering="crispEdges"/>')  # fmt: skip
+        yield (
+            f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}"'
+            f'{opacity} shape-rendering="crispEdges"/>'
+        )
     yield (f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="none" stroke="#888" '
            f'stroke-width="0.4"/>')  # fmt: skip
     middle = {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5) if not ramp.diverging else 0.5

@@ -356,8 +356,9 @@ class HeatMap:
         if not self._ramp.diverging:
             shades = (ASCII_SHADES if self.screen.ascii_only else SHADES)[1:]
             shades = self._text.lowest + shades
-            return [Segment(mark, foreground(level, self._ramp, depth))
-                    for mark, level in zip(shades, middles, strict=True)]  # fmt: skip
+            return [
+                Segment(mark, foreground(level, self._ramp, depth)) for mark, level in zip(shades, middles, strict=True)
+            ]
         marks = NEGATIVE_SHADES[:0:-1] + (ASCII_SHADES if self.screen.ascii_only else SHADES)
         return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
 

@@ -79,9 +79,8 @@ class Contents:
             "start": start(work),
             "work": _work(work),
             "texts": texts.documents,
-            "picture": None if picture is None else
-            [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
-        }  # fmt: skip
+            "picture": None if picture is None else [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
+        }
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
         """The page's data: the bytes of the JSON text, counted in 4 bytes, that text with the entries of `more` added,

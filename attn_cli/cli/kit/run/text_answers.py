@@ -120,8 +120,9 @@ class TextAnswers:
         """The report of a text. InputError where no chosen layer has the picked query."""
         text, plan, summaries = result.text, self.plan, tuple(result.summaries)
         if plan.token is not None and not summaries:
-            raise InputError(f"no query {plan.token!r} in the chosen layers",
-                             "choose other layers with --layer, or pick by number")  # fmt: skip
+            raise InputError(
+                f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
+            )
         warnings = text.display.warnings + text.notes + plan.hiding.notes(result.hidden)
         report = Report(
             self.command, self.source.about, (text.display,), summaries, warnings,

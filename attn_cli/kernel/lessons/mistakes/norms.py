@@ -59,14 +59,17 @@ def norm_mistakes(norm: Norm, where: str) -> Iterator[WrongVectors]:
     else:
         yield WrongVectors("norm-plus-one-uninvited", f"{where}: 1 was added to its gain without being requested",
                            other(norm.gain + 1, *right))  # fmt: skip
-    yield WrongVectors("norm-kind",
-                       f"{where} is {'an RMS norm' if norm.centred else 'a layer norm'}, the model has "
-                       f"{'a layer norm' if norm.centred else 'an RMS norm'}",
-                       other(norm.gain, norm.bias, norm.epsilon, not norm.centred))  # fmt: skip
+    yield WrongVectors(
+        "norm-kind",
+        f"{where} is {'an RMS norm' if norm.centred else 'a layer norm'}, the model has "
+        f"{'a layer norm' if norm.centred else 'an RMS norm'}",
+        other(norm.gain, norm.bias, norm.epsilon, not norm.centred),
+    )
     yield WrongVectors("norm-gain-missing", f"{where}: its gain is missing", other(norm.gain * 0 + 1, *right))
     if norm.bias is not None:
-        yield WrongVectors("norm-bias-missing", f"{where}: its bias is missing",
-                           other(norm.gain, None, norm.epsilon, norm.centred))  # fmt: skip
+        yield WrongVectors(
+            "norm-bias-missing", f"{where}: its bias is missing", other(norm.gain, None, norm.epsilon, norm.centred)
+        )
     for epsilon in _EPSILONS:
         if abs(epsilon - norm.epsilon) > 1e-3 * norm.epsilon:
             yield WrongVectors("norm-epsilon", f"{where}: its epsilon is {epsilon:g}, the model's is {norm.epsilon:g}",

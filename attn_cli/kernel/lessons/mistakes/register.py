@@ -82,8 +82,9 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
     yield attending("heads-cut-by-reshape", words, lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule))
     words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
-    yield attending("heads-cut-and-joined-by-reshape", words,
-                    lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule, joined))  # fmt: skip
+    yield attending(
+        "heads-cut-and-joined-by-reshape", words, lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule, joined)
+    )
     yield attended(
         "heads-joined-by-reshape",
         JOINED_BY_RESHAPE,
@@ -115,8 +116,9 @@ def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
     if not isinstance(rule.mask, Open):
         yield problem.mixed("mask-after-softmax", "the mask was applied after the softmax: rows no longer add to 1",
                             lambda: _masked_after(problem))  # fmt: skip
-        yield problem.mixed("masked-scores-0", "blocked scores were set to 0 instead of -inf",
-                            lambda: _masked_to_0(problem))  # fmt: skip
+        yield problem.mixed(
+            "masked-scores-0", "blocked scores were set to 0 instead of -inf", lambda: _masked_to_0(problem)
+        )
 
 
 def _masked_after(problem: Problem) -> np.ndarray:
@@ -187,8 +189,10 @@ def key_mistakes(problem: Problem) -> Iterator[Mistake]:
         yield attending("keys-reshaped", "k was reshaped where it must be transposed",
                         lambda: AttendedTo(q, k.reshape(len(k), d, m).swapaxes(-1, -2), v, rule))  # fmt: skip
     if m > 1:
-        for step, words in ((1, "one place too late: key j holds key j - 1"),
-                            (-1, "one place too early: key j holds key j + 1")):  # fmt: skip
+        for step, words in (
+            (1, "one place too late: key j holds key j - 1"),
+            (-1, "one place too early: key j holds key j + 1"),
+        ):
             yield attending(
                 f"keys-shifted{step:+}",
                 f"keys stand {words}",
@@ -224,9 +228,11 @@ def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
     if not rule.softmax:
         return
     if rule.scale > 0:
-        yield Fitted("scale", lambda scale: problem.attended("scale-other", _scale_words(scale, rule.scale),
-                                                             replace(rule, scale=scale)),
-                     rule.scale * 2.0 ** np.arange(-5, 5.25, 0.25))  # fmt: skip
+        yield Fitted(
+            "scale",
+            lambda scale: problem.attended("scale-other", _scale_words(scale, rule.scale), replace(rule, scale=scale)),
+            rule.scale * 2.0 ** np.arange(-5, 5.25, 0.25),
+        )
     if not isinstance(rule.mask, Open) and rule.sink is None:
         leak = _Leak(problem)
         yield Fitted("mask-set", leak.set_to, np.arange(-44.0, 9.0))

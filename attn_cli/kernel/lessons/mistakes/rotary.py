@@ -56,8 +56,7 @@ def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str,
     yield "rotary-of-keys-alone", "q was not rotated", lambda: (plain_q, k)
     yield "rotary-twice", "q and k were rotated twice", partial(_turned, right, q, k, offset)
     backwards = "q and k were rotated the other way: the sine has the wrong sign"
-    yield "rotary-backwards", backwards, lambda: (right.turn(plain_q, offset, times=-1),
-                                                  right.turn(plain_k, times=-1))  # fmt: skip
+    yield "rotary-backwards", backwards, lambda: (right.turn(plain_q, offset, times=-1), right.turn(plain_k, times=-1))
     if offset:
         words = f"the first query was put at position 0, not {offset}"
         yield "rotary-queries-from-0", words, lambda: (right.turn(plain_q), k)

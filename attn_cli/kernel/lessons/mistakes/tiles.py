@@ -38,8 +38,9 @@ def _not_rescaled(problem: Problem, tile: int) -> Iterator[Mistake]:
         f"neither the accumulator nor the sum is rescaled {when}",
         lambda: parts.early / _sum(parts.early),
     )
-    yield problem.mixed("sum-not-rescaled", f"the sum of the softmax is not rescaled {when}",
-                        lambda: parts.late / _sum(parts.early))  # fmt: skip
+    yield problem.mixed(
+        "sum-not-rescaled", f"the sum of the softmax is not rescaled {when}", lambda: parts.late / _sum(parts.early)
+    )
 
 
 class _Parts:

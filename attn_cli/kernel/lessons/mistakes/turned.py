@@ -91,14 +91,15 @@ def wrong_tables(
         yield "rotary-missing", words, np.full_like(cos, size), np.zeros_like(sin)
         yield ("rotary-factor-missing", f"the attention factor {size:.4g} on cos and sin is missing",
                cos / size, sin / size)  # fmt: skip
-        yield ("rotary-factor-twice", f"the attention factor {size:.4g} was applied twice", cos * size,
-               sin * size)  # fmt: skip
+        yield ("rotary-factor-twice", f"the attention factor {size:.4g} was applied twice", cos * size, sin * size)
     yield "rotary-backwards", "q and k were rotated the other way: the sine has the wrong sign", cos, -sin
     if len(cos) > 1:
         step = (cos[1:2] + 1j * sin[1:2]) / (cos[:1] + 1j * sin[:1])  # from one position to the next
-        for by_steps, words in ((1, "positions count from 1, the model's from 0"),
-                                (-1, "positions are one too small: the first is -1"),
-                                (2, "positions are two too large: the first is 2, as by padding")):  # fmt: skip
+        for by_steps, words in (
+            (1, "positions count from 1, the model's from 0"),
+            (-1, "positions are one too small: the first is -1"),
+            (2, "positions are two too large: the first is 2, as by padding"),
+        ):
             moved = (cos + 1j * sin) * step**by_steps
             yield f"rotary-positions{by_steps:+}", words, moved.real, moved.imag
     if len(cos) > 3:

@@ -113,9 +113,10 @@ def _named_block(model: nn.Module, parts: list[str]) -> tuple[int, int, str]:
     for i, part in enumerate(parts):
         if numbered := _NUMBERED.fullmatch(part):
             beside = [
-                name for name, _ in model.get_submodule(".".join(parts[:i])).named_children()
+                name
+                for name, _ in model.get_submodule(".".join(parts[:i])).named_children()
                 if (other := _NUMBERED.fullmatch(name)) and other[1] == numbered[1]
-            ]  # fmt: skip
+            ]
             return beside.index(part), len(beside), ".".join(parts[: i + 1])
     return 0, 1, ""
 

@@ -39,8 +39,9 @@ def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) ->
         blocks = dict(model.get_submodule(stack).named_children())
         if len(blocks) != place.blocks:  # stages, which hold lists of blocks themselves
             continue
-        attending = {other.path.removeprefix(f"{stack}.").split(".")[0] for other in places
-                     if other.path.startswith(f"{stack}.")}  # fmt: skip
+        attending = {
+            other.path.removeprefix(f"{stack}.").split(".")[0] for other in places if other.path.startswith(f"{stack}.")
+        }
         for number, block in blocks.items():
             if number not in attending:
                 yield Block(int(number), place.stream, f"{stack}.{number}", mixer_of(block))

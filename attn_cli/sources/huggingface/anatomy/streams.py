@@ -11,7 +11,7 @@ _ATTENTION = re.compile(r"attn|attention|mixer", re.IGNORECASE)
 # Modules with a softmax that is not attention, and modules that contain attention but are not attention themselves.
 _OTHER = re.compile(
     r"(router|gate|gating|experts?|moe|block|mlp|ffn|indexer|connection|compressor|residual)$", re.IGNORECASE
-)  # fmt: skip
+)
 _ROUTER = re.compile(r"(router|gate|gating|experts?|moe)$", re.IGNORECASE)
 _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|encoder_decoder", re.IGNORECASE)
 # The parts of a multimodal model, by words in their names.

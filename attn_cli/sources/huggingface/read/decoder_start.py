@@ -14,8 +14,10 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
     start = _start(loaded)
     if loaded.tokenizer is None:  # of a model that reads images or audio
         if text is not None:
-            raise LoadError(f"{loaded.about['model']} has no tokenizer for --decoder-text",
-                            "copy the tokenizer files of the original model into the folder")  # fmt: skip
+            raise LoadError(
+                f"{loaded.about['model']} has no tokenizer for --decoder-text",
+                "copy the tokenizer files of the original model into the folder",
+            )
         return (Token(0, str(start), start, special=True),)
     first = Token(0, str(loaded.tokenizer.convert_ids_to_tokens(start)), start, special=True)
     tokens = tokenize(loaded.tokenizer, [text], [None])[0].tokens if text is not None else ()

@@ -265,8 +265,10 @@ class PromptReader:
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
         if self._text_tokenizer is None:
-            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
-                             "give it what it reads, such as --image FILE")  # fmt: skip
+            raise InputError(
+                f"{self.about['model']} ({self.about['type']}) reads more than text",
+                "give it what it reads, such as --image FILE",
+            )
         return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
@@ -300,8 +302,10 @@ class PromptReader:
         """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
         tokenizer = self._text_tokenizer
         if tokenizer is None:
-            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
-                             "scan with a model that reads text alone")  # fmt: skip
+            raise InputError(
+                f"{self.about['model']} ({self.about['type']}) reads more than text",
+                "scan with a model that reads text alone",
+            )
         return encode(tokenizer, texts)
 
     def arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:

@@ -38,10 +38,13 @@ def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[Mod
             partial(_scaled_input, first, float(width) ** 0.5),
         )  # fmt: skip
     if isinstance(embedding, nn.Module):
-        for step, words in ((1, "the first token came twice, as two BOS tokens: all others came one later"),
-                            (-1, "the first token, as a BOS token, was left out: all others came early")):  # fmt: skip
-            yield from by_changes(f"tokens{step:+}", words, "residual_in",
-                                  [(BEFORE_LAYERS, embedding, partial(_shifted, step))])  # fmt: skip
+        for step, words in (
+            (1, "the first token came twice, as two BOS tokens: all others came one later"),
+            (-1, "the first token, as a BOS token, was left out: all others came early"),
+        ):
+            yield from by_changes(
+                f"tokens{step:+}", words, "residual_in", [(BEFORE_LAYERS, embedding, partial(_shifted, step))]
+            )
     for path, module in model.named_modules():
         table = "weight" if isinstance(module, nn.Embedding) else "weights"  # of learned positions, of sines
         rows = getattr(module, table, None)
@@ -53,8 +56,10 @@ def mistakes_of_embeddings(model: PreTrainedModel, sites: Sites) -> Iterator[Mod
                 words = f"position embeddings are taken {abs(step)} {'too far on' if step > 0 else 'too far back'}"
                 moved = rows.detach().roll(-step, 0)
                 moved = nn.Parameter(moved, requires_grad=False) if isinstance(rows, nn.Parameter) else moved
-                yield ModuleMistake(PlantedMistake(f"positions{step:+}", words, "residual_in"),
-                                    partial(set_to, [(BEFORE_LAYERS, module, table, moved)]))  # fmt: skip
+                yield ModuleMistake(
+                    PlantedMistake(f"positions{step:+}", words, "residual_in"),
+                    partial(set_to, [(BEFORE_LAYERS, module, table, moved)]),
+                )
 
 
 def _shifted(step: int, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
@@ -84,8 +89,9 @@ def mistakes_of_logits(model: PreTrainedModel, whole: PreTrainedModel | None, si
         norm = norm_of(sites.final_norm)
         for wrong in () if norm is None else norm_mistakes(norm, "the final norm"):
             name = f"final-{wrong.name}"
-            yield from by_changes(name, wrong.words, "final_norm",
-                                [(BEFORE_LAYERS, sites.final_norm, partial(remade, wrong.make))])  # fmt: skip
+            yield from by_changes(
+                name, wrong.words, "final_norm", [(BEFORE_LAYERS, sites.final_norm, partial(remade, wrong.make))]
+            )
     head = None if whole is None else whole.get_output_embeddings()
     embedding = model.get_input_embeddings()
     if whole is None or not isinstance(head, nn.Linear) or not isinstance(embedding, nn.Embedding):
@@ -99,8 +105,10 @@ def mistakes_of_logits(model: PreTrainedModel, whole: PreTrainedModel | None, si
     config = text_configuration(whole.config)
     for name, words in (("final_logit_softcapping", "the softcap of logits is missing"),):
         if getattr(config, name, None):
-            yield ModuleMistake(PlantedMistake("logit-softcap-missing", words, "logits"),
-                                partial(set_to, [(BEFORE_LAYERS, config, name, None)]))  # fmt: skip
+            yield ModuleMistake(
+                PlantedMistake("logit-softcap-missing", words, "logits"),
+                partial(set_to, [(BEFORE_LAYERS, config, name, None)]),
+            )
     for name in ("logits_scaling", "logit_scale"):
         owner: Any = whole if isinstance(getattr(whole, name, None), int | float) else config
         value = getattr(owner, name, None)

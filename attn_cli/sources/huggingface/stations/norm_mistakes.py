@@ -100,8 +100,10 @@ def _of_queries_and_keys(sites: Sites) -> Iterator[ModuleMistake]:
     one = next(by_changes("qk-norm-after-rotary", words, "q", changes))
     yield one._replace(attention=partial(_NormedLater, sites))
     heads = {layer: heads for layer, heads in enumerate(sites.heads) if heads > 1}
-    for words, by_head in (("over all heads at once, the model's are of each head", False),
-                           ("of each head, the model's are over all heads at once", True)):  # fmt: skip
+    for words, by_head in (
+        ("over all heads at once, the model's are of each head", False),
+        ("of each head, the model's are over all heads at once", True),
+    ):
         changes = [(layer, module, partial(_over_other_columns, by_head, heads[layer])) for layer, module in both
                    if layer in heads]  # fmt: skip
         yield from by_changes("qk-norm-width", f"the norms of q and k are {words}", "q", changes)

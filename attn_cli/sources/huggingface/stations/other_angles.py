@@ -47,8 +47,9 @@ def _of_settings(settings: Mapping[str, Any], pairs: int, d: int) -> Iterator[Ot
             words = f"rope scaling is of the wrong type: linear, by {factor:g}, where the model has {kind}"
             yield OtherAngles("rope-scaling-type", words, plain / factor)
         if isinstance(factor, int | float) and kind == "linear":
-            yield OtherAngles("rope-scaling-inverted", f"positions were multiplied by {factor:g}, not divided",
-                              plain * factor)  # fmt: skip
+            yield OtherAngles(
+                "rope-scaling-inverted", f"positions were multiplied by {factor:g}, not divided", plain * factor
+            )
         size = float(settings.get("attention_factor") or _longrope_size(settings))
         if kind == "longrope":
             yield OtherAngles("rope-scaling-missing", f"{words}, its attention factor was", plain, size)

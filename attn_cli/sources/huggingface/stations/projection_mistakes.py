@@ -45,8 +45,9 @@ def mistakes_of_biases(sites: Sites) -> Iterator[ModuleMistake]:
     for part, (words, kind) in places.items():
         changes = [(layer, module, _without_bias) for layer, module, own in biased if own == part]
         noun = "bias" if part == "w_o" else "biases"
-        yield from by_changes("bias-missing", f"the {noun} of {words} {'is' if part == 'w_o' else 'are'} missing", kind,
-                            changes)  # fmt: skip
+        yield from by_changes(
+            "bias-missing", f"the {noun} of {words} {'is' if part == 'w_o' else 'are'} missing", kind, changes
+        )
     if len({part for _, _, part in biased}) > 1:
         changes = [(layer, module, _without_bias) for layer, module, _ in biased]
         yield from by_changes("biases-missing", "all biases of linear layers are missing", "q_projected", changes)
@@ -70,8 +71,10 @@ def mistakes_of_projections(sites: Sites) -> Iterator[ModuleMistake]:
         yield from by_changes("qkv-order", f"the joint projection was split as {named}, it is q, k, v", "q_projected",
                             [(layer, module, partial(_thirds, order)) for layer, module in joint])  # fmt: skip
     for heads in sorted({heads for heads in sites.heads if heads > 1}):
-        for words, by_head in (("head by head, it is q, k, v for all heads", True),
-                               ("as q, k, v for all heads, it is head by head", False)):  # fmt: skip
+        for words, by_head in (
+            ("head by head, it is q, k, v for all heads", True),
+            ("as q, k, v for all heads, it is head by head", False),
+        ):
             changes = [(layer, module, partial(_recut, heads, by_head)) for layer, module in joint]
             yield from by_changes("qkv-layout", f"the joint projection was split {words}", "q_projected", changes)
 
@@ -100,15 +103,18 @@ def _permuted(sites: Sites) -> Iterator[ModuleMistake]:
     """The columns of every head of q and k in the order for the other pairs of rotary positions."""
     own = [(layer, module, sites.heads[layer]) for layer, parts in enumerate(sites.linear)
            for module in parts.get("qkv", [])[:2] if len(parts.get("qkv", [])) == 3]  # fmt: skip
-    for words, interleave in (("from halves to pairs, as conversions do for other rotary code", True),
-                              ("from pairs to halves, as conversions do for other rotary code", False)):  # fmt: skip
+    for words, interleave in (
+        ("from halves to pairs, as conversions do for other rotary code", True),
+        ("from pairs to halves, as conversions do for other rotary code", False),
+    ):
         changes: list[tuple[int, nn.Module, Change]] = []
         for layer, module, heads in own:
             d = _width_of_head(sites, layer, heads)
             if d > 2 and d % 2 == 0 and width_of(module) % d == 0:
                 changes.append((layer, module, partial(_reordered, d, interleave)))
-        yield from by_changes("heads-permuted", f"the columns of every head of q and k were permuted {words}",
-                              "q_projected", changes)  # fmt: skip
+        yield from by_changes(
+            "heads-permuted", f"the columns of every head of q and k were permuted {words}", "q_projected", changes
+        )
 
 
 def _width_of_head(sites: Sites, layer: int, heads: int) -> int:

@@ -136,8 +136,10 @@ class ModelReference:
         words = self._words()
         strange = next((at for at, number in enumerate(ids) if number >= words), None)
         if strange is not None:
-            raise InputError(f"token {strange} has the id {ids[strange]}, and the model has {words:,} tokens",
-                             "is the dump of another model?")  # fmt: skip
+            raise InputError(
+                f"token {strange} has the id {ids[strange]}, and the model has {words:,} tokens",
+                "is the dump of another model?",
+            )
         if not self._shapes:
             found: dict[Station, Shape] = {}
             counts: Counter[Station] = Counter()
@@ -219,8 +221,10 @@ class ModelReference:
             projections = find_projections(self.model, few)
             self._sites = find_sites(self.model, few, self.places, projections, TEXT_STREAMS)
             if not self._sites.blocks:
-                raise InputError(f"{self.loaded.about['model']} has no layers with attention to a text",
-                                 "choose another model with --model")  # fmt: skip
+                raise InputError(
+                    f"{self.loaded.about['model']} has no layers with attention to a text",
+                    "choose another model with --model",
+                )
         return self._sites
 
     def _pass(

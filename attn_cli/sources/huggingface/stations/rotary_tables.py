@@ -34,8 +34,9 @@ def mistakes_of_tables(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleM
             for name, words, *_ in _every(model, layer, *pairs[:2]):
                 names.setdefault(name, words)
     for name, words in names.items():
-        yield ModuleMistake(PlantedMistake(name, words, "q_rotated"),
-                            partial(_given_wrong, partial(_wrong, model, name), modules))  # fmt: skip
+        yield ModuleMistake(
+            PlantedMistake(name, words, "q_rotated"), partial(_given_wrong, partial(_wrong, model, name), modules)
+        )
 
 
 def _every(

@@ -253,8 +253,10 @@ def _inside(
     written = next((event.returned for event in events if event.module in w_o), None)
     mlp = _mlp(rest)
     for event in norms:
-        for returned, kind, part in ((written, "attention_normed", "attention_after"),
-                                     (mlp and mlp.returned, "mlp_output_normed", "mlp_after")):  # fmt: skip
+        for returned, kind, part in (
+            (written, "attention_normed", "attention_after"),
+            (mlp and mlp.returned, "mlp_output_normed", "mlp_after"),
+        ):
             if returned is not None and event.given == returned:
                 sites.add(event.module, event.run, Site(kind, layer, False))
                 inner[part] = event.module

@@ -267,9 +267,10 @@ def _added_up(
     stats: RowStats, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
 ) -> KindSums:
     """The sums over rows of what was noted of each."""
-    lists, marks = ([as_float64(of(x)) for x in some] for of, some in (
-        (stats.on_keys, targets.all_lists), (stats.along, targets.marks)
-    ))  # fmt: skip
+    lists, marks = (
+        [as_float64(of(x)) for x in some]
+        for of, some in ((stats.on_keys, targets.all_lists), (stats.along, targets.marks))
+    )
     mass, entropy = as_float64(stats.weight_sum), as_float64(stats.entropy_nats)
     h, rows = mass.shape[0], (factors.counted > 0).sum(axis=1)
     least = enough(factors.baseline / np.maximum(rows, 1))
