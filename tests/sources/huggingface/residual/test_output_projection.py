@@ -114,7 +114,7 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
 
     with capture(loaded.model, visit, selection=Selection((layer,), (head,))) as ledger:
         ledger.end_after_selection()
-        ledger.projections = projections
+        ledger.projections = projections.rows
         with torch.no_grad():
             loaded.model(**inputs)
     weight, by_value, _, by_written = found
@@ -157,7 +157,7 @@ def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], select
             apart.append(float((np.abs(part.shares - shares) / shares.max()).max()))  # type: ignore[operator]
 
     with capture(model, visit, selection=selection) as ledger:  # type: ignore[arg-type]
-        ledger.projections = projections
+        ledger.projections = projections.rows
         if selection.layers:
             ledger.end_after_selection()
         with torch.no_grad():
