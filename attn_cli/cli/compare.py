@@ -127,15 +127,15 @@ def _models(
         print_notes(warnings, quiet=options.quiet)
         with StatusLine("running the model", quiet=options.quiet):
             kept = _kept_calls(source, prompt, options.selection)
-            changes: dict[HeadPlace, list[float]] = {}
+            by_model = []
             for model in others:
                 # the first model's adapters are its own
                 other = replace(options, model=model, adapter=None).source()
                 _check_same(source, other, options.selection, model)
                 _check_same_tokens(prompt, other.read([content])[0], model)
-                for place, change in _changes_of(other, prompt, options.selection, kept, rows).items():
-                    changes.setdefault(place, []).append(change)
-        heads = tuple(ChangedHead(place, tuple(of_models)) for place, of_models in changes.items())
+                by_model.append(_changes_of(other, prompt, options.selection, kept, rows))
+        places = [place for place in by_model[0] if all(place in changes for changes in by_model)]
+        heads = tuple(ChangedHead(place, tuple(changes[place] for changes in by_model)) for place in places)
         if not heads:
             raise InputError("no attention of the text in the chosen layers", "choose other layers with --layer")
         answer = HeadChanges(tuple(others), heads, tuple(rows), top)

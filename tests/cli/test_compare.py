@@ -139,31 +139,33 @@ def test_a_word_that_stands_elsewhere_has_no_heads_that_can_be_compared() -> Non
     assert attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["heads"] == []
 
 
-def _eager(folder: Path, text: str) -> np.ndarray:
+def _eager(folder: Path) -> np.ndarray:
     """Eager's own weights `[layers, h, n, n]`."""
     from transformers import AutoModel, AutoTokenizer
 
     model = AutoModel.from_pretrained(folder, attn_implementation="eager")
-    inputs = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    inputs = AutoTokenizer.from_pretrained(folder)(RIVER, return_tensors="pt")
     return np.stack([each[0].detach().double().numpy() for each in model(**inputs, output_attentions=True).attentions])
 
 
 def test_models_are_held_against_the_first_head_by_head_a_column_each(tmp_path: Path) -> None:
-    others = [linked(MINILM, tmp_path / name) for name in ("same", "other")]
-    edited_weights(others[1], lambda tensors: tensors["encoder.layer.2.attention.self.query.weight"].mul_(1.5))
-    with_others = [word for other in others for word in ("--with", str(other))]
-    run = attn("compare", RIVER, "-m", MINILM, *with_others, "--json")
+    same, other = (linked(MINILM, tmp_path / name) for name in ("same", "other"))
+    edited_weights(other, lambda tensors: tensors["encoder.layer.2.attention.self.query.weight"].mul_(1.5))
+    run = attn("compare", RIVER, "-m", MINILM, "--with", same, "--with", other, "--json")
     hold(run, "head_changes")
-    assert run.json["result"]["models"] == list(map(str, others))
-    moved = np.abs(_eager(MINILM, RIVER) - _eager(others[1], RIVER)).sum(axis=-1).mean(axis=-1) / 2  # [layers, h]
+    moved = np.abs(_eager(MINILM) - _eager(other)).sum(axis=-1) / 2  # [layers, h, n]
     rows = run.json["result"]["heads"]
-    assert len(rows) == 72 and [row["changes"][1] for row in rows] == sorted(r["changes"][1] for r in rows)[::-1]
+    assert len(rows) == 72 and [row["changes"][1] for row in rows] == sorted(row["changes"][1] for row in rows)[::-1]
     for row in rows:
-        assert row["changes"] == pytest.approx([0, moved[row["layer"], row["head"]]], abs=1e-5)
-    word = attn("compare", RIVER, "-m", MINILM, *with_others, "-w", "bank", "--json").json["result"]
-    assert word["rows"] == [6]
-    row = np.abs(_eager(MINILM, RIVER) - _eager(others[1], RIVER))[:, :, 6].sum(axis=-1) / 2
-    assert max(each["changes"][1] for each in word["heads"]) == pytest.approx(row.max(), abs=1e-5)
+        assert row["changes"] == pytest.approx([0, moved[row["layer"], row["head"]].mean()], abs=1e-5)
+    word = attn("compare", RIVER, "-m", MINILM, "--with", other, "-w", "bank", "--json").json["result"]
+    assert (run.json["result"]["models"], word["rows"]) == ([str(same), str(other)], [6])
+    assert word["heads"][0]["changes"] == pytest.approx([moved[:, :, 6].max()], abs=1e-5)
+    file = tmp_path / "run.attn"
+    assert attn("heads", RIVER, "-m", MINILM, "-q", "-o", file).code == 0
+    for models in (("-m", file, "--with", other), ("-m", other, "--with", file)):
+        recorded = attn("compare", RIVER, *models, "--json", "-q").json["result"]["heads"]
+        assert recorded[0]["changes"] == pytest.approx([moved.mean(axis=-1).max()], abs=1e-5)
 
 
 def test_models_that_cannot_be_compared_are_named() -> None:

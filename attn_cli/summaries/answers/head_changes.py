@@ -114,18 +114,18 @@ def row_changes(call: Call, other: Call, rows: Sequence[int] | None = None) -> n
 
 
 def kept_call(call: Call) -> Call:
-    """A copy of one layer's attention that outlives the model's pass: queries, keys and rule, or weights alone."""
+    """One layer's attention that outlives the model's pass: a copy of q and k or of weights, or a recording."""
     if isinstance(call, AttentionCall):
         k = _copied(call.k)
         # no values are needed, and the compiled walk wants some
         return replace(call, q=_copied(call.q), k=k, v=k[..., :1], output=None, ingredients=Ingredients())
-    assert isinstance(call, WeightsCall)
-    return replace(call, weights=_copied(call.weights), scores=None)
+    return replace(call, weights=_copied(call.weights), scores=None) if isinstance(call, WeightsCall) else call
 
 
 def kept_bytes(call: Call) -> int:
     """The bytes that `kept_call` copies."""
-    arrays = (call.q, call.k) if isinstance(call, AttentionCall) else (call.like,)
+    weights = (call.weights,) if isinstance(call, WeightsCall) else ()
+    arrays = (call.q, call.k) if isinstance(call, AttentionCall) else weights
     return sum(int(np.prod(x.shape)) * int(x.itemsize) for x in arrays)
 
 

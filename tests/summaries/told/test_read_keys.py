@@ -13,6 +13,7 @@ from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsRedu
 from attn_cli.summaries.told.read_keys import resting_keys
 
 N = 24
+ITSELF = list(range(N))
 
 
 def _call(targets: dict[int, list[int]]) -> AttentionCall:
@@ -34,10 +35,8 @@ def _resting(call: AttentionCall) -> set[int]:
 
 
 def test_a_word_that_one_head_of_four_reads_in_the_last_row_is_no_sink() -> None:
-    itself = list(range(N))
-    assert _resting(_call({0: itself, 1: itself, 2: itself, 3: [*itself[:-1], 7]})) == {0}
+    assert _resting(_call({0: ITSELF, 1: ITSELF, 2: ITSELF, 3: [*ITSELF[:-1], 7]})) == {0}
 
 
 def test_a_word_that_a_head_reads_in_all_rows_is_one() -> None:
-    itself = list(range(N))
-    assert _resting(_call({0: itself, 1: itself, 2: itself, 3: [min(at, 7) for at in itself]})) == {0, 7}
+    assert _resting(_call({0: ITSELF, 1: ITSELF, 2: ITSELF, 3: [min(at, 7) for at in ITSELF]})) == {0, 7}
