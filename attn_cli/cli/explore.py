@@ -7,9 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.segment import Segment
 
 from attn_cli.call import Call
@@ -42,7 +40,7 @@ from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
-_OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
+_OWN = ("text", "file", "layer", "head", "color", "quiet")  # what a line of another command needn't say
 _TERMINAL = Path("/dev/tty")
 _INSTEAD = "attn inspect prints, -o page.html makes a page"
 
@@ -50,7 +48,6 @@ _INSTEAD = "attn inspect prints, -o page.html makes a page"
 @takes_options
 def explore(
     options: ReadOptions,
-    no_mouse: Annotated[bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")] = False,
     color: o.Color = "auto",
     quiet: o.Quiet = False,
 ) -> ExitCode:
@@ -81,7 +78,7 @@ def explore(
     # imported here: the options are checked and the text is read without Textual
     from attn_cli.explore.app import run
 
-    return ExitCode(run(session, mouse=not no_mouse))
+    return ExitCode(run(session))
 
 
 def _of_recording(options: ReadOptions) -> ReadOptions:

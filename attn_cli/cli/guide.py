@@ -9,7 +9,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell import completion
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.text import cut
@@ -38,7 +37,6 @@ def guide(
         str | None,
         typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC", autocompletion=completion.topics),
     ] = None,
-    color: o.Color = "auto",
 ) -> ExitCode:
     """Read the guide: a tour, a tutorial, the reference.
 
@@ -50,9 +48,9 @@ def guide(
       attn guide
       attn guide tour
       attn guide induction                where it is explained
-      attn guide ladder --color always | less -R
+      FORCE_COLOR=1 attn guide ladder | less -R
     """
-    screen = screen_of(sys.stdout, color)
+    screen = screen_of(sys.stdout)
     text = _contents(screen) if topic is None else _page(topic, screen)
     if is_leafed(text, screen.height):
         leaf_through(text)

@@ -9,10 +9,9 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.sources.numbers import numbers_in
-from attn_cli.summaries.answers.scale import Scaling
+from attn_cli.summaries.answers.scale import KEYS, SAMPLES, Scaling
 from attn_cli.summaries.report import Report
 
-_KEYS = 16
 _LARGEST = 2**16
 
 
@@ -28,10 +27,6 @@ def scale(
     dims: Annotated[
         str, typer.Option("--dims", help="Draw products of q and k of these sizes.", metavar="D,D,...")
     ] = "1,4,16,64,256,1024",
-    samples: Annotated[
-        int, typer.Option("--samples", help="Draw N queries for each size.", min=2, max=100_000, metavar="N")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", help="Seed the random numbers.", min=0, metavar="SEED")] = 0,
     *,
     output: OutputOptions,
 ) -> ExitCode:
@@ -54,10 +49,7 @@ def scale(
     with output.view() as view:
         scaling = Scaling(
             tuple(saturation(score_list, factor_list)),
-            tuple(spread(int(d), keys=_KEYS, samples=samples, seed=seed) for d in sizes),
-            _KEYS,
-            samples,
-            seed,
+            tuple(spread(int(d), keys=KEYS, samples=SAMPLES, seed=0) for d in sizes),
         )
         source = {
             "model": "the scale 1 / sqrt(d)",

@@ -279,9 +279,10 @@ class Explorer(App[int], inherit_bindings=False):
         return call
 
 
-def run(session: Session, *, mouse: bool) -> int:
-    """Run a session in the terminal, with the mouse or without; returns the exit code, raises what went wrong in it."""
+def run(session: Session) -> int:
+    """Run a session in the terminal; returns the exit code, raises what went wrong in it."""
     early: list[int] = []
+    mouse = True
     with kept(early), _products_on_one_core():
         while True:
             app = Explorer(session, early)

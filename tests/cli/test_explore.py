@@ -146,7 +146,7 @@ def test_wrong_words_are_answered_before_anything_is_drawn(file: str, tmp_path: 
 @pytest.mark.usefixtures("in_a_terminal")
 def test_a_layer_for_which_memory_was_short_is_read_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions: list[Session] = []
-    monkeypatch.setattr("attn_cli.explore.app.run", lambda session, mouse: sessions.append(session) or 0)
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda session: sessions.append(session) or 0)
     monkeypatch.setattr("attn_cli.cli.explore.free_memory", lambda: 8)
     assert attn("explore", TEXT, env={"TERM": "xterm"}).code == 0
     made = sessions[0]

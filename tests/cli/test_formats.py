@@ -15,7 +15,7 @@ COMMANDS = {
     "decode": ("compute", *CAT, "--decode"),
     "check": ("compute", "--q", "q.npy", "--expect", "q.npy"),
     "cost": ("cost", "-n", "100", "--heads", "4", "--dim", "8"),
-    "scale": ("scale", "--samples", "5"),
+    "scale": ("scale",),
     "nearest": ("nearest", "bank", "-k", "3"),
     "compare": ("compare", "river bank", "the bank loan", "--word", "bank"),
     "learn": ("learn", "I love apple phone", "--word", "apple", "--to", "phone", "--steps", "2"),

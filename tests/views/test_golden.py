@@ -36,7 +36,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "plane": ("plane", SENTENCE, "the bank gave me a loan"),
     "learn": ("learn", "I love apple phone", "an apple phone is no fruit", "--word", "apple", "--to", "phone"),
     "kinds": ("heads", " ".join(["the bank of the river bank ."] * 8), "--kinds"),
-    "scale": ("scale", "--samples", "100"),
+    "scale": ("scale",),
     "cost": (
         *("cost", "-n", "32000", "--heads", "32", "--kv-heads", "8", "--dim", "128"),
         *("--layers", "32", "--width", "4096"),

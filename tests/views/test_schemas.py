@@ -173,7 +173,7 @@ def test_costs_hold(options: list[str]) -> None:
 
 
 def test_the_scale_holds() -> None:
-    hold(attn("scale", "--samples", "10", "--json"), "scale")
+    hold(attn("scale", "--json"), "scale")
 
 
 def test_verdicts_hold(tmp_path: Path) -> None:

@@ -27,11 +27,9 @@ _SPREAD = (
 FIELDS = (
     Field("saturation", Rows(_SATURATION), "softmax of growing scores"),
     Field("variance", Rows(_SPREAD), "products of growing vectors", "spread"),
-    Field("keys", COUNT, "keys that each query meets"),
-    Field("samples", COUNT, "queries for each size"),
-    Field("seed", COUNT, "of the random numbers"),
 )
-OUTPUT = Output("attn.scale/1", "Why scores are divided by sqrt(d). input is empty.", FIELDS)
+KEYS, SAMPLES = 16, 1000  # of random queries, for each size: how many, and the keys that each meets
+OUTPUT = Output("attn.scale/2", "Why scores are divided by sqrt(d). input is empty.", FIELDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +37,7 @@ class Scaling(Answer):
     """Softmax of growing scores, and the variance of q · k as d grows: why scores are divided by sqrt(d).
 
     saturation  for each factor on the same scores their softmax
-    spread      for each d the variance of q · k and the largest weight, of `samples` random queries, each against
-                `keys` keys, drawn with `seed`
+    spread      for each d the variance of q · k and the largest weight of random queries
     """
 
     name: ClassVar[str] = "scale"
@@ -49,9 +46,6 @@ class Scaling(Answer):
 
     saturation: tuple[Saturation, ...]
     spread: tuple[Spread, ...]
-    keys: int
-    samples: int
-    seed: int
 
     def arrays(self) -> dict[str, np.ndarray]:
         """F `factors` `[F]`, the `weights` `[F, scores]` that each makes of the same scores, then numbers of S

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from rich.text import Text
 
-from attn_cli.summaries.answers.scale import Scaling
+from attn_cli.summaries.answers.scale import KEYS, SAMPLES, Scaling
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
@@ -41,8 +41,8 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
     yield ""
     yield _title(["the variance of q · k grows with d", "1 / sqrt(d) removes it"], screen)
     yield from _spread(scaling, screen, wide=wide)
-    notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries each",
-             f"seed {scaling.seed}", *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
+    notes = ["entries of q and k are normal", "with variance 1", f"{SAMPLES:,} queries each",
+             *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
     yield packed_text(notes, screen, DIM)
 
 
@@ -55,7 +55,7 @@ def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:
     """Vectors of growing length: the heaviest weight without the scale and, beside or below it, with it."""
     heading = f"  {'d':>5}{'q · k':>9}{'scaled':>8}"
     columns = (screen.width - len(heading)) // (2 if wide else 1)
-    top = f"top of {scaling.keys} weights"
+    top = f"top of {KEYS} weights"
     yield Text(f"{heading}  " + (f"{top:<{columns}}with 1 / sqrt(d)" if wide else top), DIM)
     for each in scaling.spread:
         start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
