@@ -24,7 +24,7 @@ FAST_EXAMPLES, SEARCH_EXAMPLES = 5, 1000  # of a test with generated inputs, in 
 _SLOW = re.compile(
     r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|selenium"
     r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b"
-    r"|tests\.(architectures|bisect|fuzz|media|nobody|test_guide)"
+    r"|tests\.(architectures|fuzz|media|nobody|test_guide)"
 )
 _LONGEST = {"test_guide.py"}  # files of tests of a minute and more
 _left_out: list[str] = []

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from unittest import mock
@@ -26,7 +25,6 @@ import pytest
 from attn_cli.cli import main as attn_main
 from attn_cli.cli.guide import topics
 from attn_cli.cli.kit.shell.commands import COMMANDS
-from tests.bisect.ports import LLAMA3, Port, dumped, frequencies_of, llama, llama_port, saved
 from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment
@@ -72,8 +70,6 @@ def furnished(folder: Path, page: str) -> Path:
     (folder / "smollm2.gguf").symlink_to(llama / "SmolLM2-135M-Instruct.Q4_1.gguf")
     if "./my-vit" in PAGES[page].read_text("utf-8"):
         vit(folder / "my-vit")
-    if "./my-llama" in PAGES[page].read_text("utf-8"):
-        _ported(folder)
     image_file(folder / "spot.png", bright=(1, 2))
     (folder / "notes.txt").write_text(NOTES)
     _unscaled(folder)
@@ -87,17 +83,6 @@ def _unscaled(folder: Path) -> None:
     np.savez(folder / "qkv.npz", q=q, k=k, v=v)
     weights = np.exp(q @ k.swapaxes(1, 2))
     np.save(folder / "mine.npy", weights / weights.sum(-1, keepdims=True) @ v)
-
-
-def _ported(folder: Path) -> None:
-    """A tiny Llama with scaled rotary positions in my-llama, and in mine.npz what a port without the scaling saw."""
-    model = llama(rope_parameters=LLAMA3)
-    saved(model, folder / "my-llama")
-    weights, settings = llama_port(model)
-    ids = np.random.default_rng(5).integers(0, 64, 40)
-    unscaled = replace(settings, frequencies=frequencies_of({"rope_theta": 10_000.0}, settings.width // 2))
-    dumped(folder / "mine.npz", Port(weights, unscaled).run(ids), ids)
-    dumped(folder / "mended.npz", Port(weights, settings).run(ids), ids)
 
 
 SCREEN = {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE": "1"}

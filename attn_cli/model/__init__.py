@@ -1,1 +1,1 @@
-"""A model without its library: what can be asked of it, what can be changed in it, its blocks and its stations."""
+"""A model without its library: what can be asked of it, what can be changed in it, and its blocks."""

@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
     from attn_cli.model.blocks import Block, BlockVectors
     from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts, Target
     from attn_cli.model.mixing import MixedLayer
-    from attn_cli.model.stations import Reference
     from attn_cli.model.written_tokens import WrittenTokens
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
@@ -112,17 +111,3 @@ class Mixing(Protocol):
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer its attention with W_O, the vectors that its output is added to, and the next norm's gain."""
-
-
-@runtime_checkable
-class Referring(Source, Protocol):
-    """A source whose model shows its numbers at named places of the pass (stations), such as q after rotary positions.
-
-    There they are compared with the arrays that another engine wrote to a file in its pass.
-    """
-
-    def reference(self) -> Reference:
-        """The model as the reference that another engine's numbers are compared with, at named places of the pass."""
-
-    def labels(self, ids: Sequence[int]) -> list[str]:
-        """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""

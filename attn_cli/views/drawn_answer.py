@@ -37,10 +37,3 @@ def next_words_of(report: Report, invocation: Invocation) -> list[str] | None:
     next_words = getattr(file_of(name), "next_words", None)
     words: list[str] | None = None if next_words is None else next_words(report, invocation)
     return words
-
-
-def said_before_table(report: Report) -> list[str]:
-    """The sentences that stand above an answer's table in Markdown; [] for most answers."""
-    said = getattr(file_of(report.answer.name), "said_before_table", None) if report.answer is not None else None
-    lines: list[str] = [] if said is None else said(report.answer)
-    return lines

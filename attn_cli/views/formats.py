@@ -70,7 +70,7 @@ FORMATS = (
     Format("pdf", (".pdf",), "page:PageView", _IMAGE, binary=True),
     Format("md", (".md",), "md:MarkdownView",
            "heads, top keys, layers and matrices of up to 64 x 64 as GitHub tables; of `inspect`, `heads`, `top`, "
-           "`matrix`, `layers` and `bisect`"),
+           "`matrix` and `layers`"),
 )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ _MODULES = {  # where the OUTPUT of a name stands, in the order in which names a
     "overall": "summaries.reducers.overall",
     "why": "summaries.reducers.explained_cell",
     "knock": "summaries.answers.knocked_head",
-    "bisect": "summaries.bisect.answer",
     "scan_heads": "summaries.scanned.heads",
     "scan_head": "summaries.scanned.head",
     "scan_differences": "summaries.scanned.differences",

@@ -121,12 +121,6 @@ def test_a_model_of_timm_reads_an_image_by_its_own_transform(tmp_path: Path, mon
     refused(attn("top", "-m", "timm:none", "--image", cat), ExitCode.LOAD, "timm:none can't be built: KeyError: 'none'")
 
 
-def test_what_needs_a_models_embeddings_says_so_of_a_module(nets: str) -> None:
-    np.savez("dump.npz", tokens=np.arange(6), hidden=np.zeros((6, 16), np.float32))
-    run = attn("bisect", "dump.npz", "-m", f"{nets}:build")
-    refused(run, ExitCode.LOAD, f"{nets}:build is not a model of transformers, and this needs its embeddings")
-
-
 def test_a_model_of_open_clip_is_never_one_of_random_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     open_clip: Any = ModuleType("open_clip")
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
@@ -29,7 +28,6 @@ from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
 from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
-from attn_cli.sources.huggingface.stations.reference import ModelReference
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
@@ -122,11 +120,3 @@ class ModelSource(ModelPasses):
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return mixed_layers(self.loaded, prompt, arguments, found, places)
-
-    def reference(self) -> ModelReference:
-        """The model as a reference that shows its numbers at stations, places in its pass such as q."""
-
-        def arguments(ids: Sequence[int]) -> dict[str, Any]:
-            return self._without_cache(self.reader.padded_batch([np.array(ids)]))
-
-        return ModelReference(self.loaded, arguments)

@@ -3,7 +3,6 @@
 draw(part, summary, report, screen)   a part of one attention call; with `part.together`, of all calls at once
 draw(answer, report, screen)          an answer that is not one part per attention call
 next_words(report, invocation)        the words of the command to ask next; None where there is none, or no function
-said_before_table(answer)             lines before the answer's table in a document, where it has any
 
 `views/drawn_answer.py` asks them in turn.
 """

@@ -16,10 +16,9 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
-from attn_cli.views.drawn_answer import said_before_table
 from attn_cli.views.view import View
 
-_COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers", "bisect")
+_COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers")
 _TITLES = {"heads": "heads", "top": "top keys", "overall": "top keys over all queries"}
 _LARGEST = 64  # the most rows and keys of a matrix in a readable table
 _MOST_RECEIVED = 6
@@ -34,7 +33,7 @@ class MarkdownView(View):
         if report.command not in _COMMANDS:
             raise InputError(
                 f"md has no table for the answer of {report.command}",
-                "use --format csv or html: md is for inspect, heads, top, matrix, layers, bisect",
+                "use --format csv or html: md is for inspect, heads, top, matrix, layers",
             )
         text = "\n".join(_blocks(report))
         self.write_text(text)
@@ -60,7 +59,6 @@ def _blocks(report: Report) -> Iterator[str]:
     if text:
         yield f"model: {escaped(model)}\n"
     if report.answer is not None:
-        yield from (f"{escaped(line)}\n" for line in said_before_table(report))
         yield _table(report.answer.records())
         return
     rows: dict[str, list[dict[str, Any]]] = {}

@@ -41,7 +41,7 @@ def _process_value(parameter: Any, by_typer: Any, context: Any, value: Any) -> A
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
     "Explain": ("parts", "knock", "compare"),
-    "Your own numbers": ("compute", "bisect"),
+    "Your own numbers": ("compute",),
     "Corpus": ("scan", "scan show"),
     "Learn": ("plane", "nearest", "learn", "scale", "cost"),
     "Help": ("guide", "schema", "env"),
@@ -61,8 +61,6 @@ def _first_line(file: Path) -> str:
         return lines.readline().strip().strip('"')
 
 
-KERNEL_CHECK = "attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy"
-"""The command line that tells whether a kernel is right, for those who look for it elsewhere."""
 COMMANDS = help_lines(Path(__file__).parents[2])
 
 

@@ -1,1 +1,0 @@
-"""Dumps by plain NumPy implementations of models, with mistakes in them, for `attn bisect`."""
