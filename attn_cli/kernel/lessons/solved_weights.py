@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.kernel.lessons.dropout import dropout_rate
+
 _COARSEST = 0.01  # of a weight, beyond which solved weights tell nothing
 _CLEAR = 10.0  # times the error of a weight that a weight must have to be one
 _LEAST_SUM = 0.05  # that sums of rows are off by where they are said to be
@@ -19,6 +21,11 @@ class SolvedWeights(NamedTuple):
 
     weights: np.ndarray
     error: float
+
+    def dropout(self, right: np.ndarray) -> float | None:
+        """The p of dropout on the right weights `[h, n, m]` that gives these; None where it doesn't."""
+        right = right[:, : self.weights.shape[1], : self.weights.shape[2]]
+        return dropout_rate(self.weights, right, np.full(right.shape, self.error), right > _CLEAR * self.error)
 
 
 def solved_weights(

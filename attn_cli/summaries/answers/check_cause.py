@@ -13,6 +13,7 @@ from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window, all_of
 from attn_cli.kernel.definition.softmax import unnormalised
+from attn_cli.kernel.lessons.dropout import dropout_in_output, dropout_rate
 from attn_cli.kernel.lessons.mistakes.register import (
     Fitted,
     Mistake,
@@ -29,6 +30,7 @@ from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
 from attn_cli.summaries.answers.check_numbers import FAR, CheckedNumbers, ErrorSize
 
 _MOST_CELLS = 2**22  # mistakes are tried on this many cells; in a larger matrix, on its first rows
+_CLEAR = 10.0  # times its error that a number must have to be none of 0
 _FITTING_CELLS = 2**17  # on which the number of a mistake is searched
 _MOST_ADDED = 2**22  # numbers that are added up one by one, in each way to round sums
 _EQUAL = 1e-13  # two mistakes closer than this are equal; the first in the list, the more usual one, is named
@@ -101,16 +103,32 @@ class _Search:
     def _broken_rule(self) -> str:
         """What the user's weights leave out or take in, where these are given or follow from the output; "" if not."""
         call, given = self.numbers.call, self.numbers.user.get("weights")
-        if self.numbers.joined or call.ingredients.value_up is not None or call.h * call.n * call.m > _MOST_CELLS:
+        if call.h * call.n * call.m > _MOST_CELLS:
             return ""
         problem = self._problem(0, call.n)
         right = problem.right.weights
-        if given is not None:
+        behind = self.numbers.of_heads()
+        if given is not None and (np.abs(given - right) > self.tolerance).any():
             solved: SolvedWeights | None = SolvedWeights(given, self.tolerance)
+            least = self.tolerance * right.max(axis=-1, keepdims=True)
+            p = dropout_rate(given, right, self.tolerance * right, right > least)
+        elif behind is not None:
+            solved = solved_weights(behind.output, problem.values, right, behind.sizes, self.tolerance)
+            p = None if solved is None else solved.dropout(right)
+            p = p or dropout_in_output(behind.output, problem.values, right, behind.sizes, self.tolerance)
         else:
-            output, sizes = self.numbers.user["output"], self.numbers.sizes("output")
-            solved = solved_weights(output, problem.values, right, sizes, self.tolerance)
-        return "" if solved is None else weights_in_words(solved, right, _own_key(call.rule.mask, call.m - call.n))
+            return ""
+        if p:
+            return f"dropout was left on, p about {p:.2g}: some weights are 0, the others divided by 1 - p"
+        own_key = _own_key(call.rule.mask, call.m - call.n)
+        return self._dropped_output() or ("" if solved is None else weights_in_words(solved, right, own_key))
+
+    def _dropped_output(self) -> str:
+        if "output" not in self.numbers.user:
+            return ""
+        right, error = self.numbers.right.output, self.tolerance * self.numbers.sizes("output")
+        p = dropout_rate(self.numbers.user["output"], right, error, np.abs(right) > _CLEAR * error)
+        return "" if p is None else f"dropout was left on for the output, p about {p:.2g}: some numbers are 0"
 
     def _problem(self, start: int, stop: int) -> Problem:
         call, ingredients = self.numbers.call, self.numbers.call.ingredients

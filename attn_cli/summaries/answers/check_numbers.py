@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.kernel.definition.heads import expand_groups, join_heads
+from attn_cli.kernel.definition.heads import expand_groups, join_heads, split_heads
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.precision import Precision
 
@@ -34,6 +34,14 @@ class ErrorSize(NamedTuple):
 
 
 FAR = ErrorSize(np.inf, np.inf)
+_WHOLE = 1e-6  # that W_O times its inverse may be off by
+
+
+class OutputOfHeads(NamedTuple):
+    """A user's output in heads, and the size of each number, both `[h, n, e]`."""
+
+    output: np.ndarray
+    sizes: np.ndarray
 
 
 class Definition(NamedTuple):
@@ -110,6 +118,21 @@ class CheckedNumbers:
             if ingredients.projection is not None:
                 squares = squares @ ingredients.projection**2
         return np.asarray(np.sqrt(squares))
+
+    def of_heads(self) -> "OutputOfHeads | None":
+        """The user's output cut into heads; None where their numbers don't follow from it."""
+        ingredients, h = self.call.ingredients, self.call.h
+        if "output" not in self.user or ingredients.value_up is not None:
+            return None
+        output, sizes, w_o = self.user["output"], self.sizes("output"), ingredients.projection
+        if not self.joined:
+            return OutputOfHeads(output, sizes)
+        if w_o is not None:
+            back = np.linalg.pinv(w_o)  # [width, h * e]
+            if not np.allclose(w_o @ back, np.eye(len(w_o)), atol=_WHOLE):
+                return None
+            output, sizes = output @ back, sizes @ np.abs(back)
+        return OutputOfHeads(split_heads(output, h), split_heads(sizes, h))
 
     def rounded(self, what: str, precision: Precision) -> np.ndarray:
         """The "output" or "weights" (`what`) by the definition, with q, k, v, scores, weights rounded to a

@@ -1,0 +1,85 @@
+"""`attn compute --expect` of a whole module's numbers: dropout left on, and projections read the other way."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.cli import kernels
+from tests.cli.kernels import CAUSAL, Arrays
+from tests.program import attn
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def cause(given: Arrays, expected: Arrays, *options: str, dtype: type = np.float64) -> str:
+    """The cause that is named for arrays of the options that `given` and `expected` name."""
+    words = []
+    for name, x in (given | expected).items():
+        np.save(f"{name}.npy", x.astype(dtype))
+        words += [f"--{name}", f"{name}.npy"]
+    run = attn("compute", *words, *options, "-q", "--json")
+    assert run.code == 1
+    return run.json["result"]["check"][0]["cause"] or ""
+
+
+def dropped(x: np.ndarray, p: float, seed: int) -> np.ndarray:
+    torch.manual_seed(seed)
+    return torch.nn.functional.dropout(torch.from_numpy(x), p).numpy()
+
+
+def uncovered(a: Arrays) -> np.ndarray:
+    return kernels.soft(kernels.scores_of(a))
+
+
+def masked(a: Arrays) -> np.ndarray:
+    return kernels.weights_of(kernels.scores_of(a))
+
+
+DROPOUT = "dropout was left on, p about"
+
+
+@pytest.mark.parametrize(("weights", "mask"), [(uncovered, ()), (masked, CAUSAL)])
+@pytest.mark.parametrize(("p", "dtype"), [(0.1, np.float64), (0.1, np.float16), (0.33, np.float32), (0.5, np.float64)])
+def test_dropout_left_on_is_named_with_its_p(weights, mask: tuple[str, ...], p: float, dtype: type) -> None:
+    for seed, g in enumerate((4, 2, 1)):
+        a = {name: x.astype(dtype).astype(float) for name, x in kernels.arrays(seed, n=40, d=64, g=g).items()}
+        right = weights(a)
+        wrong = dropped(right, p, seed)
+        output = wrong @ kernels.repeat(a["v"], 4)
+        assert f"{DROPOUT} {p:g}:" in cause(a, {"expect-weights": wrong}, *mask, dtype=dtype)
+        assert f"{DROPOUT} {p:g}:" in cause(a, {"expect": output, "expect-weights": right}, *mask, dtype=dtype)
+        assert f"{DROPOUT} {p:g}:" in cause(a, {"expect": output}, *mask, dtype=dtype)
+
+
+def test_dropout_behind_more_keys_than_columns_is_found_by_a_search() -> None:
+    a = kernels.arrays(2, n=100, d=48)
+    assert f"{DROPOUT} 0.1:" in cause(a, {"expect": dropped(uncovered(a), 0.1, 0) @ a["v"]})
+    assert not cause(a, {"expect": dropped(uncovered(a), 0.7, 0) @ a["v"]})  # the output tells too little
+
+
+def test_dropout_before_w_o_is_named() -> None:
+    random = np.random.default_rng(0)
+    given = {"x": random.normal(size=(24, 32)), "wo": random.normal(size=(32, 32))}
+    heads = given["x"].reshape(24, 2, 16).swapaxes(0, 1)
+    weights = dropped(kernels.soft(heads @ heads.mT / 4), 0.2, 1)
+    output = (weights @ heads).swapaxes(0, 1).reshape(24, 32) @ given["wo"]
+    assert f"{DROPOUT} 0.2:" in cause(given, {"expect": output}, "--heads", "2")
+
+
+def test_dropout_of_the_output_is_named() -> None:
+    a = kernels.arrays(3)
+    named = cause(a, {"expect": dropped(kernels.plain(a), 0.25, 1)}, *CAUSAL)
+    assert "dropout was left on for the output, p about 0.25" in named
+
+
+def test_a_mask_of_equal_weights_is_no_dropout() -> None:
+    """Each row loses one key of ten, and the others are divided by 0.9: only the sums tell that from dropout."""
+    a = kernels.arrays(0, n=10, d=16) | {"q": np.zeros((4, 10, 16))}
+    allowed = ~np.eye(10, dtype=bool)[np.random.default_rng(0).integers(0, 10, 10)]
+    wrong = kernels.soft(np.where(allowed, kernels.scores_of(a), -np.inf))
+    assert "a mask is wrong" in cause(a, {"expect-weights": wrong})
