@@ -1,6 +1,6 @@
 """A call whose queries, keys and values are at hand: that of a model's layer, a table, or matrices."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attn_cli.arrays import Array
@@ -26,6 +26,7 @@ class Ingredients:
     value_up    U_V `[h, r, e]`, which absorbed latent attention applies to its output
     latent      the latents c `[m, r]` that k and v are computed from, with their up-projections U_K and U_V
     projected   whether q, k and v are products of x and not x itself
+    projections  W_Q, W_K and W_V of all heads, those that there are, by "q", "k" and "v" `[width, heads * d]`
     rotation    base, pairs and offset of the rotary positions of q and k
     turning     a function that tells which pairs of columns rotary positions turned, and by which angles, as read off
                 the running model; callable while the call is visited
@@ -39,6 +40,7 @@ class Ingredients:
     value_up: Array | None = None
     latent: Latent | None = None
     projected: bool = False
+    projections: Mapping[str, Array] = field(default_factory=dict)
     rotation: Rotation | None = None
     turning: Callable[[], Turning] | None = None
     residual_lengths: Callable[[], Array | None] | None = None

@@ -83,3 +83,21 @@ def test_a_mask_of_equal_weights_is_no_dropout() -> None:
     allowed = ~np.eye(10, dtype=bool)[np.random.default_rng(0).integers(0, 10, 10)]
     wrong = kernels.soft(np.where(allowed, kernels.scores_of(a), -np.inf))
     assert "a mask is wrong" in cause(a, {"expect-weights": wrong})
+
+
+@pytest.mark.parametrize("names", ["q", "k", "v", "o", "qk", "qkv", "qkvo", "vo"])
+@pytest.mark.parametrize(("dtype", "options"), [(np.float64, ()), (np.float32, ("--positions", "rotary", *CAUSAL))])
+def test_square_weights_of_linear_layers_are_named_as_transposed(names: str, dtype: type, options) -> None:
+    """The module is torch's own, whose weights are [out, in]; of `names` they were saved as they are."""
+    torch.manual_seed(len(names))
+    layers = {name: torch.nn.Linear(32, 32, bias=False, dtype=torch.float64) for name in "qkvo"}
+    x = torch.randn(20, 32, dtype=torch.float64)
+    given = {"x": x.numpy()}
+    given |= {f"w{n}": (w.weight if n in names else w.weight.T).detach().numpy() for n, w in layers.items()}
+    given = {name: a.astype(dtype).astype(float) for name, a in given.items()}
+    wq, wk, wv, wo = (given[f"w{n}"] if n not in names else given[f"w{n}"].T for n in "qkvo")
+    q, k, v = ((given["x"] @ w).reshape(20, 4, 8).swapaxes(0, 1) for w in (wq, wk, wv))
+    q, k = (kernels.turned(q), kernels.turned(k)) if options else (q, k)
+    output = kernels.plain({"q": q, "k": k, "v": v}, mask=None if options else np.ones((1, 1), bool))
+    named = cause(given, {"expect": output.swapaxes(0, 1).reshape(20, 32) @ wo}, "--heads", "4", *options, dtype=dtype)
+    assert named.startswith(f"{', '.join(f'w{n}' for n in names)} {'is' if len(names) == 1 else 'are'} transposed")

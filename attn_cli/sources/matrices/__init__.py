@@ -4,7 +4,7 @@ The steps: the user's own q, k and v, or projected embeddings (`projecting`); cu
 (`rules`) they are the `Matrices`, which yield attention calls.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,6 +102,7 @@ class Matrices:
     head_axis  whether the user's q had a heads axis, so that results get one too
     embedded   the embeddings that q, k and v were made from; None for the user's own q, k and v
     projected  whether projections, given or drawn at random, made q, k and v, so that they are not x itself
+    projections  W_Q, W_K and W_V, those that there are, by "q", "k" and "v"
     rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
     latent     the latents that k and v come from; None without
     absorbed   whether q, k, v are those of latent attention's absorbed form
@@ -119,6 +120,7 @@ class Matrices:
     projection: np.ndarray | None = None
     embedded: Embedded | None = None
     projected: bool = False
+    projections: Mapping[str, np.ndarray] = field(default_factory=dict)
     rotation: Rotation | None = None
     latent: Latent | None = None
     absorbed: bool = False
@@ -201,6 +203,7 @@ class Matrices:
             None if self.value_up is None else self.value_up[list(heads)],
             self._latent(at, heads),
             self.projected,
+            self.projections,
             self.rotation,
         )
 
@@ -242,6 +245,7 @@ def _ruled(options: MatrixOptions, projected: Projected, heads: InHeads) -> Matr
         projection=projected.wo,
         embedded=projected.embedded,
         projected=projected.is_product,
+        projections=projected.projections,
         rotation=heads.rotation,
         latent=heads.latent,
         absorbed=options.absorb,

@@ -3,7 +3,8 @@
 Projections are given, drawn from a seed, or the identity.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,7 @@ class Projected:
     wo         W_O `[h * e, width]` or None
     embedded   the embeddings that q, k and v were made from; None for the user's own q, k and v
     is_product whether projections, given or drawn at random, made q, k and v; otherwise they are x itself
+    projections  W_Q, W_K and W_V, those that there are, by "q", "k" and "v"
     notes      for the user: how matrices were read and drawn
     """
 
@@ -104,6 +106,7 @@ class Projected:
     wo: np.ndarray | None
     embedded: Embedded | None = None
     is_product: bool = False
+    projections: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -151,6 +154,7 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
         ws.wo,
         embedded,
         options.is_latent or any(w is not None for w in ws[:4]),
+        {name: w for name, w in zip("qkv", ws[:3], strict=True) if w is not None},
         (*embedded.notes, drawn) if ws.drawn else embedded.notes,
     )
 

@@ -5,11 +5,13 @@ What is called rounding has errors without structure, and what is called a mista
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.dense import attend, scores
+from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window, all_of
 from attn_cli.kernel.definition.softmax import unnormalised
@@ -28,6 +30,7 @@ from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.solved_weights import SolvedWeights, solved_weights, weights_in_words
 from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
 from attn_cli.summaries.answers.check_numbers import FAR, CheckedNumbers, ErrorSize
+from attn_cli.text import listed
 
 _MOST_CELLS = 2**22  # mistakes are tried on this many cells; in a larger matrix, on its first rows
 _CLEAR = 10.0  # times its error that a number must have to be none of 0
@@ -173,6 +176,7 @@ class _Search:
 
     def _readings(self) -> Iterator[tuple[str, ErrorSize]]:
         """Errors of layout, each with its distance: axes in another order, rows left at 0, q, k, v with rows first."""
+        yield from self._transposed()
         output = self.numbers.user.get("output")
         if output is None:
             return
@@ -192,6 +196,35 @@ class _Search:
             words = words.replace("they was", "they were")
             yield words, self.numbers.distance_of("output", output, np.where(empty[:, None], 0.0, right))
         yield from self._heads_second(output)
+
+    def _transposed(self) -> Iterator[tuple[str, ErrorSize]]:
+        """Square projections, some of them transposed, each choice with its distance."""
+        call, ingredients = self.numbers.call, self.numbers.call.ingredients
+        square = {
+            name: np.asarray(w)
+            for name, w in (*ingredients.projections.items(), ("o", ingredients.projection))
+            if w is not None and w.shape[0] == w.shape[1] and not np.array_equal(w, w.T)
+        }
+        for names in (chosen for count in range(len(square)) for chosen in combinations(square, count + 1)):
+            q, k, v = (self._projected(x, square[x].T) if x in names else getattr(call, x) for x in "qkv")
+            made = attend(q[:, : self.rows], k, v, call.rule.of_rows(0, self.rows, call.m))
+            turned = "o" in names
+            output = join_heads(made.output) @ square["o"].T if turned else self.numbers.in_user_layout(made.output)
+            words = f"{listed(f'w{name}' for name in names)} {'is' if len(names) == 1 else 'are'} transposed: "
+            words += "nn.Linear keeps its weight as [out, in], here they are [in, out]"
+            yield words, self.numbers.distance(output, made.weights)
+
+    def _projected(self, name: str, w: np.ndarray) -> np.ndarray:
+        """The queries, keys or values (`name`) that another projection makes, as the call has them."""
+        call, ingredients = self.numbers.call, self.numbers.call.ingredients
+        x = ingredients.x if name == "q" or ingredients.context is None else ingredients.context
+        own = getattr(call, name)
+        heads = np.asarray(split_heads(np.asarray(x) @ w, w.shape[1] // own.shape[-1]))
+        if len(heads) != len(own):
+            heads = heads[list(call.place.heads if name == "q" else call.place.groups)]
+        if ingredients.rotation is None or name == "v":
+            return heads
+        return np.asarray(ingredients.rotation.turn(heads, ingredients.rotation.offset if name == "q" else 0))
 
     def _heads_second(self, output: np.ndarray) -> Iterator[tuple[str, ErrorSize]]:
         """q, k and v with rows before heads, `[batch, n, heads, d]`."""
