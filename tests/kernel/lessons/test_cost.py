@@ -10,7 +10,7 @@ sizes = st.integers(1, 6)
 
 @given(st.integers(1, 12), st.integers(0, 12), st.one_of(st.none(), st.integers(1, 14)), st.booleans())
 def test_cells_are_those_that_a_mask_leaves_open(n: int, past: int, window: int | None, causal: bool) -> None:
-    m = n + past if causal else n
+    m = n + past
 
     def is_open(i: int, j: int) -> bool:
         at = i + m - n
@@ -22,13 +22,13 @@ def test_cells_are_those_that_a_mask_leaves_open(n: int, past: int, window: int 
     assert counted == cells
 
 
-@given(sizes, sizes, sizes, sizes, sizes, st.integers(1, 20))
+@given(sizes, sizes, sizes, sizes, sizes, st.one_of(st.none(), st.integers(1, 22)), st.integers(1, 20))
 def test_the_steps_of_decoding_add_up_to_one_causal_pass(
-    g: int, times: int, d: int, e: int, width: int, n: int
+    g: int, times: int, d: int, e: int, width: int, window: int | None, n: int
 ) -> None:
-    layer = LayerSizes(g * times, g, d, e, width)
+    layer = LayerSizes(g * times, g, d, e, width, window=window)
     assert sum(layer.step(tokens) for tokens in range(1, n + 1)) == layer.whole(n)
-    assert layer.kept(n) == n * g * (d + e)
+    assert layer.kept(n) == len([token for token in range(n) if window is None or token >= n - window]) * g * (d + e)
 
 
 @given(sizes, sizes, sizes, sizes, sizes, sizes, st.integers(1, 20))
