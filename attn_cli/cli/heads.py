@@ -8,7 +8,9 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
+from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.by_key import run_by_key
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -30,6 +32,13 @@ def heads(
         typer.Option("--sort", metavar="COLUMN", help="Sort by a column, largest first (entropy lowest); - reverses."),
     ] = None,
     top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
+    token: o.TokenPick = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", metavar="WORD|INDEX", help="List heads by their weight on this key, from --token or all."
+        ),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="List every head on a terminal, too, not those that stand out.")
     ] = False,
@@ -57,7 +66,13 @@ def heads(
       attn heads --file prompt.txt -m gpt2 --sort induction --top 8
       attn heads --kinds -m ./my-model
       attn heads "river bank" -m ./my-model --sort -entropy -f csv
+      attn heads "river bank" -m ./my-model -t bank --key river
     """
+    if key is not None:
+        refuse_beside("--key", {"--sort": sort is not None, "--kinds": kinds}, "it sorts heads by their weight on it")
+        return run_by_key(options, token, key, top, hiding, words=options.merges(words), every=every)
+    if token is not None:
+        raise InputError("--token needs --key", "add --key WORD, or see attn top")
     if sort in ("logit", "-logit"):
         from attn_cli.cli.kit.run.by_logit import run_by_logit  # here: few runs sort by it
 

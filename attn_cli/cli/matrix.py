@@ -28,7 +28,6 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.text import cut
-from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.figure import MOST_PANELS
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import View, ViewSettings
@@ -102,8 +101,7 @@ def matrix(
     chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
     chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
 
-    def full(rows: PickedRows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
-        keys = None if key is None else picked_tokens(key, call.keys, "")[0]
+    def full(rows: PickedRows, keys: PickedRows, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         return FullMatrix(
             weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean, by=measure.by
         )
@@ -114,18 +112,18 @@ def matrix(
         chooses = (view.chooses or too_many) and chosen_by_nobody and source.about["type"] != "table"
         judged = TextKinds()
 
-        def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
+        def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
-                return [full(rows, call, weights=show_weights, scores=both)]
+                return [full(rows, keys, weights=show_weights, scores=both)]
             colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if key is not None or colours_text:
                 most = None if colours_text else view.largest[0]
-                return [full(rows, call, weights=show_weights, scores=scores, most=most)]
+                return [full(rows, keys, weights=show_weights, scores=scores, most=most)]
             # drawn in the shape of the image, with no rows pooled
             if token is not None and image_grids(call.keys):
                 drawn = show_weights and measure.by == "weight"
-                return [full(rows, call, weights=drawn, scores=scores)]
+                return [full(rows, keys, weights=drawn, scores=scores)]
             chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
             return [
                 *chosen,
@@ -151,7 +149,7 @@ def matrix(
 
         return CommandPlan(
             of_call, token, hiding, merges, measure, scale=color_scale, memory=memory,
-            settle=with_one_head if chooses else None, finish=with_one_matrix_alone if chooses else None,
+            settle=with_one_head if chooses else None, finish=with_one_matrix_alone if chooses else None, key=key,
         )  # fmt: skip
 
     return run(options, "matrix", plan, ViewSettings(figure_width=figure_width))

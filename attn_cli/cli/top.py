@@ -8,6 +8,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.by_key import run_by_key
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
@@ -38,7 +39,7 @@ def top(
     ] = False,
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="Explain this key with --why, not the heaviest ones."),
+        typer.Option("--key", metavar="WORD|INDEX", help="List heads by their weight on this key; --why explains it."),
     ] = None,
     by: Annotated[
         Literal["weight", "value", "output", "logit", "through"],
@@ -71,18 +72,19 @@ def top(
     """
     merges = options.merges(words)
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
-    if key is not None and not why:
-        raise InputError("--key needs --why", "add --why")
     if why:
         alone = others | {"--mean": mean, "--words": words}
         refuse_beside("--why", alone, "it explains keys one by one, in one head at a time")
-        named = None if key is None else lambda keys: picked_tokens(key, keys, "")[0]
 
         def explained(view: View, source: Source) -> CommandPlan:
-            keys = RowKeysExplained(k, named, abridges=view.largest is not None)
-            return CommandPlan(keys, token, measure=Measure(rotations=True))
+            keys = RowKeysExplained(k, abridges=view.largest is not None)
+            return CommandPlan(keys, token, measure=Measure(rotations=True), key=key)
 
         return run(options, "why", explained)
+    if key is not None:
+        alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
+        refuse_beside("--key", alone, "it lists heads by their weight on that key")
+        return run_by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
         return run_by_logit(options, "--by logit", "keys", k, alone | hiding.given)

@@ -92,7 +92,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
 
 def to_npz(report: Report) -> bytes:
     """The arrays of a report as an .npz file, each head in its place; InputError for heads sorted by --sort."""
-    if report.ranking is not None and report.answer is None:
+    if report.ranking is not None and report.command == "heads":
         raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
     return archive(arrays_of(report))
 

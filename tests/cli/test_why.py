@@ -68,7 +68,6 @@ def test_a_long_text_is_not_explained_row_by_row_on_a_screen() -> None:
 
 
 def test_other_misuse() -> None:
-    refused(attn("top", SENTENCE, "--key", "river"), 2, "add --why")
     refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")
 
 

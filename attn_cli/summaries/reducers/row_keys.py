@@ -1,11 +1,10 @@
 """The reducers of `attn top` for a call: of keys row by row, together, explained, or of all heads together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.prompt import Token
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.overall import OverallKeys
@@ -51,19 +50,17 @@ class RowKeys:
 
 @dataclass(frozen=True)
 class RowKeysExplained:
-    """Makes the reducers that explain the scores of the `count` keys that rows attend to most, or of those picked.
+    """Makes the reducers that explain the scores of the `count` keys that rows attend to most, or of those given.
 
-    picked    a function from the tokens of a call's keys to the indices of the keys; None for the heaviest
     abridges  for a screen: whether all rows of a call of more than 64 queries are refused with InputError
     """
 
     count: int
-    picked: Callable[[Sequence[Token]], Sequence[int]] | None = None
     abridges: bool = False
 
-    def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
-        """The reducer for these rows of a call, None for all; InputError for too many."""
+    def __call__(self, rows: Sequence[int] | None, call: Call, keys: Sequence[int] | None = None) -> Sequence[Reducer]:
+        """The reducer for these rows and keys of a call, None for all; InputError for too many rows."""
         if self.abridges and rows is None and call.n > _MANY:
             raise InputError(f"a screen has no room to explain {call.n:,} queries",
                              "pick some with --token, such as -t -1; -f csv explains all")  # fmt: skip
-        return [ExplainedKeys(self.count, rows=rows, keys=None if self.picked is None else self.picked(call.keys))]
+        return [ExplainedKeys(self.count, rows=rows, keys=keys)]

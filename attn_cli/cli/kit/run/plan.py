@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
@@ -16,8 +15,8 @@ from attn_cli.summaries.report import Report
 PickedRows = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
 
-ReducersFor = Callable[[PickedRows, Call], Sequence[Reducer]]
-"""The reducers for some rows of a call; an empty sequence for a call that is not part of the answer."""
+ReducersFor = Callable[..., Sequence[Reducer]]
+"""The reducers for some rows of a call, and where a plan has a `key` for its keys; none for calls left out."""
 
 MemoryEstimate = Callable[[Prompt, PickedRows], str]
 """A sentence on the memory that a text's rows will take; raises LimitError if that is too much."""
@@ -29,6 +28,7 @@ class CommandPlan:
 
     reducers    makes the reducers for the picked rows and one layer's attention call
     token       names the query rows: a word, word#2 or an index; None for all
+    key         names the keys in the same way, which `reducers` is given; calls that lack them are left out
     hiding      which keys and rows are left out
     words       whether the pieces of words are merged
     measure     what ranks keys: their weight, or the share of weight times the norm of the value, or of that after W_O
@@ -57,6 +57,7 @@ class CommandPlan:
     record: Callable[[], Record] = Record
     tells: bool = False
     copies: bool = False
+    key: str | None = None
 
 
 def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:

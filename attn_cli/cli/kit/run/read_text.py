@@ -102,7 +102,8 @@ class TextReader:
         display = prompt_in_words(prompt) if words and any(map(has_words, streams)) else prompt
         notes = _no_words_note(prompt) if words and display is prompt else ()
         rows, more = picked_rows(self.plan.token, display)
-        return ReadText(number, prompt, display, rows, notes + more)
+        _, of_keys = picked_rows(self.plan.key, display)
+        return ReadText(number, prompt, display, rows, tuple(dict.fromkeys(notes + more + of_keys)))
 
     def _say_if_verbose(self, words: str) -> None:
         print_notes([words], quiet=self.options.quiet or not self.options.verbose)

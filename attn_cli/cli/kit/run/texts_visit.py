@@ -71,6 +71,7 @@ class TextsVisit(PackedVisit):
         self.records, self.keeps = records, keeps and not records
         self.budget = MemoryBudget(2 * MOST_BYTES)
         self._rows_of = [memoised(partial(self._rows, result.text)) for result in results]
+        self._keys_of = [memoised(partial(self._keys, result.text)) for result in results]
 
     def __call__(self, call: Call) -> None:
         """Take in one text."""
@@ -88,6 +89,9 @@ class TextsVisit(PackedVisit):
     def _rows(self, text: ReadText, queries: Sequence[Token]) -> PickedRows:
         return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)
 
+    def _keys(self, text: ReadText, keys: Sequence[Token]) -> PickedRows:
+        return rows_of_stream(self.plan.key, keys, text.display.text)
+
     def _seen(self, call: Call) -> "_Seen":
         """The call, or the part of it that is shown, and its reducers."""
         plan, text, own = self.plan, call.place.text, call
@@ -98,9 +102,10 @@ class TextsVisit(PackedVisit):
         rows = self._rows_of[text](call.queries)
         keys = plan.hiding.keys(call, display.text)
         shown = HiddenKeys(call, keys) if keys else call
+        picked = self._keys_of[text](call.keys)
         reducers: tuple[Reducer, ...] = ()
-        if rows is None or rows:
-            reducers = tuple(plan.reducers(rows, shown))
+        if rows != [] and picked != []:
+            reducers = tuple(plan.reducers(rows, shown, *([] if picked is None else [picked])))
             if plan.tells:
                 reducers += deciding_reducers(shown, result.text.prompt, result.deciding)
         reducers += (plan.record(),) if self.records else ()

@@ -1,0 +1,35 @@
+"""The run of commands that list heads by what they give from a query to a key."""
+
+from attn_cli.cli.kit.options.hiding import HidingOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.plan import CommandPlan
+from attn_cli.cli.kit.run.text_run import run
+from attn_cli.errors import ExitCode
+from attn_cli.model.source import Source
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reducers.attending import AttendingHeads
+from attn_cli.views.view import View
+
+_MANY = 15  # heads that a screen lists where no number was asked for
+
+
+def run_by_key(
+    options: TextCommandOptions,
+    token: str | None,
+    key: str,
+    count: int | None,
+    hiding: HidingOptions,
+    *,
+    words: bool,
+    every: bool = False,
+) -> ExitCode:
+    """Print the heads by their weight on the tokens `key`, from `token` or from all queries."""
+
+    def plan(view: View, source: Source) -> CommandPlan:
+        most = count if count or every or not view.chooses else _MANY
+        return CommandPlan(
+            lambda rows, call, keys: [AttendingHeads(rows=rows, keys=keys)],
+            token, hiding, words, ranking=Ranking("weight", "weight", True, most), key=key,
+        )  # fmt: skip
+
+    return run(options, "attending", plan)
