@@ -42,6 +42,7 @@ from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 from attn_cli.sources.huggingface.read.reader import PromptReader
+from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
@@ -125,6 +126,9 @@ class ModelPasses:
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; `pair` is a second text, read after each."""
         prompts = self.reader.read(texts, pair)
+        if prompts and drops_forward(self.loaded):
+            note = with_saved_forward(self.loaded, self.reader.arguments(prompts[:1]))[1]
+            prompts = [replace(prompt, warnings=(*prompt.warnings, note)) for prompt in prompts] if note else prompts
         if not is_newer_than_tested() or not self.module_places.in_registry:
             return prompts
         if self._note is None:
@@ -272,7 +276,7 @@ class ModelPasses:
 
     def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
         """Several texts in one row of tokens; None where the model doesn't read them so."""
-        if len(texts) == 1:
+        if len(texts) == 1 or padded.keys() - {"input_ids", "attention_mask"}:
             return None
         if self._supports_packing is None:
             self._supports_packing = supports_packing(self.loaded.model)

@@ -148,6 +148,7 @@ class LoadedModel:
     about       for headers and machine output: model, type, revision, dtype, device
     origin      where it was found, for other files there
     generating  the model with its generating head, of which `model` is a part; None where nothing is generated
+    saved       the class that the checkpoint was saved from, whose forward may tell `model` more; None if `generating`
     """
 
     model: nn.Module
@@ -155,6 +156,7 @@ class LoadedModel:
     about: dict[str, Any]
     origin: Origin
     generating: PreTrainedModel | None = None
+    saved: Any = None
 
     @cached_property
     def module_places(self) -> ModulePlaces:
@@ -219,7 +221,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
         model = stack_of(model, config)
     revision = None if origin.local else commit_of(origin.path, origin.revision)
     about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
-    return LoadedModel(model, tokenizer, about, origin, generating)
+    return LoadedModel(model, tokenizer, about, origin, generating, None if generates else saved_class(config))
 
 
 def _downloaded_config(origin: Origin) -> str:

@@ -34,6 +34,7 @@ from attn_cli.sources.huggingface.read.input_files import (
 from attn_cli.sources.huggingface.read.media import Audio, Media, picture_of
 from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
+from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 
@@ -169,8 +170,8 @@ class PromptReader:
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
         # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
-        # generated tokens, whose number differs from text to text.
-        own = self.processor is not None or (generator is not None and self.has_decoder)
+        # generated tokens or the text, whose number differs from text to text.
+        own = self.processor is not None or (self.has_decoder and (generator is not None or drops_forward(loaded)))
         self.batch_size = 1 if own or unpadded_only(loaded.model) else 32
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
@@ -219,16 +220,16 @@ class PromptReader:
         tokens = decoder_tokens(self.loaded, self.decoder_text)
         if self.generator is not None:
             return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
-        decoder = {"decoder": tokens}
-        warnings = (_START_TOKEN_ALONE,)
-        return [
-            replace(
-                prompt,
-                others={**prompt.others, **decoder},
-                warnings=prompt.warnings + (warnings if self.decoder_text is None else ()),
-            )
-            for prompt in prompts
-        ]
+        return [self._with_decoder(prompt, tokens) for prompt in prompts]
+
+    def _with_decoder(self, prompt: Prompt, tokens: tuple[Token, ...]) -> Prompt:
+        notes: tuple[str, ...] = ()
+        if self.decoder_text is None:
+            ids = np.array([token.id or 0 for token in prompt.tokens])
+            arguments = with_saved_forward(self.loaded, self._padded([ids]))[0]
+            tokens = labels(self.loaded.tokenizer, arguments.get("decoder_input_ids")) or tokens
+            notes = () if "decoder_input_ids" in arguments else (_START_TOKEN_ALONE,)
+        return replace(prompt, others={**prompt.others, "decoder": tokens}, warnings=prompt.warnings + notes)
 
     def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
         """A prompt that was read without a generator, continued by `most` tokens, or by fewer if positions run out."""
@@ -313,14 +314,18 @@ class PromptReader:
         if isinstance(prompts[0], ArrayPrompt):
             arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:
-            arguments = self.padded_batch([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
+            arguments = self._padded([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
         if self.has_decoder and self.arrays is None:
             ids = torch.tensor([[token.id for token in prompt.others["decoder"]] for prompt in prompts])
             arguments["decoder_input_ids"] = ids.to(device_of_module(self.loaded.model))
-        return arguments
+        return with_saved_forward(self.loaded, arguments)[0]
 
-    def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
-        """`input_ids` `[b, longest]` of the token ids of each text, padded on the right, on the model's device."""
+    def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
+        """The arguments for the token ids of each text, padded on the right; without those of a decoder."""
+        arguments = self._padded(texts)
+        return arguments if self.has_decoder else with_saved_forward(self.loaded, arguments)[0]
+
+    def _padded(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
         filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
         return padded(texts, filler, device_of_module(self.loaded.model))
 
