@@ -1,6 +1,5 @@
 """The memory that a process may still take, and has taken; the guard that refuses what doesn't fit."""
 
-import ctypes
 import os
 import sys
 from contextlib import suppress
@@ -22,13 +21,6 @@ def check_memory(size: int, subject: str, hint: str) -> str:
     if size > free * _USABLE:
         raise LimitError(f"{words}, and {decimal_bytes(free)} are free", hint)
     return f"{words} of {decimal_bytes(free)} free"
-
-
-def give_back() -> None:
-    """Return to the system what freed arrays have left in the process, where its C library can (glibc)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
 
 
 def free_memory(*, swap: bool = False) -> int | None:

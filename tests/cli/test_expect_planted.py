@@ -10,7 +10,8 @@ import torch
 
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.lessons.mistakes.register import Problem, mistakes
+from attn_cli.kernel.lessons.mistakes.problem import Problem
+from attn_cli.kernel.lessons.mistakes.register import mistakes
 from attn_cli.kernel.lessons.structure import places, structure
 from tests.cli import kernels
 from tests.cli.kernels import CAUSAL, INNOCENT, PLANTED, Arrays, Kernel

@@ -85,28 +85,6 @@ def npz_names(raw: Raw) -> list[str]:
         return [entry.removesuffix(".npy") for entry in archive.namelist() if entry.endswith(".npy")]
 
 
-def npy_header(data: Bytes, label: str) -> NpyHeader:
-    """The header of a .npy file; InputError for a broken one, one that promises more than is there, and a pickle."""
-    header = _header(data, label)
-    if header.dtype.hasobject:
-        raise pickle_error(label)
-    if data.size - header.offset < header.promised_bytes:
-        raise _promises(header, data.size, label)
-    return header
-
-
-def npz_header(archive: zipfile.ZipFile, entry: str, label: str) -> NpyHeader:
-    """The header of a .npy file (`entry`) in a zip archive, of which nothing more is unpacked."""
-    size = archive.getinfo(entry).file_size
-    with archive.open(entry) as member:
-        header = _header(np.frombuffer(member.read(min(size, _LONGEST_HEADER)), np.uint8), label)
-    if header.dtype.hasobject:
-        raise pickle_error(label)
-    if size - header.offset < header.promised_bytes:
-        raise _promises(header, size, label)
-    return header
-
-
 @contextmanager
 def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
     """Context manager: the bytes opened as a zip file; what zipfile finds wrong in it inside becomes an InputError."""

@@ -54,32 +54,6 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     return _WIDEN[entry["dtype"]](array), label
 
 
-def any_tensor(raw: Raw, header: SafetensorsHeader, name: str) -> np.ndarray:
-    """The tensor `name` of a .safetensors file, of any shape; bfloat16 and float8 widened to float32."""
-    entry = header.tensors[name]
-    array = view_as(tensor_bytes(raw, header, name), np.dtype(_DTYPES[entry["dtype"]]), tuple(map(int, entry["shape"])))
-    if entry["dtype"] not in _WIDEN:
-        return array
-    require_memory(4 * array.size, f"{raw.label}:{excerpt(name, 60)}")
-    return _WIDEN[entry["dtype"]](array)
-
-
-def tensor_precision(dtype: str) -> str:
-    """The precision that a header calls `dtype`; "integer", "boolean", or "other" for what holds no real numbers.
-
-    >>> tensor_precision("BF16"), tensor_precision("I64"), tensor_precision("C64")
-    ('bfloat16', 'integer', 'other')
-    """
-    if dtype in _WIDENED:
-        return _WIDENED[dtype]
-    kinds = {"f": "float", "i": "integer", "u": "integer", "b": "boolean"}
-    if dtype not in _DTYPES:
-        return "other"
-    numbers = np.dtype(_DTYPES[dtype])
-    kind = kinds.get(numbers.kind, "other")
-    return str(numbers) if kind == "float" else kind
-
-
 def stored_precision(raw: Raw, name: str) -> str | None:
     """The precision in which a .safetensors file stores an array that is widened on reading, such as "bfloat16"."""
     tensors = safetensors_header(raw).tensors

@@ -16,15 +16,8 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window, all_of
 from attn_cli.kernel.definition.softmax import unnormalised
 from attn_cli.kernel.lessons.dropout import dropout_in_output, dropout_rate
-from attn_cli.kernel.lessons.mistakes.register import (
-    Fitted,
-    Mistake,
-    Problem,
-    fitted_mistakes,
-    mistakes,
-    sum_mistakes,
-    why_nan,
-)
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+from attn_cli.kernel.lessons.mistakes.register import Fitted, fitted_mistakes, mistakes, sum_mistakes, why_nan
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.solved_weights import SolvedWeights, solved_weights, weights_in_words

@@ -1,6 +1,6 @@
 """The problem that a mistake is made in, and its result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -9,36 +9,18 @@ import numpy as np
 
 from attn_cli.kernel.definition.dense import Attention, attend
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.kernel.definition.positions import Rotation, Turning
+from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.kernel.definition.rule import Rule
-
-
-class OtherAngles(NamedTuple):
-    """Rotary positions as a wrong implementation would compute them.
-
-    name         in a word or two, with hyphens
-    words        as a sentence
-    frequencies  the angle of every pair of columns at position 1 `[pairs]`
-    factor       on cos and sin
-    """
-
-    name: str
-    words: str
-    frequencies: np.ndarray
-    factor: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One right attention in float64, from which wrong implementations are made, to be told by their wrong output.
 
-    q, k, v       `[h, n, d]`, `[g, m, d]`, `[g, m, e]`, after rotary positions
-    rule          scale, mask and the like, as they should be
-    width         the width of the model that the heads are cut from
-    rotation      the rotary positions of q and k; None: not rotated, or as `turning` says
-    turning       the pairs of columns and angles by which a model turned q and k; None where they are no model's
-    other_angles  rotary angles that the model's settings could be mistaken for
-    other_window  the sliding window of the model's other layers; None where none has one
+    q, k, v   `[h, n, d]`, `[g, m, d]`, `[g, m, e]`, after rotary positions
+    rule      scale, mask and the like, as they should be
+    width     the width of the model that the heads are cut from
+    rotation  the rotary positions of q and k; None where they are not rotated
     """
 
     q: np.ndarray
@@ -47,9 +29,6 @@ class Problem:
     rule: Rule
     width: int
     rotation: Rotation | None = None
-    turning: Turning | None = None
-    other_angles: Sequence[OtherAngles] = ()
-    other_window: int | None = None
 
     @cached_property
     def right(self) -> Attention:
@@ -82,33 +61,22 @@ class Made(NamedTuple):
     output: np.ndarray
 
 
-class AttendedTo(NamedTuple):
-    """The q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule whose attention a wrong implementation computes.
-
-    after  a function that then changes the output `[h, n, e]`; None for no change
-    """
-
-    q: np.ndarray
-    k: np.ndarray
-    v: np.ndarray
-    rule: Rule
-    after: Callable[[np.ndarray], np.ndarray] | None = None
+Operands = tuple[np.ndarray, np.ndarray, np.ndarray, Rule]
+"""q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and the rule that a wrong implementation attends with."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
     """A mistake in an implementation of attention, and the weights and output that it leads to.
 
-    name      in a word or two, with hyphens; "a+b" for two at once
-    words     as a sentence that goes on after "likely cause:"
-    make      computes its weights and output, when they are asked for
-    operands  the q, k, v and rule whose attention the output is, for callers that keep no matrix of weights
+    name   in a word or two, with hyphens; "a+b" for two at once
+    words  as a sentence that goes on after "likely cause:"
+    make   computes its weights and output, when they are asked for
     """
 
     name: str
     words: str
     make: Callable[[], Made]
-    operands: Callable[[], AttendedTo] | None = None
 
     @cached_property
     def made(self) -> Made:
@@ -136,15 +104,16 @@ def attended(
     after: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Mistake:
     """The mistake, of an implementation, of attending with these q, k, v and rule."""
-    return attending(name, words, lambda: AttendedTo(q, k, v, rule, after))
+    return attending(name, words, lambda: (q, k, v, rule), after)
 
 
-def attending(name: str, words: str, operands: Callable[[], AttendedTo]) -> Mistake:
-    """The mistake, of an implementation, of attending with these q, k, v and rule, which are made when asked for."""
+def attending(
+    name: str, words: str, operands: Callable[[], Operands], after: Callable[[np.ndarray], np.ndarray] | None = None
+) -> Mistake:
+    """The mistake of attending with these q, k, v and rule, made when asked for; `after` changes the output."""
 
     def make() -> Made:
-        q, k, v, rule, after = operands()
-        attention = attend(q, k, v, rule)
+        attention = attend(*operands())
         return Made(attention.weights, attention.output if after is None else after(attention.output))
 
-    return Mistake(name, words, make, operands)
+    return Mistake(name, words, make)

@@ -17,10 +17,8 @@ from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.mistakes.problem import (
-    AttendedTo,
     Made,
     Mistake,
-    OtherAngles,
     Problem,
     attended,
     attending,
@@ -58,9 +56,6 @@ def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
     return ""
 
 
-JOINED_BY_RESHAPE = "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis"
-
-
 def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Wrong implementations of this attention's heads: key heads shared wrongly, heads cut or joined by a reshape."""
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
@@ -68,7 +63,7 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     if 1 < g < h:
         words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
         tiled = (h // g, 1, 1)
-        yield attending("groups-tiled", words, lambda: AttendedTo(q, np.tile(k, tiled), np.tile(v, tiled), rule))
+        yield attending("groups-tiled", words, lambda: (q, np.tile(k, tiled), np.tile(v, tiled), rule))
     if 1 < g <= h:
         yield attended("key-head-0", "every head read key head 0", q, k[:1], v[:1], rule)
     if h == 1:
@@ -80,14 +75,12 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
         return np.asarray(split_heads(output.reshape(n, h * e), h))
 
     words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
-    yield attending("heads-cut-by-reshape", words, lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule))
+    yield attending("heads-cut-by-reshape", words, lambda: (_recut(q), _recut(k), _recut(v), rule))
     words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
-    yield attending(
-        "heads-cut-and-joined-by-reshape", words, lambda: AttendedTo(_recut(q), _recut(k), _recut(v), rule, joined)
-    )
+    yield attending("heads-cut-and-joined-by-reshape", words, lambda: (_recut(q), _recut(k), _recut(v), rule), joined)
     yield attended(
         "heads-joined-by-reshape",
-        JOINED_BY_RESHAPE,
+        "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
         q,
         k,
         v,
@@ -187,7 +180,7 @@ def key_mistakes(problem: Problem) -> Iterator[Mistake]:
     m, d = k.shape[-2:]
     if min(m, d) > 1:
         yield attending("keys-reshaped", "k was reshaped where it must be transposed",
-                        lambda: AttendedTo(q, k.reshape(len(k), d, m).swapaxes(-1, -2), v, rule))  # fmt: skip
+                        lambda: (q, k.reshape(len(k), d, m).swapaxes(-1, -2), v, rule))  # fmt: skip
     if m > 1:
         for step, words in (
             (1, "one place too late: key j holds key j - 1"),
@@ -196,10 +189,10 @@ def key_mistakes(problem: Problem) -> Iterator[Mistake]:
             yield attending(
                 f"keys-shifted{step:+}",
                 f"keys stand {words}",
-                partial(lambda by: AttendedTo(q, np.roll(k, by, -2), v, rule), step),
+                partial(lambda by: (q, np.roll(k, by, -2), v, rule), step),
             )
             yield attending(f"values-shifted{step:+}", f"values stand {words.replace('key', 'value')}",
-                            partial(lambda by: AttendedTo(q, k, np.roll(v, by, -2), rule), step))  # fmt: skip
+                            partial(lambda by: (q, k, np.roll(v, by, -2), rule), step))  # fmt: skip
     if k.shape == v.shape and not np.array_equal(k, v):
         yield attended("keys-as-values", "k was used in place of v", q, k, k, rule)
         yield attended("values-as-keys", "v was used in place of k", q, v, v, rule)
@@ -273,29 +266,7 @@ def _round(number: float) -> str:
     return f"{near}" if abs(number - near) < 0.02 else f"{number:.3g}"
 
 
-__all__ = [
-    "REGISTER",
-    "AttendedTo",
-    "Fitted",
-    "Mistake",
-    "OtherAngles",
-    "Problem",
-    "fitted_mistakes",
-    "mistakes",
-    "sum_mistakes",
-]
-
-REGISTER: tuple[Callable[[Problem], Iterator[Mistake]], ...] = (
-    rule_mistakes,
-    axis_mistakes,
-    head_mistakes,
-    key_mistakes,
-    rotary_mistakes,
-    tile_mistakes,
-)
-
-
 def mistakes(problem: Problem) -> Iterator[Mistake]:
     """The usual mistakes of implementations of this attention, the more usual families first."""
-    for family in REGISTER:
+    for family in (rule_mistakes, axis_mistakes, head_mistakes, key_mistakes, rotary_mistakes, tile_mistakes):
         yield from family(problem)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.kernel.definition.positions import BASE, Rotation
-from attn_cli.kernel.lessons.mistakes.problem import AttendedTo, Mistake, Problem, attending
-from attn_cli.kernel.lessons.mistakes.turned import turned_mistakes
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Operands, Problem, attending
 
 _BASES = (BASE, 500_000.0, 1_000_000.0)  # of the paper and most models; of Llama 3; of Qwen 2 and later
 
@@ -21,16 +20,13 @@ def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
     q, k, rotation = problem.q, problem.k, problem.rotation
     if q.shape[-1] % 2:
         return
-    if problem.turning is not None:
-        found = turned_mistakes(problem, problem.turning)
-    else:
-        found = _superfluous(q, k) if rotation is None else _wrong(q, k, rotation)
+    found = _superfluous(q, k) if rotation is None else _wrong(q, k, rotation)
     for name, words, pair in found:
         yield attending(name, words, partial(_operands, problem, pair))
 
 
-def _operands(problem: Problem, pair: _Pair) -> AttendedTo:
-    return AttendedTo(*pair(), problem.v, problem.rule)
+def _operands(problem: Problem, pair: _Pair) -> Operands:
+    return (*pair(), problem.v, problem.rule)
 
 
 def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, str, _Pair]]:
@@ -43,8 +39,8 @@ def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, str, _Pair
             yield "rotary-uninvited", words, partial(_turned, turn, q, k, offset)
 
 
-def _turned(turn: Rotation, q: np.ndarray, k: np.ndarray, q_from: int, k_from: int = 0) -> tuple[Any, Any]:
-    return turn.turn(q, q_from), turn.turn(k, k_from)
+def _turned(turn: Rotation, q: np.ndarray, k: np.ndarray, q_from: int) -> tuple[Any, Any]:
+    return turn.turn(q, q_from), turn.turn(k)
 
 
 def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str, str, _Pair]]:

@@ -112,10 +112,6 @@ def _masks(problem: Problem) -> Iterator[_Change]:
         if isinstance(part, Given):
             words = "the mask is inverted: 1 was taken as blocked"
             yield _Change("mask-inverted", words, mask=all_of(Given(~part.cells), *rest))
-    if problem.other_window is not None and not any(isinstance(part, Window) for part in parts):
-        words = f"the layer was given the window of the model's other layers, {problem.other_window} keys"
-        window = Window(problem.other_window, m - n)
-        yield _Change("window-of-other-layers", words, mask=all_of(window, mask))
     if not any(isinstance(part, Causal | Prefix) for part in parts):
         words = "a causal mask was applied without being requested"
         yield _Change("causal-uninvited", words, mask=all_of(Causal(), mask))

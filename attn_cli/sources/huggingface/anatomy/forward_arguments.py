@@ -30,17 +30,6 @@ def first_float_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
     return next(tensors, None)
 
 
-def with_first_float_input(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any], x: torch.Tensor
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A module's positional and keyword arguments with `x` in place of the first float tensor; there must be one."""
-    for at, value in enumerate(args):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
-            return (*args[:at], x, *args[at + 1 :]), dict(kwargs)
-    name = next(name for name, value in kwargs.items() if isinstance(value, torch.Tensor) and value.is_floating_point())
-    return args, {**kwargs, name: x}
-
-
 def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
     """A forward's arguments cut to the first `count` tokens of the first text, without the attention mask.
 

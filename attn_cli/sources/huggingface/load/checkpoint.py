@@ -163,14 +163,6 @@ class LoadedModel:
         """The places of the model's modules: paths, block numbers, stacks, and which of them attend; searched once."""
         return ModulePlaces(self.model)
 
-    @property
-    def of_transformers(self) -> PreTrainedModel:
-        """The loaded model, known to be one of transformers; LoadError for another library's module."""
-        if not isinstance(self.model, PreTrainedModel):
-            raise LoadError(f"{self.about['model']} is not a model of transformers, and this needs its embeddings",
-                            "attn heads, top and matrix show any torch module")  # fmt: skip
-        return self.model
-
 
 def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: str | None = None) -> dict[str, Any]:
     """The fields on a model in headers and JSON: "model" (its name), "type", "revision", "dtype" and "device"."""

@@ -75,9 +75,9 @@ def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[Token], list[Token
 
 def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
     """Ids in a random order: none special, unused or undecodable, and all among those that the model embeds."""
-    tokenizer = loaded.tokenizer
-    assert tokenizer is not None
-    embedded = getattr(loaded.of_transformers.get_input_embeddings(), "num_embeddings", None) or len(tokenizer)
+    tokenizer, model = loaded.tokenizer, loaded.model
+    assert tokenizer is not None and isinstance(model, PreTrainedModel)
+    embedded = getattr(model.get_input_embeddings(), "num_embeddings", None) or len(tokenizer)
     left_out = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
     random = torch.Generator().manual_seed(seed)
     for number in torch.randperm(min(len(tokenizer), embedded), generator=random).tolist():

@@ -56,13 +56,6 @@ class OutputProjection:
         written = at_least_float32(written[0] if isinstance(written, tuple) else written)[0]
         return (written[:-1] - written[-1]) / _LARGE
 
-    def constant(self, width: int) -> torch.Tensor:
-        """The bias of W_O, its output for an input of `width` zeros: `[output width]`, in float32 or more."""
-        assert self.module is not None and self.like is not None
-        zeros = torch.zeros((1, 1, width), dtype=self.like.dtype, device=self.like.device)
-        written: Any = self.module(zeros)
-        return at_least_float32(written[0] if isinstance(written, tuple) else written)[0, 0]
-
 
 class Projections:
     """W_O of every attention module of a model, by the module's path."""

@@ -83,7 +83,7 @@ def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice
     outputs = [_numbers(row) for x in run.pre_rope_outputs() for row in _rows(x, text, place, b, n)]
     tables = [
         Angles(cos[keys], sin[keys])
-        for pair in (*tables_in(run.given), *tables_in(run.outputs))
+        for pair in (*_tables_in(run.given), *_tables_in(run.outputs))
         for cos, sin in _of_text(pair, text, keys.stop)
     ]
     tolerance = max(_LEAST_TOLERANCE, 4 * torch.finfo(query.dtype).eps)
@@ -118,8 +118,7 @@ def _projects(module: nn.Module) -> bool:
     return any(weights.ndim > 1 for weights in module.parameters())
 
 
-def tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The pairs of tensors of one shape, two axes or more, among `values` that can be cos and sin."""
+def _tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     for value in values:
         if isinstance(value, torch.Tensor) and value.is_complex():
             value = (value.real, value.imag)
