@@ -148,8 +148,8 @@ STEPS = frozenset(
 """The names of commands that move by a step: going back goes over all that followed one another."""
 
 
-def why_dead(key: str, character: str | None, pane: str) -> str:
-    """The message for a key that does nothing in this pane: where it does something, or that no command has it."""
+def why_dead(key: str, character: str | None) -> str:
+    """The message for a key that does nothing in a pane: where it does something, or that no command has it."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
     if other is None:

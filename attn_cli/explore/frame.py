@@ -24,7 +24,7 @@ _KEYS = 14  # columns of the keys
 _TWO = 110  # columns from which two commands share a line
 
 
-def draw_help(scene: Scene, pane: str, region: Region, first: int) -> list[Line]:
+def draw_help(pane: str, region: Region, first: int) -> list[Line]:
     """The help on the keys of a pane, from line `first` on; from an earlier one where that leaves the pane unfilled."""
     width, height = region.width, region.height
     entries = [_entry(each) for each in COMMANDS if pane in each.panes and each.meaning]
@@ -73,7 +73,7 @@ def draw(session: Session) -> list[Line]:
     scene, view = session.scene, session.view
     width, lines = scene.screen.width, scene.lines
     if session.help_line is not None:
-        help_lines = draw_help(scene, view.pane, Region(0, 0, width, lines), session.help_line)
+        help_lines = draw_help(view.pane, Region(0, 0, width, lines), session.help_line)
         body = [padded(each, width) for each in help_lines]
     else:
         body = _panes(scene, view)

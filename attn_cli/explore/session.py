@@ -125,7 +125,7 @@ class Session:
             return None
         command = command_of(character or "", self.view.pane) or command_of(key, self.view.pane)
         if command is None:
-            self.message = why_dead(key, character, self.view.pane)
+            self.message = why_dead(key, character)
             return None
         return self.guarded(lambda: self._run(command, ""))
 

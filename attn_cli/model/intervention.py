@@ -107,7 +107,6 @@ class Target:
 
     tokens       one, or all that were generated
     probability  of the one token, or of all of them in a row, in the baseline run
-    bits         -log2 of it, which has room for many tokens
     rows         the rows whose outputs predict these tokens, one for each
     generated    whether the model wrote them; otherwise it is the likeliest token after the last of the given rows
     """
@@ -116,7 +115,6 @@ class Target:
     probability: float
     rows: tuple[int, ...]
     generated: bool
-    bits: float = 0.0
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import platform
 import re
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,9 +25,9 @@ DTYPES = {
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
 
 
-def may_have_accelerator(drivers: Sequence[str] = _DRIVERS) -> bool:
+def may_have_accelerator() -> bool:
     """False on Linux without a driver of a graphics card, else True; where False, torch need not be asked for GPUs."""
-    return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in drivers)
+    return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in _DRIVERS)
 
 
 def device_row(

@@ -29,7 +29,6 @@ class StandOut:
                heads 8; of fewer it may be chance
     weight     mean weight on the keys that define the kind and are no sinks, over the rows with one; without a kind on
                the strongest key that is no sink, over the rows that see 4 keys or more
-    share      the same as a share of what these rows give to anything but sinks
     baseline   what uniform attention would give
     rows       how many rows these are
     strongest  the query and key of the largest weight among them, by their indices in the call, and that weight
@@ -42,7 +41,6 @@ class StandOut:
     kind: Kind | None
     is_judged: bool
     weight: float
-    share: float
     baseline: float
     rows: int
     strongest: tuple[int, int, float] | None
@@ -119,15 +117,14 @@ def _stands_out(
     judged, peaks, place = part.judged, part.peaks, summary.place
     if number is None:
         kind, rows = None, peaks.counted
-        weight, share, baseline, count = peaks.weight[at], peaks.share[at], peaks.uniform, rows.sum()
+        weight, baseline, count = peaks.weight[at], peaks.uniform, rows.sum()
     else:
         kind = KINDS[number]
         rows = part.reading_rows(at, kind)
-        weight, share = judged.weight[number, at], judged.share[number, at]
-        baseline, count = judged.baseline[number], judged.rows[number]
+        weight, baseline, count = judged.weight[number, at], judged.baseline[number], judged.rows[number]
         if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head
             return None
-    return StandOut(call, at, place.layer, place.heads[at], kind, is_judged, float(weight), float(share),
+    return StandOut(call, at, place.layer, place.heads[at], kind, is_judged, float(weight),
                     float(baseline), int(count), _strongest(part, at, rows))  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 Windows are shorter than the texts, groups smaller than heads, values narrower than queries: what goes wrong shows.
 """
 
-VOCABULARY, HIDDEN, HEADS, GROUPS, HEAD_SIZE, WINDOW, IMAGE, PATCH = 128, 32, 4, 2, 8, 4, 32, 8
+VOCABULARY, HIDDEN, HEADS, GROUPS, HEAD_SIZE, IMAGE, PATCH = 128, 32, 4, 2, 8, 32, 8
 
 _NAMES = {
     HIDDEN: """hidden_size d_model n_embd dim emb_dim embed_dim embedding_size d_embed decoder_hidden_size

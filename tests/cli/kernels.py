@@ -108,10 +108,6 @@ def zero_rows(output: np.ndarray, tile: int) -> np.ndarray:
     return output
 
 
-def ulp_of_sums(dtype: torch.dtype) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: half(x, dtype)
-
-
 def sequential(a: Arrays, dtype: torch.dtype) -> np.ndarray:
     """Key by key, as a loop over keys in that precision would add them up."""
     scores = torch.from_numpy(np.where(causal(a["q"].shape[1], a["k"].shape[1]), scores_of(a), -np.inf))

@@ -45,7 +45,7 @@ def many_lines() -> PartsRead:
     reads = tuple(ReadPart(at, part, 0.02 if at else 0.5, 0.02, 1.0, () if at else (sink,)) for at, part in parts)
     bits = [-20.0 if at == 14 else -0.01 if at else 0.1 for at in range(20)]
     outcomes = (*(Outcome(bits=own, token_bits=(own * 0.9, own * 0.05, own * 0.05)) for own in bits), None, None)
-    target = Target(tokens[20:], 0.25, (19, 20, 21), True, 2.0)
+    target = Target(tokens[20:], 0.25, (19, 20, 21), True)
     reading = TextReading((19, 20, 21), "self", reads, (sink,), 0.0, ())
     return PartsRead("generated", prompt, reading, HiddenParts(outcomes, target, False, 0.0, "cache", ""), cut="lines")
 

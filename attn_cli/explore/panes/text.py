@@ -212,10 +212,10 @@ def _table(scene: Scene, view: Viewpoint, row: np.ndarray, height: int, width: i
             partner = compared.get(place)
             there = "   masked there" if partner is None else f"   there {partner:.3f}"
         lines.append([Segment(text, style), Segment(drawn, bar_style(scene.screen.depth)), Segment(there, style)])
-    return lines, _rest(scene, view, row, places)
+    return lines, _rest(view, row, places)
 
 
-def _rest(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int]) -> str:
+def _rest(view: Viewpoint, row: np.ndarray, places: list[int]) -> str:
     """The sum of tokens beside those of the table."""
     finite = np.isfinite(row)
     others = finite.copy()

@@ -4,7 +4,7 @@ With the logarithm of each row's sum beside q and k, a weight follows from its o
 a tile costs its own area, however long the rows are.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from attn_cli.arrays import Array, at_least_float32, indices, namespace
 from attn_cli.kernel.definition.heads import expand_groups
@@ -13,41 +13,6 @@ from attn_cli.kernel.definition.softmax import unnormalised
 
 Places: TypeAlias = slice | Array
 """Rows or keys: a slice without a step, or an ascending array of their numbers."""
-
-
-class Cells(NamedTuple):
-    """Scores and weights `[h, b, c]` of b rows and c keys: -inf and 0 where masked."""
-
-    scores: Array
-    weights: Array
-
-
-def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: Array) -> Cells:
-    """Scores and weights of b rows and c keys of q `[h, n, d]`, k `[g, m, d]`, as in the whole matrix.
-
-    rows, keys  slices without a step, or ascending numbers
-    log_sums    for each row the log of the sum of exp(score) over all its keys and a learned sink `[h, n]`; -inf where
-                all is masked
-
-    Equals the same cells of `dense.attend` for any rule (scale, softcap, bias, mask, sink).
-
-    >>> import numpy as np
-    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    >>> log_sums = np.log(np.exp(1.0) + 1.0) + np.zeros((1, 2))
-    >>> cells(x, x, Rule(scale=1.0), slice(1, 2), slice(0, 2), log_sums).weights.round(3).tolist()
-    [[[0.269, 0.731]]]
-    """
-    scores = scores_of(q, k, rule, rows, keys)
-    return Cells(scores, weights_of(scores, rule, log_sums[:, rows]))
-
-
-def scores_of(q: Array, k: Array, rule: Rule, rows: Places, keys: Places) -> Array:
-    """The scores `[h, b, c]` of b rows and c keys of q `[h, n, d]`, k `[g, m, d]`; -inf where masked.
-
-    rows, keys  slices without a step, or ascending numbers
-    """
-    i, j = numbers_of(rows, q.shape[1], q), numbers_of(keys, k.shape[1], k)
-    return scores_between(q[:, rows], k[:, keys], rule, i, j)
 
 
 def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:

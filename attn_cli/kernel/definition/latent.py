@@ -77,12 +77,12 @@ class Latent:
         return Operands(q, xp.concat((keys, self.shared[..., None, :, :]), axis=-1), keys)
 
 
-def rms_norm(c: Array, weights: Array, epsilon: float = 1e-6) -> Array:
-    """c `[..., r]` divided by the root of its mean square plus epsilon, times `weights [r]` (Zhang, Sennrich 2019).
+def rms_norm(c: Array, weights: Array) -> Array:
+    """c `[..., r]` divided by the root of its mean square plus 1e-6, times `weights [r]` (Zhang, Sennrich 2019).
 
     >>> import numpy as np
     >>> rms_norm(np.array([[3.0, 4.0, 0.0, 0.0]]), np.ones(4)).round(4).tolist()
     [[1.2, 1.6, 0.0, 0.0]]
     """
     xp = namespace(c)
-    return c / xp.sqrt(xp.mean(c * c, axis=-1, keepdims=True) + epsilon) * weights
+    return c / xp.sqrt(xp.mean(c * c, axis=-1, keepdims=True) + 1e-6) * weights

@@ -8,17 +8,17 @@ from attn_cli.arrays import Array, indices, namespace
 BASE = 10000.0
 
 
-def sinusoidal(positions: Array, width: int, base: float = BASE) -> Array:
+def sinusoidal(positions: Array, width: int) -> Array:
     """The numbers to add to the vectors at `positions [n]`: `[n, width]` (Vaswani et al. 2017, section 3.5).
 
-    Column 2i is sin(position / base^(2i / width)), column 2i + 1 the cosine of the same angle.
+    Column 2i is sin(position / 10000^(2i / width)), column 2i + 1 the cosine of the same angle.
 
     >>> import numpy as np
     >>> np.round(sinusoidal(np.array([0.0, 1.0]), 4), 4).tolist()
     [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
     """
     xp = namespace(positions)
-    angles = _angles(positions, width + width % 2, base)
+    angles = _angles(positions, width + width % 2, BASE)
     pairs = xp.stack([xp.sin(angles), xp.cos(angles)], axis=-1)
     return xp.reshape(pairs, (positions.shape[0], width + width % 2))[:, :width]
 
@@ -85,16 +85,6 @@ class Rotation(NamedTuple):
         xp = namespace(x)
         positions = xp.astype(indices(offset, offset + x.shape[-2], x) * times, xp.float64)
         return rotary(x, positions, self.base, interleaved=self.interleaved)
-
-    def turning(self, like: Array) -> Turning:
-        """The pairs of columns that `turn` turns in keys `[..., m, d]`; cos and sin `[m, d / 2]` of their angles."""
-        xp = namespace(like)
-        m, d = like.shape[-2:]
-        angles = _angles(xp.astype(indices(0, m, like), xp.float64), d, self.base)  # [m, d / 2]
-        cos, sin = xp.cos(angles), xp.sin(angles)
-        if self.interleaved:
-            return Turning(tuple(range(0, d, 2)), tuple(range(1, d, 2)), cos, sin, "interleaved")
-        return Turning(tuple(range(d // 2)), tuple(range(d // 2, d)), cos, sin, "halves")
 
 
 def _angles(positions: Array, width: int, base: float) -> Array:

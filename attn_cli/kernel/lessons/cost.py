@@ -72,11 +72,11 @@ class LayerSizes:
             return query + back + self.width * self.cached + self.rank * self.heads * (inner + self.e)
         return query + back + self.width * self.kv_heads * (self.d + self.e)
 
-    def whole(self, n: int, *, causal: bool = True) -> int:
+    def whole(self, n: int) -> int:
         """Multiplications of one pass over n tokens: projections, q kᵀ and weights times v, masked pairs not
         counted.
         """
-        cells = self.cells(n, n, causal=causal)
+        cells = self.cells(n, n)
         return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
 
     def step(self, tokens: int) -> int:

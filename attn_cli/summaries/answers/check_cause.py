@@ -133,8 +133,8 @@ class _Search:
         rotation = ingredients.rotation if ingredients.latent is None else None
         return Problem(call.q[:, start:stop], call.k, call.v, rule, width, rotation)
 
-    def _off(self, mistake: Mistake, start: int = 0) -> ErrorSize:
-        return self.numbers.distance(self.numbers.in_user_layout(mistake.output), mistake.weights, start)
+    def _off(self, mistake: Mistake) -> ErrorSize:
+        return self.numbers.distance(self.numbers.in_user_layout(mistake.output), mistake.weights)
 
     @staticmethod
     def _nearest(found: "Iterator[tuple[str, ErrorSize]]") -> tuple[ErrorSize, str]:
@@ -341,12 +341,12 @@ def _mask_of_sizes(mask: Mask, before: int, after: int) -> Mask | None:
     return mask if isinstance(mask, Open) else None
 
 
-def _minimum(off: Callable[[float], float], low: float, high: float, steps: int = 48) -> float:
+def _minimum(off: Callable[[float], float], low: float, high: float) -> float:
     """The number between two at which a function with one valley is smallest."""
     golden = (5**0.5 - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = off(left), off(right)
-    for _ in range(steps):
+    for _ in range(48):
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)

@@ -153,22 +153,22 @@ class CheckedNumbers:
                 result[:, rows] = weights @ values[:, keys]
         return result if what == "weights" else self.in_user_layout(result)
 
-    def distance(self, output: np.ndarray, weights: np.ndarray | None, start: int = 0) -> ErrorSize:
+    def distance(self, output: np.ndarray, weights: np.ndarray | None) -> ErrorSize:
         """The errors of the user's output or of the user's weights, whichever have the larger `worst`; 0 for
         neither.
         """
         distances = [
-            self.distance_of(name, self.user[name], numbers, start)
+            self.distance_of(name, self.user[name], numbers)
             for name, numbers in (("output", output), ("weights", weights))
             if name in self.user and numbers is not None
         ]
         return max(distances, default=ErrorSize(0.0, 0.0))
 
-    def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray, start: int = 0) -> ErrorSize:
+    def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray) -> ErrorSize:
         """The errors of `values` against `expected`, |difference| over the size of each number: largest and root mean
         square.
         """
-        rows = slice(start, start + expected.shape[-2])
+        rows = slice(expected.shape[-2])
         values, size = values[..., rows, :], self.sizes(what)[..., rows, :]
         if values.shape != expected.shape or not np.isfinite(expected).all():
             return FAR

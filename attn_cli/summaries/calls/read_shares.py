@@ -6,7 +6,7 @@ has, gives next to nothing whatever its weight (Kobayashi et al. 2020, "Attentio
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from attn_cli.arrays import Array, at_least_float32, namespace, zeros
 from attn_cli.attention_call import AttentionCall
@@ -18,7 +18,6 @@ from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
 
 By = Literal["weight", "value", "output"]
-MEASURES: tuple[By, ...] = get_args(By)
 
 _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 

@@ -33,13 +33,13 @@ def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:
     return np.where(np.isnan(t) | ~(dof > 0), np.nan, np.clip(p, 0.0, 1.0))
 
 
-def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike, level: float = 0.95) -> Floats:
-    """Half the width of the confidence interval of a mean of `count` numbers of this variance; NaN for fewer than
+def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
+    """Half the width of the 95% confidence interval of a mean of `count` numbers of this variance; NaN for fewer than
     two.
     """
     variance, count = np.asarray(variance, np.float64), np.asarray(count, np.float64)
     with np.errstate(all="ignore"):
-        width = _critical(count - 1, 1 - level) * np.sqrt(variance / count)
+        width = _critical(count - 1, 1 - 0.95) * np.sqrt(variance / count)
     return np.where(count > 1, width, np.nan)
 
 

@@ -6,7 +6,6 @@ import shutil
 from dataclasses import dataclass
 from typing import TextIO
 
-DEPTHS = ("truecolor", "256", "16", "none")
 _MOST_DIGITS = 8  # of COLUMNS; a longer number is no width
 _FORCED = {"2": "256", "3": "truecolor"}  # what numbers of FORCE_COLOR say of depth
 _MONOCHROME = re.compile(r"(vt[0-9]|xterm-mono|ansi-mini|dumb)")  # terminals without colours, of terminfo

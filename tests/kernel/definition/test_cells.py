@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.kernel.definition.cells import cells
+from attn_cli.kernel.definition.cells import scores_between, weights_of
 from attn_cli.kernel.definition.dense import attend
 from tests.strategies import Problem, problems
 
@@ -21,9 +21,11 @@ def test_any_rectangle_equals_the_dense_one(problem: Problem, data: st.DataObjec
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     dense = attend(q, k, v, rule)
     rows, keys = (data.draw(places(count)) for count in dense.scores.shape[1:])
-    found = cells(q, k, rule, rows, keys, log_sums_of(dense.scores, rule.sink))
-    np.testing.assert_allclose(found.scores, dense.scores[:, rows][:, :, keys], atol=1e-12)
-    np.testing.assert_allclose(found.weights, dense.weights[:, rows][:, :, keys], atol=1e-12)
+    i, j = (np.arange(count)[some] for count, some in zip(dense.scores.shape[1:], (rows, keys), strict=True))
+    scores = scores_between(q[:, rows], k[:, keys], rule, i, j)
+    np.testing.assert_allclose(scores, dense.scores[:, rows][:, :, keys], atol=1e-12)
+    weights = weights_of(scores, rule, log_sums_of(dense.scores, rule.sink)[:, rows])
+    np.testing.assert_allclose(weights, dense.weights[:, rows][:, :, keys], atol=1e-12)
 
 
 def places(count: int) -> st.SearchStrategy[slice | np.ndarray]:

@@ -57,7 +57,11 @@ def test_content_is_the_mean_over_all_distances_and_position_the_rest(
     rotation = Rotation(interleaved=interleaved)
     turned = rotation.turn(k)
     query = rotation.turn(q[None], i)[0]
-    terms = row_terms(query, turned, visible, 0.5, turning=rotation.turning(turned))
+    d = k.shape[1]
+    angles = np.arange(m)[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)  # [m, d/2]
+    first, second = np.arange(d).reshape(-1, 2).T if interleaved else np.arange(d).reshape(2, -1)
+    turning = Turning(tuple(first), tuple(second), np.cos(angles), np.sin(angles), "halves")
+    terms = row_terms(query, turned, visible, 0.5, turning=turning)
     places = np.flatnonzero(visible)
 
     def at(key: np.ndarray, place: int) -> float:

@@ -26,7 +26,6 @@ from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import run_captured, run_plain
 
-EVERYTHING = Selection()
 # float32, other order of sums
 TOLERANCE = 1e-5
 

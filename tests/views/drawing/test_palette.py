@@ -5,9 +5,10 @@ import pytest
 from rich.color import Color
 
 from attn_cli.views.drawing.palette import Ramp, background, color_at, ramp_for, shade
-from attn_cli.views.drawing.screen import DEPTHS, Screen
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.segments import full_cells, steps_of
 
+DEPTHS = ["truecolor", "256", "16", "none"]
 BEYOND = [-1e300, -1.05, -0.01, 1.01, 1.05, 9.0, 1e300, float("inf"), float("-inf")]
 
 

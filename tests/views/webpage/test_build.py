@@ -25,7 +25,6 @@ from tests.views.webpage.recordings import (
 )
 from tests.views.webpage.test_packing import unpacked
 
-SHELL, SMALL = 46_500, 275_000  # bytes
 WORDS = " ".join(f"word{at}" for at in range(40))
 
 

@@ -112,15 +112,13 @@ def _opened(options: TextCommandOptions, reading: Reading, *, predicts: bool) ->
     return options.source(**reading)
 
 
-def each_report(
-    options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report], *, predicts: bool = True
-) -> ExitCode:
+def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
     """Answer each text by itself with the report that `report` makes, which may run the model several times."""
     texts, reading = texts_and_reading(options)
     with options.view() as view:
         if view.records_alone:
             raise no_recording()
-        source = options.source(predicts=predicts and not is_table(options.model), **reading)
+        source = options.source(predicts=not is_table(options.model), **reading)
 
         def of_text(number: int, text: str) -> Report:
             return report(source, view, text, number if options.lines else None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp
 
 import torch
 
@@ -69,7 +69,7 @@ class AskedRows:
     def target(self, readout: Readout, likeliest: Token, log_p: float) -> Target:
         """The answer: its tokens, the rows that choose them, and its probability, the exponential of `log_p`."""
         tokens = tuple(self.tokens[index] for index in self.generated) or (likeliest,)
-        return Target(tokens, exp(log_p), readout.rows, bool(self.generated), -log_p / log(2))
+        return Target(tokens, exp(log_p), readout.rows, bool(self.generated))
 
     def chosen(self, id: int, row: int) -> Token:
         """The vocabulary's token `id`, with its text as it would follow the tokens up to `row`, that one included."""

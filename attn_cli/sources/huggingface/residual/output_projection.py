@@ -24,7 +24,6 @@ class OutputProjection:
             numbers; "gate": an array in which exactly the slices of heads set to 0 are 0; "" for none
     why     why none was found, "" where one was
     like    an empty array of its input's device and precision
-    path    the module's path in the model
     heads   how many heads it joins
     """
 
@@ -32,7 +31,6 @@ class OutputProjection:
     how: str = ""
     why: str = ""
     like: torch.Tensor | None = None
-    path: str = ""
     heads: int = 0
 
     def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:

@@ -32,7 +32,6 @@ class _HeadOutputs:
     is_passed_on  whether any module with a matrix is given as many numbers
     """
 
-    path: str
     block: str
     output: torch.Tensor
     found: OutputProjection | None = None
@@ -91,7 +90,7 @@ class _Search:
         self.current = None
         if place.name not in self.outputs:
             blocks = [at.block_path for at in self.places.of(module) if at.path == place.name]
-            self.current = _HeadOutputs(place.name, blocks[0] if blocks else "", output)
+            self.current = _HeadOutputs(blocks[0] if blocks else "", output)
             self.outputs[place.name] = self.current
         return output
 
@@ -139,7 +138,7 @@ class _Search:
         return not call.block or any(path.startswith(call.block + ".") for path in self.places.paths[module])
 
     def _projection(self, module: nn.Module, how: str, given: torch.Tensor) -> OutputProjection:
-        return OutputProjection(module, how, "", given.new_empty(0), self.places.paths[module][0])
+        return OutputProjection(module, how, "", given.new_empty(0))
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -16,8 +16,6 @@ from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER, LAYERS
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.calls.value_norms import relative_value_norms
-from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment, KeyRule
 from attn_cli.summaries.reducers.heads.head_rows import HeadRows
@@ -51,8 +49,6 @@ class Heads(Part):
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing
     rest         the mean weight of a row on the keys that the user didn't leave out; None unless some are left out
-    first_value  the norm of the first key's value over the median of all keys', median over key heads; None where
-                 values aren't known, and of several texts at once
     """
 
     name: ClassVar[str] = "heads"
@@ -61,7 +57,6 @@ class Heads(Part):
     statistics: Mapping[str, np.ndarray]
     masked_rows: np.ndarray
     rest: np.ndarray | None = None
-    first_value: float | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
         """The statistic of that name, `[h]`."""
@@ -168,8 +163,7 @@ class HeadStatistics:
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
-        heads = _means_of(call).taken(stats, self.rows)[0]
-        return replace(heads, first_value=_first_value(call))
+        return _means_of(call).taken(stats, self.rows)[0]
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
         """A request for the row statistics that head statistics are made of, of the rows of all packed texts."""
@@ -202,8 +196,3 @@ def _means_of(call: Call) -> HeadMeans:
 @memoised
 def _means_of_keys(keys: Sequence[Token]) -> dict[tuple[int, ...], HeadMeans]:
     return {}
-
-
-def _first_value(call: Call) -> float | None:
-    norms = relative_value_norms(call)
-    return None if norms is None else float(median(norms[:, 0]))
