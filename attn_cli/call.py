@@ -32,6 +32,7 @@ class Place:
     way      how it was captured: "computed" by attn itself from a table or matrices; in a model through the "registry"
              of attention functions, as a "softmax" or "sdpa" call, through torch's "dispatch", or as weights that the
              module "returned"
+    note     what a user has to know of its weights, "" for nothing
     """
 
     layer: int
@@ -42,6 +43,7 @@ class Place:
     call: int = 0
     text: int = 0
     way: str = "computed"
+    note: str = ""
 
 
 class Output:

@@ -104,13 +104,14 @@ def document_of(recording: RecordingContents) -> tuple[dict[str, Any], dict[str,
         queries, keys = tables.place(layer.queries), tables.place(layer.keys)
         layers.append({"layer": layer, "queries": queries, "keys": keys, "rule": rule_document(layer.rule, put)})
     told = None if recording.told is None else dict(recording.told)
+    notes = (layer.place.note for layer in recording.layers)
     content = {
         "schema": SCHEMA,
         "attn": __version__,
         "source": dict(recording.about),
         "input": prompt,
         "result": made(FIELDS, {"tables": tables, "layers": layers, "told": told}),
-        "warnings": list(recording.prompt.warnings),
+        "warnings": list(dict.fromkeys((*recording.prompt.warnings, *filter(None, notes)))),
     }
     return content, arrays
 

@@ -93,6 +93,10 @@ class Report(Displayed):
     reads: "Reads | None" = None
     copying: "Copying | None" = None
 
+    def __post_init__(self) -> None:
+        notes = (summary.place.note for summary in self.summaries)
+        object.__setattr__(self, "warnings", tuple(dict.fromkeys((*self.warnings, *filter(None, notes)))))
+
     def __repr__(self) -> str:
         return f"Report of attn {self.command}: {len(self.prompts)} texts, {len(self.summaries)} layers"
 

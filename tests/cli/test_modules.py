@@ -20,6 +20,13 @@ from torch import nn
 def build():
     torch.manual_seed(0)
     return nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 3)
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.self_attn = nn.ModuleList([nn.Linear(16, 16)])
+    def forward(self, src):
+        x = self.self_attn[0](src)[None]
+        return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
 def convolution(): return nn.Conv1d(16, 16, 3)
 def wants(width): return nn.Linear(width, width)
 def fails(): raise ValueError("no such\\nthing")
@@ -52,6 +59,12 @@ def test_the_weights_of_a_factory_in_the_current_folder(nets: str, what: str) ->
         _, plain = first(given, given, given, average_attn_weights=False)
     found = np.load("w.npz")
     np.testing.assert_allclose(found["weights"][0], plain[0], atol=1e-6)  # [layers, h, n, n]
+
+
+def test_a_dropout_that_is_on_is_noted(nets: str) -> None:
+    run = attn("top", "-m", f"{nets}:Dropping", "--inputs", "in.npz", "--json")
+    assert run.json["warnings"] == ["dropout of 0.5 is on: weights are shown as they are before it"]
+    assert run.json["warnings"][0] in run.errors
 
 
 @pytest.mark.parametrize(

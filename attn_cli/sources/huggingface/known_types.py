@@ -91,7 +91,7 @@ class ModelType:
     repeats_blocks          Blocks run again after the last one, so that a pass can't be ended after a chosen layer.
     frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
     returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
-                            return weights in their true places on request: block-sparse and hashed attention.
+                            return weights on request: block-sparse and hashed attention.
     vision                  The order in which the vision tower sees patches ("given grid": row by row in one axis,
                             their grid in `spatial_shapes`, and padding)
     tiles                   Where the tiles of an image are, if it sees an image in tiles.

@@ -23,7 +23,7 @@ from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.parameters import bytes_of_token, device_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
-from attn_cli.sources.huggingface.capture.attention_function import rule_of_layer
+from attn_cli.sources.huggingface.capture.attention_function import called_as, rule_of_layer
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
@@ -57,13 +57,12 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
 
     def compare(call: RegistryCall) -> NoReturn:
         nonlocal unlike
-        module, qkv, mask, scaling, options = call
+        module, qkv, *_ = call
         rule = rule_of_layer(call)
         eager = eager_function(type(module))
         if eager is not None and rule.sink_per_query is None:
             own = output_of_layer(rule, *qkv).transpose(1, 2)
-            named = {} if scaling is None else {"scaling": scaling}
-            theirs = eager(module, *qkv, mask, **named, **options)[0].reshape(own.shape)
+            theirs = called_as(eager, call).reshape(own.shape)
             tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
             unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
         raise SelectionDone

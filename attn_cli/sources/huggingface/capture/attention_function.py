@@ -1,5 +1,6 @@
 """The function that transformers calls for every layer while a capture is open, and the rule in its arguments."""
 
+from collections.abc import Callable
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -38,13 +39,16 @@ class AttentionFunction:
 
     def compute(self, call: RegistryCall) -> torch.Tensor:
         """The output `[b, n, h, e]` of one layer's attention, in the query's dtype: `attend`'s, or computed here."""
-        texts, (query, key, _) = self.row_of_texts, call.qkv
+        texts, (query, key, _), eager = self.row_of_texts, call.qkv, eager_function(type(call.module))
+        self.attend.ledger.dropouts[call.module] = dropout = call.options.get("dropout") or 0.0
         rule = rule_of_layer(call if texts is None else call._replace(mask=texts.mask(call.mask)))
         if texts is not None:
             texts.check(query, key, rule.bias if rule.sink_per_query is None else rule.sink_per_query)
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), hidden_from_function_modes():
             output = self.attend.of_products(call.module, "registry", call.qkv, rule)
+            if dropout and eager is not None:
+                return called_as(eager, call)
             if output is None:
                 output = self._output(rule, call.qkv)
         return output.to(query.dtype).transpose(1, 2).contiguous()
@@ -54,6 +58,14 @@ class AttentionFunction:
         if texts is None:
             return output_of_layer(rule, *qkv)
         return texts.without_padding(output_of_layer(rule, *(texts.with_padding(x) for x in qkv)))
+
+
+def called_as(eager: Callable[..., Any], call: RegistryCall) -> torch.Tensor:
+    """The output `[b, n, h, e]` of a model's own eager function, called as the registry calls it."""
+    module, qkv, mask, scaling, options = call
+    named = {} if scaling is None else {"scaling": scaling}
+    output: torch.Tensor = eager(module, *qkv, mask, **named, **options)[0]
+    return output
 
 
 def rule_of_layer(call: RegistryCall) -> LayerRule:

@@ -20,7 +20,7 @@ from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import check_rows, rule_of
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import checked, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 from attn_cli.weights_call import WeightsCall
@@ -169,15 +169,16 @@ class BatchVisitor:
             at = self.ledger.labels.place_of_text(recorded.place, index, b)
             text = self.ledger.labels.unpadded(at, b, n, m)
             cells = (index, list(heads), text.rows, text.keys)
+            shown = weights[cells]
+            at = replace(at, heads=heads, groups=tuple(groups[head] for head in heads))
             call = WeightsCall(
-                weights[cells],
+                shown,
                 None if scores is None else scores[cells],
-                replace(at, heads=heads, groups=tuple(groups[head] for head in heads)),
+                checked(shown, at, dtype),
                 text.queries,
                 text.key_tokens,
-                rule_of(weights[cells]),
+                rule_of(shown),
             )
-            check_rows(call.weights, call.place, dtype)
             self.visit(call)
 
     def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:

@@ -47,6 +47,7 @@ class Ledger:
     unseen         the places of selected attention modules that ran, but whose attention was not captured
     kernels        of these, by path, the function in which it attended, where it is known
     not_over_keys  the places of selected attention modules without a softmax over keys
+    dropouts       the modules that drop weights in this pass, each with the share that it drops
     multiplied     the modules that may attend and multiplied batches of matrices, in the order in which they first did
     places         where each module is in the model: path, block number, stream
     projections    W_O, for the calls to carry; None if not requested
@@ -68,6 +69,7 @@ class Ledger:
         self.kernels: dict[str, str] = {}
         self.not_over_keys: list[ModulePlace] = []
         self.multiplied: dict[nn.Module, None] = {}
+        self.dropouts: dict[nn.Module, float] = {}
         self.projections = projections
         self.places = places or ModulePlaces(model)
         self._model = model
@@ -105,8 +107,10 @@ class Ledger:
         self.calls[place.stream, place.layer] = self.calls.get((place.stream, place.layer), 0) + 1
         self.blocks[place.stream] = place.blocks
         is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
+        share = self.dropouts.get(module)
+        note = f"dropout of {share:.2g} is on: weights are shown as they are before it" if share else ""
         return LedgerEntry(
-            Place(place.layer, place.path, (), (), place.stream, way=way),
+            Place(place.layer, place.path, (), (), place.stream, way=way, note=note),
             place.blocks,
             self._selects(place),
             is_last,

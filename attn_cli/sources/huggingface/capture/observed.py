@@ -90,12 +90,12 @@ class ObservedAttention:
         """Show the weights of a selected layer to the visitor, as for `of_softmax`."""
         if self.visitor is None or not recorded.is_selected:
             return
-        b, n = self.ledger.labels.size, self.ledger.labels.length
+        b, n, way = self.ledger.labels.size, self.ledger.labels.length, recorded.place.way
         dtype = weights.dtype
-        weights = as_matrices(weights.detach().float(), module, b, n, 0.0)  # [b, h, n, m]
+        weights = as_matrices(weights.detach().float(), module, way, b, n, 0.0)  # [b, h, n, m]
         if scores is not None:
             lowest = torch.finfo(torch.float32).min
             is_float16 = torch.float16 in (scores.dtype, dtype_of_module(module))
-            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, b, n, lowest)
+            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, way, b, n, lowest)
             weights, scores = mask_lowest(weights, scores, is_float16=is_float16)
         self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores, dtype)

@@ -56,6 +56,8 @@ class InterveningAttention(ObservedAttention):
         """The output `[S, h, n, e]` of a layer, of which each of S interventions ablates heads or hides keys."""
         recorded = self.ledger.record(module, way)
         place = recorded.place
+        if self.ledger.dropouts.get(module):
+            raise LoadError(f"layer {place.layer} ({place.name}) drops weights at random", "call eval() on the model")
         if way == "sdpa" and qkv[0].shape[1] == 1 and qkv[0].shape[0] != (1 if self.batch is None else self.batch.size):
             raise unreachable(place.layer, place.name)  # heads and texts share an axis
         number = self.calls.next_attention()
@@ -122,7 +124,7 @@ class InterveningAttention(ObservedAttention):
         place = recorded.place
         batch, baseline, number = self.batch, self.baseline, self.calls.next_attention()
         size = self.ledger.labels.size
-        matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
+        matrices = as_matrices(weights, module, way, size, self.ledger.labels.length, 0.0)
         h, n, m = matrices.shape[-3:]
         if batch is None:
             baseline.add(number, place, recorded.blocks, groups_of(module, h))
@@ -141,7 +143,7 @@ class InterveningAttention(ObservedAttention):
         if hidden is not None:
             if scores is None:
                 raise unreachable(layer, place.name)
-            lowered = as_matrices(scores, module, size, self.ledger.labels.length, 0.0).float()
+            lowered = as_matrices(scores, module, way, size, self.ledger.labels.length, 0.0).float()
             matrices.copy_(lowered.masked_fill(hidden, -torch.inf).softmax(-1))
         if ablated is not None:
             matrices.masked_fill_(ablated.to(weights.device)[..., None], 0.0)

@@ -2,11 +2,13 @@
 
 While a watched module runs, a torch function mode intercepts every call of a softmax, of scaled dot-product attention
 and of multi-head attention; inside multi-head attention, which hides its softmax from a function mode, a dispatch mode
-does. A few modules that use none of these can return their weights, and are made to (`returned_weights`). In a module
-of another library a softmax is attention if its result is multiplied with something: with the values.
+does. A few modules that use none of these can return their weights, and are made to (`request_weights`). Weights that
+don't add up, or that stand in no place of a token, are found through the values instead. In a module of another library
+a softmax is attention if its result is multiplied with something: with the values.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -24,6 +26,9 @@ from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_whole
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import has_token_columns
+from attn_cli.sources.huggingface.capture.own_code.through_values import random_state, weights_through_values
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import TYPES
 
@@ -37,24 +42,36 @@ def returns_weights(module: nn.Module) -> bool:
 
 
 def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
-    """Hooks that call `module` with `output_attentions=True`, and show `attend` the attention weights it returns."""
-    parameters = inspect.signature(module.forward).parameters
+    """Hooks that call `module` with `output_attentions=True`, and show `attend` the weights of its values."""
+    asks = {"output_attentions": True} if "output_attentions" in inspect.signature(module.forward).parameters else {}
+    state = random_state()
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, kwargs | {"output_attentions": True}
+        nonlocal state
+        state = random_state()
+        return args, kwargs | asks
 
-    def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         weights = output.attention_probs if hasattr(output, "attention_probs") else output[1]
         with hidden_from_function_modes():
+            if not are_whole(weights):
+                found = weights_through_values(module, args, kwargs, state)
+                weights = weights if found is None else found
             attend.of_softmax(module, "returned", weights, None)
 
-    handles = [module.register_forward_hook(after)]
-    if "output_attentions" in parameters:
-        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-    return handles
+    return [
+        module.register_forward_pre_hook(before, with_kwargs=True),
+        module.register_forward_hook(after, with_kwargs=True),
+    ]
 
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
+# what may be done to each weight between the softmax and the product with values
+_CELLS = re.compile(
+    r"_*r?mul_*|_*(true)?_?div(ide)?_*|masked_fill|where|clamp|relu|nan_to_num|clone|to|type_as|float|half"
+)
+_DROPOUTS = ("attn_dropout", "attention_dropout", "attn_drop", "dropout")
+_DROPOUT = inspect.signature(functional.dropout)
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
 _PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, torch.Tensor.matmul, torch.Tensor.bmm,
              torch.Tensor.baddbmm, torch.Tensor.__matmul__}  # fmt: skip
@@ -81,6 +98,13 @@ def watching(attend: Attend) -> Iterator[None]:
         for handle in handles:
             handle.remove()
         mode.close()
+
+
+def _dropout_of(module: nn.Module) -> float:
+    """The share of weights that a module in training drops, by the usual names of its dropout."""
+    drops = next((x for name in _DROPOUTS if (x := getattr(module, name, None)) is not None), 0.0)
+    share = getattr(drops, "p", drops)
+    return float(share) * module.training if isinstance(share, int | float) else 0.0
 
 
 class Tally(NamedTuple):
@@ -114,6 +138,7 @@ class AttentionMode(TorchFunctionMode):
     running   the watched modules that run now, outermost first
     tally     the matrix products, and softmaxes over other axes than keys, so far
     possible  softmaxes that are attention if their results are multiplied with values
+    unplaced  the modules that run now whose softmax has other columns than tokens
     """
 
     def __init__(self, attend: Attend) -> None:
@@ -122,6 +147,7 @@ class AttentionMode(TorchFunctionMode):
         self.running: list[RunningModule] = []
         self.tally = Tally(0, 0)
         self.possible = PossibleSoftmaxes()
+        self.unplaced: set[nn.Module] = set()
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
         """Hooks that record when `module` runs, and switch the mode on for that time."""
@@ -138,7 +164,7 @@ class AttentionMode(TorchFunctionMode):
 
         return [
             module.register_forward_pre_hook(enter, with_kwargs=True),
-            module.register_forward_hook(self._leave, always_call=True),
+            module.register_forward_hook(self._leave, with_kwargs=True, always_call=True),
         ]
 
     def close(self) -> None:
@@ -148,10 +174,16 @@ class AttentionMode(TorchFunctionMode):
             self.possible.clear()
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
-    def _leave(self, module: nn.Module, *_: Any) -> None:
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """After a watched module's forward, also if it raised: record attention of which no call was intercepted."""
         if not self.running or self.running[-1].module is not module:
             return
+        if module in self.unplaced:
+            self.unplaced.remove(module)
+            with hidden_from_function_modes():
+                weights = None if output is None else weights_through_values(module, args, kwargs, random_state())
+                if weights is not None:
+                    self.attend.of_softmax(module, "returned", weights, None)
         before = self.running.pop()
         if before.is_attention is None:
             self._leave_unjudged(before)
@@ -185,6 +217,8 @@ class AttentionMode(TorchFunctionMode):
             if isinstance(result, torch.Tensor) and result.ndim > 2:
                 self.ledger.multiplied[module] = None
                 self._take_weights(args, result)
+        elif func is functional.dropout:
+            self._drop(args, kwargs, result)
         elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
@@ -192,6 +226,8 @@ class AttentionMode(TorchFunctionMode):
                 self._softmax(result, scores)
             else:
                 self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
+        elif self.possible.waiting and _CELLS.fullmatch(getattr(func, "__name__", "")):
+            self.possible.follow(args, result)
         return result
 
     def _softmax(self, weights: torch.Tensor, scores: torch.Tensor) -> None:
@@ -199,11 +235,22 @@ class AttentionMode(TorchFunctionMode):
         module, is_attention, *_ = self.running[-1]
         owner = self._owner(module)
         if is_attention:
+            if owner in self.unplaced or not has_token_columns(weights, owner):
+                self.unplaced.add(owner)
+                return
+            self.ledger.dropouts[owner] = _dropout_of(owner)
             self.attend.of_softmax(owner, "softmax", weights, scores)
         else:
             of_owner = self.running[-1 if owner is module else -2]
             of_product = self.tally.products > of_owner.tally.products
-            self.possible.add(PossibleWeights(weights, scores, owner, of_owner.given, of_product))
+            self.possible.add(PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights))
+
+    def _drop(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> None:
+        """Note a dropout of a softmax that waits for its product: its weights are shown as they are before it."""
+        call = _DROPOUT.bind(*args, **kwargs)
+        call.apply_defaults()
+        for owner in self.possible.follow(args, result, is_dropped=True):
+            self.ledger.dropouts[owner] = call.arguments["training"] * call.arguments["p"]
 
     def _take_weights(self, args: tuple[Any, ...], result: torch.Tensor) -> None:
         """Pass on the softmax whose result is among the arguments of a product; one of no product waits for the
@@ -252,17 +299,26 @@ class AttentionMode(TorchFunctionMode):
         """Run torch's multi-head attention; pass its products to `attend`, or its weights where it needs them."""
         call = _MULTI_HEAD.bind(*args, **kwargs)
         call.apply_defaults()
-        if is_plain(call.arguments):
-            output = multi_head_output(self.attend, self._owner(module), call.arguments)
+        given = call.arguments
+        if given["is_causal"] and given["key_padding_mask"] is None and not given["need_weights"]:
+            # torch attends causally then, whatever the mask says
+            cells = len(given["query"]), len(given["key"])
+            given["attn_mask"] = torch.ones(cells, dtype=torch.bool, device=given["query"].device).triu(1)
+        owner = self._owner(module)
+        self.ledger.dropouts[owner] = given["training"] * given["dropout_p"]
+        if is_plain(given):
+            output = multi_head_output(self.attend, owner, given)
             return functional.multi_head_attention_forward(*args, **kwargs) if output is None else (output, None)
-        need_weights, is_averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
-        call.arguments |= {"need_weights": True, "average_attn_weights": False}
+        need_weights, is_averaged = given["need_weights"], given["average_attn_weights"]
+        given |= {"need_weights": True, "average_attn_weights": False}
         with SoftmaxInputs() as inputs:
             output, weights = functional.multi_head_attention_forward(*call.args, **call.kwargs)
         assert weights is not None  # because need_weights is true
-        of_batch = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
-        scores = inputs.scores[-1].reshape(of_batch.shape) if inputs.scores else None
-        self.attend.of_softmax(self._owner(module), "dispatch", of_batch, scores)
+        shown, scores = weights if weights.ndim == 4 else weights[None], None  # [b, h, n, m]
+        if inputs.scores:
+            scores = inputs.scores[-1].reshape(shown.shape)
+            shown = scores.softmax(-1) if self.ledger.dropouts[owner] else shown
+        self.attend.of_softmax(owner, "dispatch", shown, scores)
         if not need_weights:
             return output, None
         return output, weights.mean(dim=-3) if is_averaged else weights

@@ -9,7 +9,8 @@ from torch import nn
 class PossibleWeights(NamedTuple):
     """The result of a softmax over the last axis, which is attention if it is then multiplied with values.
 
-    weights     the result, `scores` what the softmax was given
+    weights     the result, and what the module's code makes of it; `scores` what the softmax was given
+    factor      the same, after a dropout if there is one
     owner       the module whose code computed it; where that is an nn.Softmax, the module around it
     given       the shape of the first float input of the owner; None if unknown
     of_product  whether the owner had multiplied matrices before, as queries and keys are
@@ -20,10 +21,11 @@ class PossibleWeights(NamedTuple):
     owner: nn.Module
     given: torch.Size | None
     of_product: bool
+    factor: torch.Tensor
 
     def is_in(self, args: tuple[Any, ...]) -> bool:
         """True if the weights, or a view of them, are among the arguments of a product."""
-        return _is_in(self.weights, args)
+        return _is_in(self.factor, args)
 
     @property
     def is_over_channels(self) -> bool:
@@ -38,21 +40,32 @@ class PossibleWeights(NamedTuple):
 
 
 class PossibleSoftmaxes:
-    """The softmaxes of a pass of which it isn't known yet whether they are attention, in the order of computing."""
+    """The softmaxes of a pass of which it isn't known yet whether they are attention, in the order of computing.
+
+    waiting  those whose results nothing has multiplied yet
+    """
 
     def __init__(self) -> None:
-        self._waiting: list[PossibleWeights] = []
+        self.waiting: list[PossibleWeights] = []
         self._summed: list[tuple[PossibleWeights, torch.Tensor]] = []
 
     def add(self, possible: PossibleWeights) -> None:
         """Keep a softmax until its result is multiplied, or the modules around it have run."""
-        self._waiting.append(possible)
+        self.waiting.append(possible)
+
+    def follow(self, args: tuple[Any, ...], result: Any, *, is_dropped: bool = False) -> list[nn.Module]:
+        """Go on with what a function makes of kept weights, of their shape; the modules whose weights these are."""
+        taken = [(at, x) for at, x in enumerate(self.waiting) if x.is_in(args)]
+        for at, x in taken:
+            if isinstance(result, torch.Tensor) and result.shape == x.weights.shape and not x.is_in((result,)):
+                self.waiting[at] = x._replace(factor=result, weights=x.weights if is_dropped else result)
+        return [x.owner for _, x in taken]
 
     def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
         """The kept softmaxes whose results are among the factors `args` of a product; they are removed."""
-        multiplied = [x for x in self._waiting if x.is_in(args)]
+        multiplied = [x for x in self.waiting if x.is_in(args)]
         if multiplied:
-            self._waiting = [x for x in self._waiting if not x.is_in(args)]
+            self.waiting = [x for x in self.waiting if not x.is_in(args)]
         return multiplied
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
@@ -80,19 +93,26 @@ class PossibleSoftmaxes:
 
     def inside(self, module: nn.Module) -> list[PossibleWeights]:
         """The softmaxes computed in a module or its parts whose result nothing has multiplied yet; they are removed."""
-        if not self._waiting:
+        if not self.waiting:
             return []
         parts = set(module.modules())
-        inside = [x for x in self._waiting if x.owner in parts]
-        self._waiting = [x for x in self._waiting if x.owner not in parts]
+        inside = [x for x in self.waiting if x.owner in parts]
+        self.waiting = [x for x in self.waiting if x.owner not in parts]
         return inside
 
     def clear(self) -> None:
         """Forget all kept softmaxes, after a pass that broke off."""
-        self._waiting.clear()
+        self.waiting.clear()
         self._summed.clear()
 
 
 def _is_in(x: torch.Tensor, args: tuple[Any, ...]) -> bool:
-    storage = x.untyped_storage().data_ptr()
-    return any(isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == storage for other in args)
+    memory = _memory(x)
+    return memory != 0 and any(isinstance(other, torch.Tensor) and _memory(other) == memory for other in args)
+
+
+def _memory(x: torch.Tensor) -> int:
+    try:
+        return x.untyped_storage().data_ptr()
+    except NotImplementedError:  # of a batch within vmap
+        return 0

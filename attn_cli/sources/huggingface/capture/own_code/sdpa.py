@@ -19,7 +19,10 @@ def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) ->
     arguments  of the call, by name: query `[..., n, d]`, key `[..., m, d]`, value `[..., m, e]` and the others
     """
     query, key, value = (arguments[name] for name in ("query", "key", "value"))
-    mask, scale = arguments.get("attn_mask"), arguments.get("scale")
+    mask, scale, dropout = (arguments.get(name) for name in ("attn_mask", "scale", "dropout_p"))
+    if mask is not None and arguments.get("is_causal"):
+        return None  # torch refuses both
+    attend.ledger.dropouts[module] = dropout or 0.0
     h = query.shape[-3] if query.ndim > 3 else (heads_of(module) or 1) if query.ndim == 3 else 1
     q, k, v = (_with_four_axes(x, h) for x in (query, key, value))
     if mask is not None and not isinstance(mask, LazyMask):
@@ -29,7 +32,9 @@ def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) ->
         mask = causal_mask(q, k)
     rule = LayerRule(float(scale) if scale is not None else query.shape[-1] ** -0.5, mask=mask)
     output = attend.of_products(module, "sdpa", (q, k, v), rule)  # [b, h, n, e]
-    return None if output is None else output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
+    if output is None or dropout:
+        return None
+    return output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
 
 
 def causal_mask(q: torch.Tensor, k: torch.Tensor) -> LazyMask:

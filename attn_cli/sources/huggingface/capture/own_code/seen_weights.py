@@ -1,5 +1,7 @@
 """Weights of a softmax in a model's own code: the rule that they follow, their masked cells, and what can't be any."""
 
+from dataclasses import replace
+
 import torch
 
 from attn_cli.call import Place
@@ -11,6 +13,9 @@ TOLERANCE = 1e-3  # of cells and sums of rows, of weights in float32 and float16
 _MOST_SCALED = 32  # the root of a head's size, about, by which scores are divided after they are masked
 
 
+_LESS = "some rows sum to less than 1, as the model's own code makes them"
+
+
 def rule_of(weights: torch.Tensor) -> UnknownRule:
     """The mask that weights `[h, n, m]` show: causal if n = m > 1 and no query attends to a later key, else none."""
     n, m = weights.shape[1:]
@@ -18,21 +23,36 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
     return UnknownRule(mask=Causal() if causal else Open())
 
 
-def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, *, is_float16: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mask the (query, key) that a model masked by the lowest float of its type: weight 0 and score -inf there."""
-    lowest = torch.finfo(torch.float16 if is_float16 else torch.float32).min
-    is_masked = (scores <= lowest / 2) | ((weights == 0) & (scores <= lowest / _MOST_SCALED))
-    return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)
+def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
+    """The place of weights `[h, n, m]`, with a note where rows sum to less than 1, but for a sink's.
 
-
-def check_rows(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> None:
-    """Raise LoadError for weights `[h, n, m]` outside [0, 1], or rows that sum to more than 1, each by over 0.001."""
-    tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
-    low, high = float(weights.min()), float(weights.max())
-    most = float(weights.sum(-1).max())
+    Raises LoadError for weights outside [0, 1], or rows that sum to more than 1, each by over 0.001.
+    """
+    tolerance = _tolerance(dtype)
+    low, high, sums = float(weights.min()), float(weights.max()), weights.sum(-1)
+    least, most = float(sums.min()), float(sums.max())
     if low < -tolerance or high > 1 + tolerance or most > 1 + tolerance:
         raise LoadError(
             f"layer {place.layer} ({place.name}): what its {place.way} gave is not attention "
             f"(cells {low:.3g} to {high:.3g}, row sums up to {most:.5g})",
             "please report the model's type",
         )
+    is_whole = least >= 1 - tolerance or place.way == "registry"  # there a learned sink takes the rest
+    return place if is_whole or place.note else replace(place, note=_LESS)
+
+
+def are_whole(weights: torch.Tensor) -> bool:
+    """True for weights `[b, h, n, m]` whose rows all sum to 1."""
+    tolerance = _tolerance(weights.dtype)
+    return weights.ndim == 4 and float((weights.float().sum(-1) - 1).abs().max()) <= tolerance
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    return max(TOLERANCE, torch.finfo(dtype).eps)
+
+
+def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, *, is_float16: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mask the (query, key) that a model masked by the lowest float of its type: weight 0 and score -inf there."""
+    lowest = torch.finfo(torch.float16 if is_float16 else torch.float32).min
+    is_masked = (scores <= lowest / 2) | ((weights == 0) & (scores <= lowest / _MOST_SCALED))
+    return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)

@@ -6,15 +6,23 @@ from torch import nn
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 
 
-def as_matrices(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, fill: float) -> torch.Tensor:
-    """Weights or scores of a softmax in `module` as `[b, h, n, m]`; b is a multiple of the number of `texts`."""
+def has_token_columns(x: torch.Tensor, module: nn.Module) -> bool:
+    """False for Longformer's softmax over some tokens, seen by all, and a window of others."""
+    window = getattr(module, "one_sided_attn_window_size", 0)
+    return not window or x.shape[-1] == 2 * window + 1
+
+
+def as_matrices(
+    x: torch.Tensor, module: nn.Module, way: str, texts: int, tokens: int | None, fill: float
+) -> torch.Tensor:
+    """Weights or scores that `module` computed as `[b, h, n, m]`; b is a multiple of the number of `texts`."""
     h = heads_of(module)
+    if way == "returned" and x.ndim == 4:  # of the tokens, and of the padding to whole blocks that the model adds
+        return x[..., :tokens, :tokens]
     if window := getattr(module, "one_sided_attn_window_size", 0):
         return _from_band(x, window, tokens, fill)
     if (block := getattr(module, "block_len", 0)) and tokens is not None and x.ndim == 5 and x.shape[-2] == block:
         return _from_blocks(x, tokens, fill)
-    if getattr(module, "block_size", 0) and tokens is not None and x.shape[-2] == x.shape[-1] > tokens:
-        return x[..., :tokens, :tokens]
     if x.ndim == 3:  # batch and heads in one axis
         h = h if h and x.shape[0] % (h * texts) == 0 else x.shape[0] // texts if x.shape[0] % texts == 0 else 1
         return x.reshape(-1, h, *x.shape[1:])
