@@ -20,14 +20,12 @@ from attn_cli.scans.run.scan import scan
 from attn_cli.scans.sums.shard_sums import batches_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
-from attn_cli.sources.huggingface import onednn_linear
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks.plain_forward import forward
 from tests.real_models import MINILM, SMOL
 from tests.scans.corpora import sentences, written
 
-_AS_TORCH = "compiled, linear layers as torch has them"
-_WALKS = (("compiled", (0.95, 0.95)), ("bands", (0.80, 0.85)), (_AS_TORCH, None))
+_WALKS = (("compiled", (0.95, 0.95)), ("bands", (0.80, 0.85)))
 
 
 def rows(repeats: int, *, quick: bool) -> Iterator[str]:
@@ -80,16 +78,14 @@ def _speed(name: str, model: str, file: Path, folder: Path, repeats: int) -> Ite
             with _walking(walk):
                 whole = _processor_time(partial(scan, source, corpus, output))
             ratios.append(plain / whole)
-        told = "no bar" if bars is None else f"bar {bars[0] if model == str(MINILM) else bars[1]}"
-        yield f"{name}, {walk}: {statistics.median(ratios):.2f} of the plain forward's tokens per second ({told})"
+        bar = bars[0] if model == str(MINILM) else bars[1]
+        yield f"{name}, {walk}: {statistics.median(ratios):.2f} of the plain forward's tokens per second (bar {bar})"
 
 
 @contextmanager
 def _walking(walk: str) -> Iterator[None]:
-    """Context manager: attention in bands, or linear layers as torch multiplies them, where `walk` says so."""
+    """Context manager: attention in bands, where `walk` says so."""
     with ExitStack() as stack:
         if walk == "bands":
             stack.enter_context(patch.object(cpu, "suits", lambda *_: False))
-        if walk == _AS_TORCH:
-            stack.enter_context(patch.object(onednn_linear, "onednn_is_wider", lambda: False))
         yield

@@ -20,7 +20,7 @@ CPU_SECONDS, WALL_SECONDS = 20, 120
 MOST_ADDRESSES, LARGEST_FILE = 12 * 2**30, 2**28
 ESCAPED = 99  # an exception that left main()
 _HEAVY = ("attn_cli.sources.huggingface", "attn_cli.explore", "attn_cli.kernel.gpu", "attn_cli.__main__",
-          "attn_cli.kernel.cpu._fused", "attn_cli.sources.huggingface.onednn_linear",
+          "attn_cli.kernel.cpu._fused",
           "attn_cli.sources.tables.make_minilm")  # fmt: skip
 
 

@@ -37,7 +37,6 @@ from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.one_row import supports_packing
-from attn_cli.sources.huggingface.onednn_linear import onednn_linear
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
@@ -268,7 +267,7 @@ class ModelPasses:
         ledger = Ledger(model, selection, unlabelled(model), self.module_places)
         if self._usual_runs is not None:
             ledger.end_after_selection(self._usual_runs)
-        with self._translating_errors(arguments), onednn_linear():
+        with self._translating_errors(arguments):
             self._run(visit, arguments, ledger, row_of_texts=row)
         if self._usual_runs is None:
             self._usual_runs = ledger.runs

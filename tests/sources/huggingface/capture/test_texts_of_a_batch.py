@@ -12,11 +12,7 @@ from attn_cli.call import Call
 from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Token
-from attn_cli.selection import Selection
-from attn_cli.sources.huggingface import onednn_linear
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Part, Reducer, reduce, reduce_texts
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.top import TopKeys
@@ -123,23 +119,3 @@ def test_a_layer_goes_when_its_texts_were_visited() -> None:
         assert [call() for call in visited] == [None] * 8
     finally:
         gc.enable()
-
-
-@pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch was built without oneDNN")
-def test_corpora_are_multiplied_by_onednn_and_single_texts_as_the_model_does(
-    minilm: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    product, shapes = onednn_linear.product, list[torch.Size]()
-
-    def noted(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        shapes.append(weight.shape)
-        return product(x, weight, bias)
-
-    monkeypatch.setattr(onednn_linear, "onednn_is_wider", lambda: True)
-    monkeypatch.setattr(onednn_linear, "product", noted)
-    source = ModelSource(minilm)
-    texts = ["the river bank was steep and the bank of the town was closed"] * 3
-    source.each(source.read(texts), Selection(), lambda call: None)
-    assert not shapes
-    source.each_encoded(source.encode(texts), Selection(), lambda call: None)
-    assert (1536, 384) in shapes
