@@ -38,7 +38,7 @@ def with_saved_forward(loaded: LoadedModel, arguments: Mapping[str, Any]) -> tup
     """
     if not drops_forward(loaded) or "input_ids" not in arguments:
         return dict(arguments), ""
-    stack, given = loaded.of_transformers, dict(arguments)
+    stack, given = loaded.model, dict(arguments)
     part = stack
     if is_pair(stack):
         if "decoder_input_ids" in arguments or loaded.saved.can_generate():
