@@ -36,9 +36,9 @@ def with_saved_forward(loaded: LoadedModel, arguments: Mapping[str, Any]) -> tup
 
     Of an encoder-decoder `decoder_input_ids` alone, where they are missing and the class doesn't generate.
     """
-    if not drops_forward(loaded) or "input_ids" not in arguments:
-        return dict(arguments), ""
     stack, given = loaded.model, dict(arguments)
+    if not isinstance(stack, PreTrainedModel) or not drops_forward(loaded) or "input_ids" not in arguments:
+        return given, ""
     part = stack
     if is_pair(stack):
         if "decoder_input_ids" in arguments or loaded.saved.can_generate():
