@@ -17,7 +17,12 @@ from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
-from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
+from attn_cli.sources.huggingface.anatomy.forward_arguments import (
+    INPUT_ERRORS,
+    first_tokens,
+    out_of_memory,
+    without_cache,
+)
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
@@ -213,11 +218,7 @@ class ModelPasses:
         check_layer_numbers(selection.layers or (), blocks, self.about["model"])
 
     def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        parameters = signature(self.loaded.model.forward).parameters
-        whole = self.reader.arrays is not None and self.reader.has_decoder
-        if "use_cache" in arguments or "use_cache" not in parameters or whole:
-            return arguments
-        return {"use_cache": False} | arguments
+        return arguments if self.reader.arrays is not None else without_cache(self.loaded.model, arguments)
 
     def follow(
         self,

@@ -47,6 +47,14 @@ def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
     }
 
 
+def without_cache(model: nn.Module, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A forward's arguments, with its cache off where they are of text alone: with others, masks may depend on it."""
+    is_text = arguments.keys() <= {"input_ids", "attention_mask", "decoder_input_ids"}
+    if not is_text or "use_cache" not in signature(model.forward).parameters:
+        return dict(arguments)
+    return {**arguments, "use_cache": False}
+
+
 def out_of_memory(error: Exception) -> bool:
     """True for an error of too little memory: torch has a type for that on a GPU, on a CPU only a message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)

@@ -16,7 +16,7 @@ from attn_cli.model.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
-from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens, without_cache
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -46,8 +46,7 @@ class Runner:
         self.model, self.stack = loaded.generating or loaded.model, loaded.model
         self._parameters = signature(self.model.forward).parameters
         self._cache_name = cache_name(self._parameters)
-        cache = {"use_cache": False} if "use_cache" in self._parameters else {}
-        self.arguments = {**cache, **arguments}
+        self.arguments = without_cache(self.model, arguments)
         self.rows, self.first = rows, first
         self.calls = BaselineRun(first, wants_means=wants_means)
         if first and loaded.generating is None:
