@@ -29,6 +29,7 @@ from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.hidden import runs_to_hide
 from attn_cli.summaries.parts.text_parts import (
     CUTS,
+    MessageText,
     PartSpan,
     TextPart,
     message_spans,
@@ -54,7 +55,7 @@ class TextCut:
     how: str | None
     spans: tuple[PartSpan, ...] = ()
 
-    def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
+    def parts(self, prompt: Prompt, messages: Sequence[MessageText] | None) -> tuple[str, tuple[TextPart, ...]]:
         """The name of the division, such as "lines", and the prompt's parts."""
         if self.spans:
             _check_ends(self.spans, prompt)
@@ -143,14 +144,14 @@ class AskedAnswer:
         if self.given is not None and options.generate is not None:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
-    def before(self, messages: list[tuple[str, str]] | None) -> list[tuple[str, str]] | None:
+    def before(self, messages: list[MessageText] | None) -> list[MessageText] | None:
         """A chat's messages without the last one if that is an assistant's, which is then the answer; else all of
         them.
         """
-        return messages[:-1] if messages and messages[-1][0] == "assistant" else messages
+        return messages[:-1] if messages and messages[-1].role == "assistant" else messages
 
     def continued(
-        self, source: Source, prompt: Prompt, messages: list[tuple[str, str]] | None, *, quiet: bool
+        self, source: Source, prompt: Prompt, messages: list[MessageText] | None, *, quiet: bool
     ) -> tuple[Prompt, tuple[str, ...]]:
         """The prompt with its answer after it, and notes to print; the prompt as it is where the model is an
         encoder.
@@ -167,9 +168,12 @@ class AskedAnswer:
                 return prompt.ending_with_answer(start, end), ()
             return source.answered(prompt, self.given), ()
         if self.before(messages) != messages and messages:
-            *_, (_, content) = messages
-            start = prompt.text.rindex(content.strip())
-            return prompt.ending_with_answer(start, start + len(content.strip())), ()
+            says = [piece.strip() for piece in (*messages[-1].content, *messages[-1].calls) if piece.strip()]
+            last = prompt.text.rfind(says[-1]) if says else -1
+            if last < 0 or says[0] not in prompt.text:
+                raise InputError("the last message is not in the chat's text as it was given", "give it as --answer")
+            end = last + len(says[-1])
+            return prompt.ending_with_answer(prompt.text.rindex(says[0], 0, end), end), ()
         most = _CITED_TOKENS if self.cite else _ANSWER_TOKENS
         with counted_tokens(source, most, quiet=quiet):
             try:

@@ -12,7 +12,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import Loading, open_source
+from attn_cli.sources import Chat, Loading, Reading, open_source
 
 Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any
 """A `--model` value, an open source, a recording, or a transformers model with its tokenizer, in a tuple or apart."""
@@ -25,9 +25,16 @@ Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 
 
 class Opening(Loading, total=False):
-    """Options for loading a model by name (device, dtype ...); or the tokenizer of a model already loaded."""
+    """Options for loading a model by name (device, dtype ...); what it reads; the tokenizer of one already loaded."""
 
     tokenizer: Any
+    decoder_text: str | None
+    target_lang: str | None
+    generate: int | None
+    inputs: str | None
+    image: str | None
+    audio: str | None
+    chat: Chat | None
 
 
 _ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", "seed")  # of one-line functions
@@ -52,9 +59,9 @@ def opened(text: object, model: Model, opening: Opening, *, predicts: bool = Fal
             loading.setdefault("predicts", True)
         with catch_warnings():
             filterwarnings("ignore", message="IProgress not found")  # of tqdm, whose bars aren't shown
-            return open_source(model, **cast(Loading, loading))
-    if isinstance(model, Recording):
-        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
+            return open_source(model, **cast(Any, loading))
+    names = Reading.__annotations__.keys() - Loading.__annotations__.keys()
+    read = {name: loading[name] for name in names if loading.get(name) is not None}
     if isinstance(model, tuple) or _is_module(model):
         parts = [*(model if isinstance(model, tuple) else [model]), *([] if tokenizer is None else [tokenizer])]
         parts.sort(key=_is_module, reverse=True)  # in either order
@@ -62,7 +69,14 @@ def opened(text: object, model: Model, opening: Opening, *, predicts: bool = Fal
             raise InputError(
                 "a transformers model needs its tokenizer", 'pass (model, tokenizer), or a name such as "gpt2"'
             )
-        return import_module("attn_cli.sources.huggingface.source").source_of(*parts, predicts=predicts)
+        if media := {"image", "audio"} & read.keys():
+            raise InputError(f"{media.pop()} takes the model's processor", "give the model by its name or folder")
+        predicts = predicts or "generate" in read
+        return import_module("attn_cli.sources.huggingface.source").source_of(*parts, predicts=predicts, **read)
+    if read:
+        raise InputError(f"{next(iter(read))} is read when a model is opened", "give it to open_source")
+    if isinstance(model, Recording):
+        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
     if not is_source(model):
         raise TypeError(f"model is a name, (model, tokenizer) or a recording, and not {type(model).__name__}")
     return model

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
@@ -29,13 +29,17 @@ class Generating(Protocol):
         """From now on call `call` with how many tokens were generated so far, after each one."""
 
 
+Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+
+
 class Reading(TypedDict, total=False):
     """Inputs beside the texts or in their place, as keyword arguments of `open_source`, and what is known of the texts.
 
     decoder_text, generate  what a decoder reads; how many tokens the model generates first, at most
     inputs       a file with all that a model reads, instead of texts
     image, audio  files to be read beside every text, or instead of texts
-    chat         messages (role, content) before the text
+    chat         messages before the text; or they as "messages", beside arguments of the chat template such as "tools"
+    target_lang  the language that a translator writes
     known_texts  texts that will be read, so that one too long is refused before the model is loaded
     reads_text   whether texts will be read, without which a model may have no tokenizer
     """
@@ -45,7 +49,8 @@ class Reading(TypedDict, total=False):
     inputs: str | None
     image: str | None
     audio: str | None
-    chat: Sequence[Mapping[str, str]] | None
+    chat: Chat | None
+    target_lang: str | None
     known_texts: Sequence[str]
     reads_text: bool
 
@@ -82,7 +87,8 @@ def open_source(
     inputs: str | None = None,
     image: str | None = None,
     audio: str | None = None,
-    chat: Sequence[Mapping[str, str]] | None = None,
+    chat: Chat | None = None,
+    target_lang: str | None = None,
     **loading: Unpack[Loading],
 ) -> Source:
     """Open what a `--model` value means: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
@@ -95,13 +101,15 @@ def open_source(
     inputs        a file with all that a model reads, instead of texts
     image         an image file, read beside every text, or instead of texts by a model that reads none
     audio         a .wav file, read in the same way
-    chat          messages (role, content) before the text, which is then a user's message
+    chat          messages before the text, which is then a user's message; or a mapping with them as "messages", and
+                  with arguments of the chat template, such as "tools"
+    target_lang   the language that a translator writes, by its code: "fra_Latn"
     loading       how a model is loaded, as `Loading` says: adapters, device, dtype, trust_remote_code, and so on
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
     reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
-               "--audio": audio, "--chat": chat}  # fmt: skip
+               "--audio": audio, "--chat": chat, "--target-lang": target_lang}  # fmt: skip
     given = next((option for option, value in reading.items() if value is not None), None)
     if loading.get("adapters") and (is_recording(model) or is_table(model)):
         raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
@@ -118,8 +126,8 @@ def open_source(
         return open_table_source(model)
     named = module_name(model)
     if named is not None:
-        others = {"--decoder-text": decoder_text, "--generate": generate, "--audio": audio, "--chat": chat}
-        return _open_module(named, inputs, image, {x for x, value in others.items() if value is not None}, loading)
+        others = {x for x, value in reading.items() if value is not None} - {"--inputs", "--image"}
+        return _open_module(named, inputs, image, others, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media
 
@@ -129,11 +137,9 @@ def open_source(
 
     media = read_media(image, audio)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
-    from attn_cli.sources.huggingface.generate.prompts import TextGenerator
     from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.read.positions import check_known_texts
-    from attn_cli.sources.huggingface.read.reader import PromptReader
-    from attn_cli.sources.huggingface.source import ModelSource
+    from attn_cli.sources.huggingface.source import reading_source
 
     def loaded_from(origin: "Origin") -> "LoadedModel":
         known = origin.options.known_texts
@@ -150,8 +156,9 @@ def open_source(
         from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
 
         loaded = load_unpacked(origin, unpacked, loaded_from, generates=generate is not None)
-    generator = None if generate is None else TextGenerator(loaded, generate)
-    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, chat, media, generator))
+    return reading_source(
+        loaded, media, decoder_text=decoder_text, generate=generate, inputs=inputs, chat=chat, target_lang=target_lang
+    )
 
 
 def _open_module(name: ModuleName, inputs: str | None, image: str | None, others: set[str], loading: Loading) -> Source:

@@ -8,11 +8,13 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+import attn_cli
 from tests.architectures.tiny import tiny_model
 from tests.program import attn, refused
 from tests.real_models import MINILM
+from tests.sources.huggingface.folders import edited_config
 
 TEMPLATE = (
     "{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
@@ -138,6 +140,81 @@ def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> N
     of_all = sum(row["received_share"] for row in received if row["key"] in template) / heads
     overview = attn("inspect", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
     assert f"{of_all:.0%} of all attention rests on the {len(template)} tokens of the chat's template" in overview
+
+
+CALLS = [{"id": "1", "type": "function", "function": {"name": "yes", "arguments": {"there": "no"}}}]
+CONVERSATION = [
+    {"role": "system", "content": "be brief"},
+    {"role": "user", "content": [{"type": "text", "text": "hi "}, {"type": "text", "text": "there"}]},
+    {"role": "assistant", "content": "hi", "tool_calls": CALLS},
+    {"role": "tool", "tool_call_id": "1", "name": "yes", "content": "no"},
+    {"role": "assistant", "content": None, "tool_calls": CALLS},
+    {"role": "user", "content": "there"},
+]
+TOOLS = [{"type": "function", "function": {"name": "yes", "parameters": {"type": "object"}}}]
+OF_TOOLS = (
+    "{% if tools %}<s> {{ tools | tojson }} </s> {% endif %}"
+    "{% for m in messages %}<s> {{ m | tojson }} </s> {% endfor %}"
+    "{% if add_generation_prompt %}<s> assistant{% if enable_thinking is false %} be{% endif %}{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def calling(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with a template that writes all that it is given."""
+    folder = tmp_path_factory.mktemp("calling") / "model"
+    copytree(model, folder)
+    (folder / "chat_template.jinja").write_text(OF_TOOLS)
+    return edited_config(folder, max_position_embeddings=256)
+
+
+def rendered(folder: Path, messages: object, **arguments: object) -> str:
+    made: str = AutoTokenizer.from_pretrained(folder).apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, **arguments
+    )
+    return made
+
+
+def test_the_template_gets_every_field_as_it_stands_in_the_file(calling: Path, tmp_path: Path) -> None:
+    whole, lines = tmp_path / "m.json", tmp_path / "m.jsonl"
+    whole.write_text(json.dumps({"messages": CONVERSATION, "tools": TOOLS, "temperature": 0.7}))
+    lines.write_text("\n".join(map(json.dumps, CONVERSATION)))
+    right = rendered(calling, CONVERSATION, tools=TOOLS)
+    assert text("-m", calling, "--messages", whole) == text(whole, "-m", calling, "--chat") == right
+    assert text("-m", calling, "--messages", lines) == rendered(calling, CONVERSATION) != right
+    in_python = attn_cli.top("", str(calling), chat={"messages": CONVERSATION, "tools": TOOLS})
+    assert in_python.report.prompts[0].text == right
+    parts = attn("parts", "-m", calling, "--messages", whole, "--cut", "roles", "--answer", "yes", "--json").json
+    written = [part["text"] for part in parts["result"]["parts"] if part["name"] == "assistant 1"]
+    assert written == [right[right.index('hi", "tool_calls') : right.index('no"}}}]')] + "no"]
+
+
+def test_a_template_is_given_arguments(calling: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"tools": TOOLS, "enable_thinking": True}))
+    hi, chat = [{"role": "user", "content": "hi"}], ("hi", "-m", calling, "--chat")
+    for value in ("false", "False"):
+        shown = text(*chat, "--template-args", tmp_path / "a.json", "--template-arg", f"enable_thinking={value}")
+        assert shown == rendered(calling, hi, tools=TOOLS, enable_thinking=False)
+    for value in ("0", "no", '"false"'):  # none of them is false to this template
+        assert text(*chat, "--template-arg", f"enable_thinking={value}") == rendered(calling, hi)
+    assert attn("top", *chat, "--template-arg", "style=x", "--json").json["warnings"][-1] == (
+        "the chat template doesn't use style"
+    )
+    refused(attn("top", "hi", "-m", calling, "--template-arg", "style=x"), 2, "add --chat")
+    refused(attn("top", *chat, "--template-arg", "style"), 2, "--template-arg style sets nothing")
+    refused(attn("top", *chat, "--template-arg", 'style=["\\ud83d"]'), 2, "[0] has half of a surrogate pair")
+
+
+@pytest.mark.parametrize(
+    ("field", "where"), [("tool_calls", "tool_calls[0].function.name"), ("content", "content[1].text")]
+)
+def test_halves_of_a_surrogate_pair_are_found_at_any_depth(
+    calling: Path, tmp_path: Path, field: str, where: str
+) -> None:
+    value = [{"function": {"name": "\udc00"}}] if field == "tool_calls" else [{"text": "a"}, {"text": "b\ud800"}]
+    (tmp_path / "m.json").write_text(json.dumps([{"role": "assistant", field: value}]))
+    run = attn("top", "hi", "-m", calling, "--messages", tmp_path / "m.json")
+    refused(run, 2, f"{where} of message 0 has half of a surrogate pair")
 
 
 @pytest.fixture

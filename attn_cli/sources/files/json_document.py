@@ -10,9 +10,12 @@ from attn_cli.sources.files.parse_errors import parse_errors
 
 
 def read_json_document(path: Path, label: str, error_type: type[AttnError], hint: str) -> Any:
-    """The JSON value in a file in UTF-8, called `label` in messages."""
+    """The JSON value in a file in UTF-8, called `label` in messages; of a .jsonl file the list of its lines' values."""
     with parse_errors(label, hint, error_type):
-        return json.loads(read_content(path).decode("utf-8-sig"), parse_int=_whole_number)
+        text = read_content(path).decode("utf-8-sig")
+        if path.suffix == ".jsonl":
+            return [json.loads(line, parse_int=_whole_number) for line in text.split("\n") if line.strip()]
+        return json.loads(text, parse_int=_whole_number)
 
 
 def _whole_number(digits: str) -> int:

@@ -49,6 +49,7 @@ __all__ = [
     "processor_parts",
     "sdpa_mask",
     "set_attention_name",
+    "template_variables",
     "tree_map",
     "uncompiled",
     "wrapper_subclass",
@@ -163,3 +164,12 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
     kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
     return loaders, kinds
+
+
+def template_variables(template: str) -> set[str]:
+    """The variables that a chat template looks up. Gone: an AttributeError, told as a template that fails."""
+    from jinja2.meta import find_undeclared_variables
+    from transformers.utils import chat_template_utils
+
+    environment = chat_template_utils._compile_jinja_template(template).environment  # knows transformers' own tags
+    return find_undeclared_variables(environment.parse(template))

@@ -23,6 +23,8 @@ from attn_cli.sources.huggingface.load.model_classes import has_generating_head,
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.passes import ModelPasses
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
+from attn_cli.sources.huggingface.read.media import Media
+from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
@@ -30,14 +32,34 @@ from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
 from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
 
 
-def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False) -> "ModelSource":
+def source_of(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, predicts: bool = False, **reading: Any
+) -> "ModelSource":
     """A source (it runs texts and shows their attention) of a model that the user loaded, left where it is."""
     model = uncompiled(model)
     name = str(getattr(model, "name_or_path", "") or type(model).__name__)
     about = about_model(model, name=name, model_type=str(configuration_of(model).model_type))
     generating = model if predicts and has_generating_head(model) else None
     stack = model if generating is None else stack_of(model, configuration_of(model))
-    return ModelSource(LoadedModel(stack, tokenizer, about, Origin(name, name, OriginOptions()), generating))
+    return reading_source(
+        LoadedModel(stack, tokenizer, about, Origin(name, name, OriginOptions()), generating), **reading
+    )
+
+
+def reading_source(
+    loaded: LoadedModel,
+    media: Media | None = None,
+    *,
+    decoder_text: str | None = None,
+    generate: int | None = None,
+    inputs: str | None = None,
+    chat: Any = None,
+    target_lang: str | None = None,
+) -> "ModelSource":
+    """A loaded model as a source that reads what is given beside the texts, as for `open_source`."""
+    generator = None if generate is None else TextGenerator(loaded, generate)
+    messages = {"messages": chat} if isinstance(chat, Sequence) else chat
+    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, messages, media, generator, target_lang))
 
 
 class ModelSource(ModelPasses):

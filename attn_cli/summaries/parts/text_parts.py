@@ -1,7 +1,7 @@
 """Parts of a text: its lines, paragraphs, sentences, words or messages, or spans of one's own, as sets of tokens."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
@@ -77,27 +77,49 @@ def named_parts(prompt: Prompt, spans: Sequence[PartSpan], rest: str) -> tuple[T
     return _assigned(prompt, spans, _written(prompt, None), rest)
 
 
-def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSpan]:
-    """The character ranges of (role, content) messages in the text that a chat template made of them."""
+class MessageText(NamedTuple):
+    """The role of a chat's message, the texts of its content, and the names and arguments of its calls of tools."""
+
+    role: str
+    content: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+
+
+def message_spans(text: str, messages: Sequence[MessageText]) -> list[PartSpan]:
+    """The character ranges of messages in the text that a chat template made of them, calls of tools included."""
     spans: list[PartSpan] = []
-    roles = [role for role, _ in messages]
-    contents = [content for _, content in messages]
+    roles = [message.role for message in messages]
     at = 0
-    for number, (role, content) in enumerate(zip(roles, contents, strict=True)):
-        found = next((x for x in (content, content.strip()) if x and text.find(x, at) >= 0), None)
-        if found is None:
-            if not content.strip():
-                continue
+    for number, (role, content, calls) in enumerate(messages):
+        places, whole = _search(text, content, at, len(text))
+        begin = places[-1][1] if places else at
+        more, _ = _search(text, calls, begin, len(text))
+        following = [piece for later in messages[number + 1 : number + 2] for piece in later.content]
+        if more and not _search(text, following, more[-1][1], len(text))[1]:  # calls that the template leaves out
+            more, _ = _search(text, calls, begin, max(text.find(following[0].strip(), begin), begin))
+        if not whole and not more:
             raise InputError(f"message {number + 1} ({role}) is not in the chat's text as it was given",
                              "its template changes messages; cut it otherwise, as by --cut lines")  # fmt: skip
-        start = text.index(found, at)
-        at = start + len(found)
-        turn = roles[: number + 1].count(role)
-        spans.append(PartSpan(start, at, f"{role} {turn}" if roles.count(role) > 1 else role))
+        if places := [*places, *more]:
+            at = places[-1][1]
+            turn = roles[: number + 1].count(role)
+            spans.append(PartSpan(places[0][0], at, f"{role} {turn}" if roles.count(role) > 1 else role))
     return spans
 
 
-def template_tokens(prompt: Prompt, messages: Iterable[tuple[str, str]]) -> tuple[int, ...]:
+def _search(text: str, pieces: Sequence[str], at: int, end: int) -> tuple[list[tuple[int, int]], bool]:
+    """The places of pieces, in order, in text[at:end]; whether all that aren't blank were found."""
+    places = []
+    for piece in pieces:
+        found = next((x for x in (piece, piece.strip()) if x and text.find(x, at, end) >= 0), None)
+        if found is not None:
+            start = text.index(found, at)
+            at = start + len(found)
+            places.append((start, at))
+    return places, len(places) >= sum(bool(piece.strip()) for piece in pieces)
+
+
+def template_tokens(prompt: Prompt, messages: Sequence[MessageText]) -> tuple[int, ...]:
     """The tokens that a chat's template put around its messages, ascending; () where it changed what they say."""
     try:
         spans = message_spans(prompt.text, messages)

@@ -4,7 +4,15 @@ import pytest
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Generated, Prompt, Token
-from attn_cli.summaries.parts.text_parts import PartSpan, TextPart, message_spans, named_parts, parts_of, rows_of_last
+from attn_cli.summaries.parts.text_parts import (
+    MessageText,
+    PartSpan,
+    TextPart,
+    message_spans,
+    named_parts,
+    parts_of,
+    rows_of_last,
+)
 
 
 def prompt_of(text: str, *, written: int = 0) -> Prompt:
@@ -74,7 +82,7 @@ def test_the_last_part_is_what_asks_and_all_after_it() -> None:
 def test_messages_are_found_in_the_order_of_the_chat() -> None:
     text = "<sys>Be short.</s><user>Hi Hi</s><bot>Hi</s><user>Bye</s>"
     messages = [("system", "Be short."), ("user", " Hi Hi\n"), ("assistant", "Hi"), ("user", "Bye")]
-    spans = message_spans(text, messages)
+    spans = message_spans(text, [MessageText(role, (content,)) for role, content in messages])
     assert [(span.name, text[span.start : span.end]) for span in spans] == [
         ("system", "Be short."), ("user 1", "Hi Hi"), ("assistant", "Hi"), ("user 2", "Bye"),
     ]  # fmt: skip
@@ -84,7 +92,7 @@ def test_messages_are_found_in_the_order_of_the_chat() -> None:
     (template,) = [part for part in parts if part.name == "template"]
     assert template.text(text) == "<sys></s><user></s><bot></s><user></s>"
     with pytest.raises(InputError, match="message 2"):
-        message_spans(text, [("user", "Bye"), ("assistant", "Hi")])
+        message_spans(text, [MessageText("user", ("Bye",)), MessageText("assistant", ("Hi",))])
 
 
 def test_spans_of_one_name_are_one_part_and_may_not_overlap() -> None:

@@ -9,7 +9,7 @@ from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
-from attn_cli.summaries.parts.text_parts import TextPart, message_spans, named_parts, parts_of
+from attn_cli.summaries.parts.text_parts import MessageText, TextPart, message_spans, named_parts, parts_of
 from tests.loaded import load_once
 from tests.real_models import SMOL
 from tests.summaries.parts.left_out import bits_without
@@ -45,7 +45,11 @@ def answered(source: ModelSource, case: Case) -> tuple[Prompt, tuple[TextPart, .
 
     text, cut, messages = traced_text(case, chat)
     prompt = source.written(source.read([text])[0], 32)
-    within = None if messages is None else message_spans(prompt.text, messages)
+    within = (
+        None
+        if messages is None
+        else message_spans(prompt.text, [MessageText(role, (content,)) for role, content in messages])
+    )
     return prompt, named_parts(prompt, within or (), "template") if cut == "roles" else parts_of(prompt, cut, within)
 
 

@@ -29,6 +29,10 @@ DecoderText = Annotated[
     str | None,
     _reading("--decoder-text", help="Give the decoder of an encoder-decoder this text.", metavar="TEXT"),
 ]
+TargetLang = Annotated[
+    str | None,
+    _reading("--target-lang", help="Let a translator write this language: fra_Latn, fr_XX ...", metavar="CODE"),
+]
 Generate = Annotated[
     int | None,
     _reading("--generate", help="Generate up to N tokens first (greedy), then analyse prompt and generation together.",
@@ -60,6 +64,15 @@ Messages = Annotated[
     _reading("--messages", metavar="FILE",
                  help="Put these messages before the text: JSON, a list of objects with role and content."),
 ]  # fmt: skip
+TemplateArg = Annotated[
+    list[str] | None,
+    _reading("--template-arg", metavar="NAME=VALUE",
+             help="Give the chat template an argument, such as enable_thinking=false; may be repeated."),
+]  # fmt: skip
+TemplateArgs = Annotated[
+    str | None,
+    _reading("--template-args", metavar="FILE", help="Give the chat template arguments, such as tools: a JSON object."),
+]
 Model = Annotated[
     str,
     typer.Option("--model", "-m", envvar="ATTN_MODEL", autocompletion=completion.models, metavar="MODEL",

@@ -1,6 +1,10 @@
 """The options that say what is read: a text, a file, an image, audio, or a message of a chat."""
 
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.errors import InputError
@@ -8,7 +12,9 @@ from attn_cli.sources import Reading
 from attn_cli.sources.files.paths import expanded
 from attn_cli.text import excerpt
 
-ChatMessages = tuple[dict[str, str], ...]
+if TYPE_CHECKING:
+    from attn_cli.summaries.parts.text_parts import MessageText
+
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
 
 
@@ -21,12 +27,22 @@ class TextOptions:
     lines: o.Lines = False
     pair: o.Pair = None
     decoder_text: o.DecoderText = None
+    target_lang: o.TargetLang = None
     generate: o.Generate = None
     inputs: o.Inputs = None
     image: o.Image = None
     audio: o.Audio = None
     chat: o.Chat = False
     messages: o.Messages = None
+    template_arg: o.TemplateArg = None
+    template_args: o.TemplateArgs = None
+
+    def __post_init__(self) -> None:
+        """Take a text that is a file of messages, beside --chat, for --messages."""
+        is_file = self.chat and self.messages is None and (self.text or "").lower().endswith((".json", ".jsonl"))
+        if is_file and expanded(self.text or "").is_file():
+            object.__setattr__(self, "messages", self.text)
+            object.__setattr__(self, "text", None)
 
     @property
     def without_text(self) -> bool:
@@ -39,21 +55,46 @@ class TextOptions:
         """True if the text is a message of a chat; --messages implies it."""
         return self.chat or self.messages is not None
 
-    def chat_before(self) -> ChatMessages | None:
-        """The messages of a chat that come before the text, from --messages; None if it is no chat."""
+    @cached_property
+    def _chat(self) -> dict[str, Any]:
+        """The messages of --messages, and the arguments of the template beside them or in options."""
+        chat = {"messages": []} if self.messages is None else _chat_of(self.messages)
+        if self.template_args is not None:
+            given = _json_of(self.template_args, 'it looks like {"tools": [...], "enable_thinking": false}')
+            if not isinstance(given, dict):
+                raise InputError(f"{self.template_args} holds no JSON object", "a name and a value for each argument")
+            _check_halves(given, self.template_args)
+            chat = given | chat
+        for argument in self.template_arg or ():
+            name, equals, value = argument.partition("=")
+            if not equals or name == "messages":
+                raise InputError(f"--template-arg {argument} sets nothing", "such as enable_thinking=false")
+            try:
+                chat[name] = json.loads(value.lower() if value in ("True", "False") else value)
+            except ValueError:
+                chat[name] = value
+            _check_halves(chat[name], f"--template-arg {name}")
+        return chat
+
+    def chat_before(self) -> dict[str, Any] | None:
+        """The messages of a chat that come before the text, and arguments of its template; None if it is no chat."""
         if not self.in_chat:
+            if self.template_arg or self.template_args:
+                raise InputError("a chat template's arguments, and no chat", "add --chat")
             return None
         if self.pair is not None or self.inputs is not None:
             raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
-        return () if self.messages is None else _messages_of(self.messages)
+        return self._chat
 
-    def messages_with(self, text: str) -> list[tuple[str, str]] | None:
-        """The (role, content) of all messages of a chat, the last `text` as the user's; None if it is no chat."""
+    def messages_with(self, text: str) -> "list[MessageText] | None":
+        """All messages of a chat, the last `text` as the user's; None if it is no chat."""
         before = self.chat_before()
         if before is None:
             return None
-        messages = [(message["role"], message["content"]) for message in before]
-        return [*messages, ("user", text)] if text else messages
+        from attn_cli.summaries.parts.text_parts import MessageText  # here: few texts are chats
+
+        messages = [MessageText(message["role"], _content(message), _calls(message)) for message in before["messages"]]
+        return [*messages, MessageText("user", (text,))] if text else messages
 
     def reading(self) -> Reading:
         """What a model reads beside the text (images, audio, chat ...), and how many tokens it writes."""
@@ -65,6 +106,7 @@ class TextOptions:
             "image": image,
             "audio": audio,
             "chat": self.chat_before(),
+            "target_lang": self.target_lang,
         }
 
     def _media(self) -> tuple[str | None, str | None]:
@@ -87,20 +129,65 @@ def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
         raise InputError("--inputs and --image or --audio at once", "give one of them")
 
 
-def _messages_of(file: str) -> ChatMessages:
-    """The messages of a JSON file: a list, or an object with the list under "messages"."""
-    from attn_cli.sources.files.json_document import read_json_document  # here: few texts come with messages
+def _chat_of(file: str) -> dict[str, Any]:
+    """The messages of a file as they stand there, and the tools and documents beside them.
 
-    content = read_json_document(expanded(file), excerpt(file), InputError, _HINT)
-    messages = content.get("messages") if isinstance(content, dict) else content
+    They are a list, an object with the list under "messages", or the lines of a .jsonl file.
+    """
+    content = _json_of(file, _HINT)
+    beside = content if isinstance(content, dict) else {}
+    messages = beside.get("messages") if beside else content
     if not isinstance(messages, list) or not messages:
         raise InputError(f"{file} holds no list of messages", _HINT)
     for number, message in enumerate(messages):
-        if not isinstance(message, dict) or not all(isinstance(message.get(x), str) for x in ("role", "content")):
-            raise InputError(f"{file}: message {number} has no role and content in words", _HINT)
-        for name in ("role", "content"):
-            lone = next((at for at, letter in enumerate(message[name]) if "\ud800" <= letter <= "\udfff"), None)
-            if lone is not None:
-                words = f"{file}: the {name} of message {number} has half of a surrogate pair at character {lone}"
-                raise InputError(words, "write the character itself, or both halves: \\ud83d\\ude00")
-    return tuple({"role": message["role"], "content": message["content"]} for message in messages)
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise InputError(f"{file}: message {number} has no role", _HINT)
+        calls = any(isinstance(value, list | dict) for value in message.values())
+        if not isinstance(message.get("content", [] if calls else 0), str | list | None):
+            raise InputError(f"{file}: message {number} has no content in words", _HINT)
+        _check_halves(message, file, f" of message {number}")
+    arguments = {name: beside[name] for name in ("tools", "documents") if beside.get(name) is not None}
+    _check_halves(arguments, file)
+    return {**arguments, "messages": messages}
+
+
+def _content(message: Mapping[str, Any]) -> tuple[str, ...]:
+    content = message.get("content") or ()
+    parts = (content,) if isinstance(content, str) else content
+    return tuple(part.get("text") or "" if isinstance(part, dict) else str(part) for part in parts)
+
+
+def _calls(message: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names and arguments of the tools that a message calls."""
+    calls = message.get("tool_calls") or ()
+    functions = [call.get("function") or call for call in calls if isinstance(call, dict)]
+    return tuple(words for each in functions for _, words in _strings([each.get("name"), each.get("arguments")]))
+
+
+def _json_of(file: str, hint: str) -> Any:
+    from attn_cli.sources.files.json_document import read_json_document  # here: few texts come with messages
+
+    return read_json_document(expanded(file), excerpt(file), InputError, hint)
+
+
+def _check_halves(value: Any, source: str, of: str = "") -> None:
+    """Raise InputError for half of a surrogate pair in a string, at any depth."""
+    for place, words in _strings(value):
+        lone = next((at for at, letter in enumerate(words) if "\ud800" <= letter <= "\udfff"), None)
+        if lone is not None:
+            line = f"{source}: {place.lstrip('.') or 'the text'}{of} has half of a surrogate pair at character {lone}"
+            raise InputError(line, "write the character itself, or both halves: \\ud83d\\ude00")
+
+
+def _strings(value: Any) -> Iterator[tuple[str, str]]:
+    """Every string in a JSON value, names too, with its place."""
+    waiting = [("", value)]
+    while waiting:  # by hand: files may be nested deeper than Python's stack
+        place, each = waiting.pop()
+        if isinstance(each, str):
+            yield place, each
+        elif isinstance(each, list):
+            waiting += [(f"{place}[{at}]", item) for at, item in enumerate(each)][::-1]
+        elif isinstance(each, dict):
+            pairs = [((f"{place} name", name), (f"{place}.{name}", item)) for name, item in each.items()]
+            waiting += [entry for pair in pairs for entry in pair][::-1]

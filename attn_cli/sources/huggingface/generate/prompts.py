@@ -13,6 +13,7 @@ from attn_cli.sentences import first_end
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.read.decoder_start import without_end_token
 from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
 from attn_cli.sources.huggingface.read.positions import position_count
@@ -53,6 +54,7 @@ class TextGenerator:
     ) -> Prompt:
         """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
         loaded = self.loaded
+        decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
         self._check_limit(len(decoder), position_count(loaded.model.config, decoder=True))
         arguments = _arguments(loaded, prompt)
         start = [token.id for token in decoder]

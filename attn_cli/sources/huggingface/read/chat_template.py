@@ -1,34 +1,53 @@
 """Messages of a chat as the one text that a model reads, by the template that comes with its tokenizer."""
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError, first_line
+from attn_cli.sources.huggingface.compat import template_variables
+from attn_cli.text import listed
 
 
-def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], text: str, name: str) -> str:
-    """The text that the chat template makes of `messages` and a user's `text`, up to where the model would answer."""
+def chat_text(
+    tokenizer: PreTrainedTokenizerBase, chat: Mapping[str, Any], text: str, name: str
+) -> tuple[str, tuple[str, ...]]:
+    """The text that the chat template makes of a chat and a user's `text`, up to where the model would answer; notes.
+
+    chat  "messages" before the text and arguments of the template, which it gets as they are
+    """
     if not tokenizer.chat_template:
         raise InputError(f"{name} has no chat template", "leave out --chat; the text is then read as it is")
-    conversation = [dict(message) for message in messages]
+    conversation = [dict(message) for message in chat["messages"]]
     if text:
         conversation.append({"role": "user", "content": text})
     if not conversation:
         raise InputError("the text is empty", "give a message, or --messages FILE")
     hint = "some know no system message, or want user and assistant in turn"
-    return rendered(tokenizer, conversation, name, hint, answers=conversation[-1]["role"] == "assistant")
+    return rendered(tokenizer, conversation, name, hint, chat)
 
 
 def rendered(
-    reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, *, answers: bool = False
-) -> str:
-    """The text that the chat template of a tokenizer or processor makes of a conversation."""
+    reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, chat: Mapping[str, Any]
+) -> tuple[str, tuple[str, ...]]:
+    """The text that the chat template of a tokenizer or processor makes of a conversation; a note on unused arguments.
+
+    It ends where the model would answer, unless the last message is its answer.
+    """
+    arguments = {name: value for name, value in chat.items() if name != "messages"}
+    given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **arguments}
     try:
-        return str(reader.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not answers))
+        text = str(reader.apply_chat_template(conversation, tokenize=False, **given))
+        choose = getattr(reader, "get_chat_template", None)  # a processor has none, and its first template is "default"
+        template = choose(tools=given.get("tools")) if choose else reader.chat_template
+        used = template_variables(template if isinstance(template, str) else template["default"])
     except MemoryError:
         raise
     except Exception as error:  # of any type: a template is a program that came with the model
         line = f"{name}: the chat template refuses these messages: {first_line(error)}"
         raise InputError(line, hint) from error
+    own = signature(reader.apply_chat_template).parameters.keys() - {"tools", "documents"}
+    unused = [argument for argument in arguments if argument not in used | own]
+    return text, (f"the chat template doesn't use {listed(unused, 5)}",) if unused else ()

@@ -1,38 +1,79 @@
 """The tokens that the decoder of an encoder-decoder reads: its start token, then the user's text."""
 
+import sys
 from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
-from attn_cli.errors import LoadError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
-    """What a decoder reads: its start token and the tokens of `text`, without the end token; None: the start alone."""
-    start = _start(loaded)
-    if loaded.tokenizer is None:  # of a model that reads images or audio
+    """What a decoder reads: the labels that the tokenizer makes of `text`, shifted right; None: its start token.
+
+    An empty text leaves what the tokenizer adds, such as the token of a language.
+    """
+    start, tokenizer, name = _start(loaded), loaded.tokenizer, loaded.about["model"]
+    if tokenizer is None:  # of a model that reads images or audio
         if text is not None:
-            raise LoadError(
-                f"{loaded.about['model']} has no tokenizer for --decoder-text",
-                "copy the tokenizer files of the original model into the folder",
-            )
+            hint = "copy the tokenizer files of the original model into the folder"
+            raise LoadError(f"{name} has no tokenizer for --decoder-text", hint)
         return (Token(0, str(start), start, special=True),)
-    first = Token(0, str(loaded.tokenizer.convert_ids_to_tokens(start)), start, special=True)
-    tokens = tokenize(loaded.tokenizer, [text], [None])[0].tokens if text is not None else ()
-    if tokens and tokens[-1].id == loaded.tokenizer.eos_token_id:
+    if text is not None and getattr(tokenizer, "tgt_lang", "") is None and hasattr(tokenizer, "get_lang_id"):
+        raise InputError(
+            f"{name} writes many languages", "choose one with --target-lang"
+        )  # as M2M100, without a default
+    tokens = () if text is None else tokenize(tokenizer, [text], [None], target=True)[0].tokens
+    if tokens and (tokens[-1].id == tokenizer.eos_token_id or (tokens[-1].special and tokens[-1].start is None)):
+        start = int(tokens[-1].id or 0) if _last_label_first(loaded) else start
         tokens = tokens[:-1]
     if tokens and tokens[0].id == start:
         tokens = tokens[1:]
-    return (
-        first,
-        *(
-            # its offsets are in the decoder's text, not in the prompt's
-            replace(token, index=index, start=None, end=None)
-            for index, token in enumerate(tokens, 1)
-        ),
-    )
+    if not text:
+        tokens = without_end_token(tokenizer, tokens)
+    # its offsets are in the decoder's text, not in the prompt's
+    after = (replace(token, index=index, start=None, end=None) for index, token in enumerate(tokens, 1))
+    return (Token(0, str(tokenizer.convert_ids_to_tokens(start)), start, special=True), *after)
+
+
+def without_end_token(tokenizer: Any, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The tokens without an end token after them."""
+    return tokens[:-1] if tokens and tokens[-1].id == getattr(tokenizer, "eos_token_id", None) else tokens
+
+
+def set_target_language(loaded: LoadedModel, language: str) -> None:
+    """Make the tokenizer's target side and `generate` write `language`; InputError for one that they don't know."""
+    tokenizer: Any = loaded.tokenizer
+    name = loaded.about["model"]
+    known = _languages(tokenizer) if hasattr(tokenizer, "tgt_lang") else {}
+    if not known:
+        in_text = getattr(tokenizer, "supported_language_codes", None)  # of Marian
+        hint = f"start the text with {in_text[0]}, say" if in_text else "leave out --target-lang"
+        raise InputError(f"{name} has no target languages to choose from", hint)
+    token = next((token for token in known if token.strip("_") == language.strip("_")), None)
+    if token is None:
+        near = get_close_matches(language, [token.strip("_") for token in known], 5, cutoff=0)
+        raise InputError(
+            f"{name} doesn't write {language!r}", f"it writes {len(known)} languages: {', '.join(near)} ..."
+        )
+    tokenizer.tgt_lang = token
+    if loaded.generating is not None:
+        loaded.generating.generation_config.forced_bos_token_id = known[token]
+
+
+def _languages(tokenizer: Any) -> dict[str, int]:
+    named = {*tokenizer.special_tokens_map.values()}
+    codes = getattr(tokenizer, "lang_code_to_id", None)
+    return codes or {token: id for token, id in tokenizer.get_added_vocab().items() if token not in named}
+
+
+def _last_label_first(loaded: LoadedModel) -> bool:
+    shift = getattr(sys.modules[type(loaded.model).__module__], "shift_tokens_right", None)
+    return shift is not None and "decoder_start_token_id" not in signature(shift).parameters  # as of mBART
 
 
 def _start(loaded: LoadedModel) -> int:

@@ -146,7 +146,7 @@ class Processor:
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
 
-    def marked_text(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> MarkedText:
+    def marked_text(self, text: str, chat: Mapping[str, Any] | None) -> MarkedText:
         """The text with a mark for each medium: where the user or the chat template put it, else before the text."""
         if not self.reads_text:
             if text or chat is not None:
@@ -162,9 +162,9 @@ class Processor:
         if chat is None and not missing:
             return MarkedText(text, complete=False)
         if getattr(self.processor, "chat_template", None):
-            marked_text = self._in_chat(text, chat or (), missing)
-            notes = () if chat is not None else ("the text is read as a message: the chat template adds the image",)
-            return MarkedText(marked_text, complete=True, notes=notes)
+            marked_text, notes = self._in_chat(text, chat or {"messages": ()}, missing)
+            own = () if chat is not None else ("the text is read as a message: the chat template adds the image",)
+            return MarkedText(marked_text, complete=True, notes=own + notes)
         if chat is not None:
             raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
         return MarkedText("".join(missing) + text, complete=False)
@@ -221,12 +221,14 @@ class Processor:
         mark = getattr(self.processor, f"{kind}_token", None)
         return None if mark is None else str(mark)
 
-    def _in_chat(self, text: str, before: Sequence[Mapping[str, str]], missing: Sequence[str]) -> str:
-        media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing]
-        messages = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
-        last = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
+    def _in_chat(self, text: str, chat: Mapping[str, Any], missing: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        messages = [{**m, "content": _parts(m["content"])} if m.get("content") else m for m in chat["messages"]]
+        placed = {part.get("type") for message in messages for part in message.get("content") or ()}
+        media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing and kind not in placed]
+        if media or text:
+            messages.append({"role": "user", "content": [*media, *(_parts(text) if text else [])]})
         hint = f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat"
-        return rendered(self.processor, [*messages, last], self.name, hint)
+        return rendered(self.processor, messages, self.name, hint, chat)
 
     def _run_processor(self, *args: Any, **keywords: Any) -> dict[str, Any]:
         """The arrays that the processor makes of these arguments."""
@@ -256,6 +258,10 @@ class Processor:
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
         except Exception as error:  # errors of any type, as in `load`
             raise load_error(error, origin) from error
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def file_option(name: str) -> str:

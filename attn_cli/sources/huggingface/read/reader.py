@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
-from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
 from attn_cli.sources.huggingface.read.image_tokens import unplaced_notes
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
@@ -146,9 +146,10 @@ class PromptReader:
 
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
-    chat          the messages before the text, which is then a user's message; None for a plain text
+    chat          "messages" before the text, a user's message, and arguments of the template; None for a plain text
     media         an image or audio beside every text, or instead of texts, for the model's own processor
     generator     continues every text, and what it generates is read with it; None for texts as they are
+    target_lang   the code of the language that the decoder writes; None where it isn't chosen
     on_token      called with the count of every generated token
 
     Raises InputError for a decoder text where the model has no decoder.
@@ -159,12 +160,15 @@ class PromptReader:
         loaded: LoadedModel,
         decoder_text: str | None = None,
         inputs_file: str | None = None,
-        chat: Sequence[Mapping[str, str]] | None = None,
+        chat: Mapping[str, Any] | None = None,
         media: Media | None = None,
         generator: Generator | None = None,
+        target_lang: str | None = None,
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
-        self.generator = generator
+        self.generator, self.target_lang = generator, target_lang
+        if target_lang is not None:
+            set_target_language(loaded, target_lang)
         self.on_token: Callable[[int], None] | None = None
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
@@ -217,14 +221,16 @@ class PromptReader:
                 return prompts
             # the text goes on, so that an end token after it would be the row that chooses
             return [without_end(self.loaded.tokenizer, prompt) for prompt in prompts]
-        tokens = decoder_tokens(self.loaded, self.decoder_text)
-        if self.generator is not None:
+        if self.generator is not None:  # it writes the token of the language itself
+            tokens = decoder_tokens(self.loaded, self.decoder_text)
             return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
-        return [self._with_decoder(prompt, tokens) for prompt in prompts]
+        read = "" if self.decoder_text is None and self.target_lang is not None else self.decoder_text
+        tokens = decoder_tokens(self.loaded, read)
+        return [self._with_decoder(prompt, tokens, alone=read is None) for prompt in prompts]
 
-    def _with_decoder(self, prompt: Prompt, tokens: tuple[Token, ...]) -> Prompt:
+    def _with_decoder(self, prompt: Prompt, tokens: tuple[Token, ...], *, alone: bool) -> Prompt:
         notes: tuple[str, ...] = ()
-        if self.decoder_text is None:
+        if alone:
             ids = np.array([token.id or 0 for token in prompt.tokens])
             arguments = with_saved_forward(self.loaded, self._padded([ids]))[0]
             tokens = labels(self.loaded.tokenizer, arguments.get("decoder_input_ids")) or tokens
@@ -257,11 +263,11 @@ class PromptReader:
                 f"{self.about['model']} ({self.about['type']}) reads {self._main_input}, not text",
                 f"give it with --inputs FILE{file_option(self._main_input)}",
             )
-        if self.chat is not None:
-            texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
         if self.chat is None:
             return tokenize(tokenizer, texts, [pair] * len(texts))
-        return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
+        chats = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
+        prompts = tokenize(tokenizer, [text for text, _ in chats], [None] * len(chats), add_special_tokens=False)
+        return [replace(x, warnings=x.warnings + notes) for x, (_, notes) in zip(prompts, chats, strict=True)]
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""

@@ -22,9 +22,10 @@ def tokenize(
     pairs: Sequence[str | None],
     *,
     add_special_tokens: bool = True,
+    target: bool = False,
 ) -> list[Prompt]:
-    """The tokens of each text, with its pair if there is one."""
-    return [_prompt(tokenizer, text, pair, add_special_tokens) for text, pair in zip(texts, pairs, strict=True)]
+    """The tokens of each text, with its pair if there is one; of a `target` text as the decoder's labels are made."""
+    return [_prompt(tokenizer, text, pair, add_special_tokens, target) for text, pair in zip(texts, pairs, strict=True)]
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[EncodedText]:
@@ -72,10 +73,13 @@ def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
     return next((at for at, (a, b) in pairs if a.id != b.id), min(len(some), len(others)))
 
 
-def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool) -> Prompt:
+def _prompt(
+    tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool, target: bool = False
+) -> Prompt:
     for part in (text, pair):
-        _check(part)
-    encoding = _encoding(tokenizer, text, pair, add_special_tokens)
+        if part or not target:
+            _check(part)
+    encoding = _encoding(tokenizer, text, pair, add_special_tokens, target)
     ids: list[int] = encoding["input_ids"]
     if not ids:
         raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
@@ -85,15 +89,31 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
         _check_pair(sequences)
     spans = encoding.get("offset_mapping") or [(0, 0)] * len(ids)
     control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    pieces = _pieces(tokenizer, [text] if pair is None else [text, pair], encoding["special_tokens_mask"], target)
     tokens = []
     for index, (number, (start, end), sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
         special = bool(encoding["special_tokens_mask"][index]) or number in control
         if sequence == 1:
             start, end = start + len(text) + len(PAIR_MARK), end + len(text) + len(PAIR_MARK)
-        tokens.append(token_at(tokenizer, index, number, special, whole, start, end))
+        token = token_at(tokenizer, index, number, special, whole, start, end)
+        piece = pieces.get(index, "")
+        if piece and piece != tokenizer.convert_ids_to_tokens(number):  # unknown, or of a vocabulary of its own
+            token = replace(token, text=tokenizer.convert_tokens_to_string([piece]).strip() or piece)
+        tokens.append(token)
     word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     return Prompt(whole, with_words(whole, tokens, word_ids, added), tuple(_unknown(tokenizer, tokens)))
+
+
+def _pieces(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], added: Sequence[int], target: bool
+) -> dict[int, str]:
+    """By the index of a token the piece of a source text that it stands for; empty where offsets tell."""
+    if tokenizer.is_fast or target:
+        return {}
+    pieces = [piece for text in texts for piece in tokenizer.tokenize(text)]
+    places = [index for index, is_added in enumerate(added) if not is_added]
+    return dict(zip(places, pieces, strict=True)) if len(places) == len(pieces) else {}
 
 
 def _encoding(
@@ -101,12 +121,13 @@ def _encoding(
     text: str | list[str],
     pair: str | None = None,
     add_special_tokens: bool = True,
+    target: bool = False,
 ) -> BatchEncoding:
     """The tokenizer's answer for a text or a list of them; LoadError where it can't read one."""
+    texts = {"text_target": text} if target else {"text": text, "text_pair": pair}
     try:
         return tokenizer(
-            text,
-            pair,
+            **texts,
             add_special_tokens=add_special_tokens,
             return_offsets_mapping=bool(tokenizer.is_fast),
             return_special_tokens_mask=True,

@@ -1,0 +1,179 @@
+"""Translators: the decoder reads what the tokenizer's target side makes of a text, and writes the chosen language."""
+
+import json
+import sys
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    MBart50Tokenizer,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    MBartTokenizer,
+    NllbTokenizer,
+    PreTrainedTokenizerFast,
+)
+from transformers.models.mbart.tokenization_mbart import FAIRSEQ_LANGUAGE_CODES
+
+import attn_cli
+from attn_cli.errors import InputError
+from tests.architectures.tiny import enlivened, tiny_model
+from tests.program import attn, refused
+
+SIZES = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
+         "decoder_attention_heads": 4, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 64,
+         "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "forced_eos_token_id": None}  # fmt: skip
+TEXT, TARGET = "the cat", "la chatte"
+LANGUAGES = {"nllb": "fra_Latn", "mbart": "fr_XX", "mbart50": "fr_XX"}
+
+
+def tokenizer_of(kind: str) -> Any:
+    if kind == "nllb":
+        letters = {letter: 4 + at for at, letter in enumerate("▁abcdefghijklmnopqrstuvwxyz")}
+        return NllbTokenizer(vocab={"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, **letters}, merges=[])
+    names = ["<s>", "<pad>", "</s>", "<unk>", "▁", *(f"▁{word}" for word in f"{TEXT} {TARGET}".split())]
+    names += [*FAIRSEQ_LANGUAGE_CODES, *(["pt_XX"] if kind == "mbart50" else []), "<mask>"]
+    cls = MBartTokenizer if kind == "mbart" else MBart50Tokenizer
+    return cls(vocab=[(name, -float(at)) for at, name in enumerate(names)], src_lang="en_XX", tgt_lang="ro_RO")
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A tiny translator; mBART's decoder starts with its language, the others' with the end token."""
+    kind, folder = request.param, tmp_path_factory.mktemp("translator")
+    tokenizer = tokenizer_of(kind)
+    model, config = (
+        (M2M100ForConditionalGeneration, M2M100Config)
+        if kind == "nllb"
+        else (MBartForConditionalGeneration, MBartConfig)
+    )
+    start = tokenizer.convert_tokens_to_ids("ro_RO") if kind == "mbart" else 2
+    whole = model(config(vocab_size=len(tokenizer), decoder_start_token_id=start, **SIZES))
+    enlivened(whole).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return kind, folder
+
+
+def decoder_ids(*arguments: object) -> list[int]:
+    run = attn("top", TEXT, *arguments, "--json")
+    assert run.code == 0, run.errors
+    return [token["id"] for token in run.json["input"]["streams"]["decoder"]]
+
+
+def shifted(model: Any, labels: list[int]) -> list[int]:
+    """The decoder's tokens, as the model's own module makes them of labels."""
+    shift = sys.modules[type(model).__module__].shift_tokens_right
+    ids = (model.config.pad_token_id, model.config.decoder_start_token_id)
+    moved: list[int] = shift(torch.tensor([labels]), *ids[: len(signature(shift).parameters) - 1])[0].tolist()
+    return moved
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_decoder_reads_the_labels_of_the_target_side_shifted(translator: tuple[str, Path], chosen: bool) -> None:
+    kind, folder = translator
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    if chosen:
+        tokenizer.tgt_lang = LANGUAGES[kind]
+    right = shifted(model, tokenizer(text_target=TARGET)["input_ids"])
+    options = ("--target-lang", LANGUAGES[kind]) if chosen else ()
+    assert decoder_ids("-m", folder, "--decoder-text", TARGET, *options) == right
+
+
+def test_the_chosen_language_is_written_as_the_models_own_generate_does(translator: tuple[str, Path]) -> None:
+    kind, folder = translator
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    language = tokenizer.convert_tokens_to_ids(LANGUAGES[kind])
+    own = model.generate(**tokenizer(TEXT, return_tensors="pt"), forced_bos_token_id=language, max_new_tokens=4)[0]
+    shown = decoder_ids("-m", folder, "--target-lang", LANGUAGES[kind], "--generate", "4")
+    assert shown[1] == language and len(shown) > 1
+    assert shown == own.tolist()[: len(shown)]
+    alone = decoder_ids("-m", folder, "--target-lang", LANGUAGES[kind])
+    assert alone == ([language] if kind == "mbart" else [2, language])
+
+
+def test_an_unknown_language_is_refused_with_some_that_exist(translator: tuple[str, Path], tmp_path: Path) -> None:
+    kind, folder = translator
+    run = attn("top", TEXT, "-m", folder, "--target-lang", "fr_Latin")
+    refused(run, 2, "doesn't write 'fr_Latin'", LANGUAGES[kind])
+
+
+def test_a_model_of_one_language_has_none_to_choose(tmp_path: Path) -> None:
+    tiny_model("bart", "tiny").save_pretrained(tmp_path)
+    side("a b").save_pretrained(tmp_path)
+    refused(attn("top", "a", "-m", tmp_path, "--target-lang", "fr"), 2, "has no target languages")
+
+
+def side(words: str) -> PreTrainedTokenizerFast:
+    names = ["<pad>", "<s>", "</s>", "<unk>", *words.split()]
+    backend = Tokenizer(WordLevel({name: at for at, name in enumerate(names)}, unk_token="<unk>"))
+    backend.pre_tokenizer = WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", add_eos_token=True
+    )
+
+
+class TwoSides(PreTrainedTokenizerFast):
+    """Two vocabularies, as Marian's two SentencePiece models."""
+
+    def _switch_to_input_mode(self) -> None:
+        self._tokenizer = side("the cat sat")._tokenizer
+
+    def _switch_to_target_mode(self) -> None:
+        self._tokenizer = side("chatte noire la")._tokenizer
+
+
+def test_each_side_has_its_vocabulary_in_python_too() -> None:
+    tokenizer = TwoSides(tokenizer_object=side("the cat sat")._tokenizer, eos_token="</s>", unk_token="<unk>")
+    model = tiny_model("bart", "tiny")
+    found = attn_cli.top(TEXT, model, tokenizer=tokenizer, decoder_text=TARGET)
+    decoder = found.report.prompts[0].others["decoder"]
+    assert [token.text for token in decoder[1:]] == ["la", "chatte"]
+    assert [token.id for token in decoder[1:]] == tokenizer(text_target=TARGET)["input_ids"][:2] == [6, 4]
+    with pytest.raises(InputError, match="decoder_text is read when a model is opened"):
+        attn_cli.top(TEXT, attn_cli.record(TEXT, model, tokenizer=tokenizer), decoder_text=TARGET)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_marian_has_two_sentencepiece_models(tmp_path: Path, separate: bool) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+
+    texts = {"source": ["the house is small", "a cat is at the house"], "target": ["das haus ist klein", "die katze"]}
+    vocabularies = []
+    for name, lines in texts.items():
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines * 20), model_prefix=str(tmp_path / name), vocab_size=40,
+            hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / f"{name}.model"))
+        vocabularies.append([pieces.IdToPiece(at) for at in range(3, pieces.GetPieceSize())])
+    both = [["</s>", "<unk>", "<pad>", *pieces] for pieces in vocabularies]
+    if not separate:
+        both = [list(dict.fromkeys(both[0] + both[1]))] * 2
+    files = [tmp_path / "source.json", tmp_path / "target.json"]
+    for file, names in zip(files, both, strict=True):
+        file.write_text(json.dumps({name: at for at, name in enumerate(names)}))
+    tokenizer = MarianTokenizer(
+        *(str(tmp_path / f"{name}.model") for name in texts), *map(str, files), separate_vocabs=separate
+    )
+    ids = {"pad_token_id": 2, "decoder_start_token_id": 2, "bos_token_id": None, "eos_token_id": 0}
+    apart = {"share_encoder_decoder_embeddings": not separate, "decoder_vocab_size": len(both[1])}
+    model = MarianMTModel(MarianConfig(**(SIZES | ids | apart), vocab_size=len(both[0])))
+    enlivened(model).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    run = attn("top", "the house", "-m", tmp_path, "--decoder-text", "das haus", "--json").json["input"]
+    assert [token["id"] for token in run["streams"]["decoder"]] == [
+        2,
+        *tokenizer(text_target="das haus").input_ids[:-1],
+    ]
+    assert "".join(token["text"] for token in run["tokens"][:-1]).replace("▁", "") == "thehouse"
