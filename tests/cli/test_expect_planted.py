@@ -220,9 +220,9 @@ def test_every_mistake_of_the_register_has_one_sentence_and_changes_something() 
     found = list(mistakes(problem))
     assert len({mistake.words for mistake in found}) == len(found)
     for mistake in found:
-        assert mistake.name
+        assert mistake.words
         assert "\n" not in mistake.words
-        assert not np.allclose(mistake.output, problem.right.output, atol=1e-12) or "rescaled" in mistake.name
+        assert not np.allclose(mistake.output, problem.right.output, atol=1e-12) or "rescaled" in mistake.words
 
 
 def test_rounding_has_no_structure_and_structure_is_found_below_it() -> None:

@@ -40,18 +40,18 @@ class Problem:
         """The values `[h, m, e]`, those of a key head repeated for each query head that reads them."""
         return np.asarray(expand_groups(self.v, len(self.q)))
 
-    def attended(self, name: str, words: str, rule: Rule) -> "Mistake":
+    def attended(self, words: str, rule: Rule) -> "Mistake":
         """A wrong implementation that attends with the right q, k and v by another rule: scale, mask, softcap ..."""
-        return attended(name, words, self.q, self.k, self.v, rule)
+        return attended(words, self.q, self.k, self.v, rule)
 
-    def mixed(self, name: str, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
+    def mixed(self, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
         """A wrong implementation whose output mixes the right values by other weights `[h, n, m]`."""
 
         def make() -> Made:
             made = weights()
             return Made(made, made @ self.values)
 
-        return Mistake(name, words, make)
+        return Mistake(words, make)
 
 
 class Made(NamedTuple):
@@ -69,12 +69,10 @@ Operands = tuple[np.ndarray, np.ndarray, np.ndarray, Rule]
 class Mistake:
     """A mistake in an implementation of attention, and the weights and output that it leads to.
 
-    name   in a word or two, with hyphens; "a+b" for two at once
     words  as a sentence that goes on after "likely cause:"
     make   computes its weights and output, when they are asked for
     """
 
-    name: str
     words: str
     make: Callable[[], Made]
 
@@ -94,21 +92,13 @@ class Mistake:
         return self.made.output
 
 
-def attended(
-    name: str,
-    words: str,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    rule: Rule,
-    after: Callable[[np.ndarray], np.ndarray] | None = None,
-) -> Mistake:
+def attended(words: str, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Mistake:
     """The mistake, of an implementation, of attending with these q, k, v and rule."""
-    return attending(name, words, lambda: (q, k, v, rule), after)
+    return attending(words, lambda: (q, k, v, rule))
 
 
 def attending(
-    name: str, words: str, operands: Callable[[], Operands], after: Callable[[np.ndarray], np.ndarray] | None = None
+    words: str, operands: Callable[[], Operands], after: Callable[[np.ndarray], np.ndarray] | None = None
 ) -> Mistake:
     """The mistake of attending with these q, k, v and rule, made when asked for; `after` changes the output."""
 
@@ -116,4 +106,4 @@ def attending(
         attention = attend(*operands())
         return Made(attention.weights, attention.output if after is None else after(attention.output))
 
-    return Mistake(name, words, make)
+    return Mistake(words, make)

@@ -63,9 +63,9 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     if 1 < g < h:
         words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
         tiled = (h // g, 1, 1)
-        yield attending("groups-tiled", words, lambda: (q, np.tile(k, tiled), np.tile(v, tiled), rule))
+        yield attending(words, lambda: (q, np.tile(k, tiled), np.tile(v, tiled), rule))
     if 1 < g <= h:
-        yield attended("key-head-0", "every head read key head 0", q, k[:1], v[:1], rule)
+        yield attended("every head read key head 0", q, k[:1], v[:1], rule)
     if h == 1:
         return
     n, e = q.shape[-2], v.shape[-1]
@@ -75,21 +75,13 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
         return np.asarray(split_heads(output.reshape(n, h * e), h))
 
     words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
-    yield attending("heads-cut-by-reshape", words, lambda: (_recut(q), _recut(k), _recut(v), rule))
+    yield attending(words, lambda: (_recut(q), _recut(k), _recut(v), rule))
     words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
-    yield attending("heads-cut-and-joined-by-reshape", words, lambda: (_recut(q), _recut(k), _recut(v), rule), joined)
-    yield attended(
-        "heads-joined-by-reshape",
-        "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
-        q,
-        k,
-        v,
-        rule,
-        joined,
-    )
-    yield attended("output-reshaped",
-                   "the output's rows and heads were reshaped, [n, h, e] to [h, n, e], where they must be transposed",
-                   q, k, v, rule, _recut)  # fmt: skip
+    yield attending(words, lambda: (_recut(q), _recut(k), _recut(v), rule), joined)
+    words = "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis"
+    yield attending(words, lambda: (q, k, v, rule), joined)
+    words = "the output's rows and heads were reshaped, [n, h, e] to [h, n, e], where they must be transposed"
+    yield attending(words, lambda: (q, k, v, rule), _recut)
 
 
 def _recut(x: np.ndarray) -> np.ndarray:
@@ -101,17 +93,15 @@ def axis_mistakes(problem: Problem) -> Iterator[Mistake]:
     rule = problem.rule
     if not rule.softmax:
         return
-    yield problem.mixed("softmax-over-queries", "the softmax runs over the queries instead of the keys",
-                        lambda: _softmax_over(problem.right.scores, -2))  # fmt: skip
+    words = "the softmax runs over the queries instead of the keys"
+    yield problem.mixed(words, lambda: _softmax_over(problem.right.scores, -2))
     if len(problem.q) > 1:
-        yield problem.mixed("softmax-over-heads", "the softmax runs over the heads instead of the keys",
-                            lambda: _softmax_over(problem.right.scores, 0))  # fmt: skip
+        words = "the softmax runs over the heads instead of the keys"
+        yield problem.mixed(words, lambda: _softmax_over(problem.right.scores, 0))
     if not isinstance(rule.mask, Open):
-        yield problem.mixed("mask-after-softmax", "the mask was applied after the softmax: rows no longer add to 1",
-                            lambda: _masked_after(problem))  # fmt: skip
-        yield problem.mixed(
-            "masked-scores-0", "blocked scores were set to 0 instead of -inf", lambda: _masked_to_0(problem)
-        )
+        words = "the mask was applied after the softmax: rows no longer add to 1"
+        yield problem.mixed(words, lambda: _masked_after(problem))
+        yield problem.mixed("blocked scores were set to 0 instead of -inf", lambda: _masked_to_0(problem))
 
 
 def _masked_after(problem: Problem) -> np.ndarray:
@@ -147,7 +137,7 @@ def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
             for which, kept in _KEPT.items():
                 words = f"the sums{which} were kept in {precision.name}, they need float32"
                 output = partial(_added, problem, precision, tile, online=online, kept=kept)
-                yield Mistake("sums-rounded", words, partial(_made, problem, output))
+                yield Mistake(words, partial(_made, problem, output))
 
 
 def _made(problem: Problem, output: Callable[[], np.ndarray]) -> Made:
@@ -179,24 +169,20 @@ def key_mistakes(problem: Problem) -> Iterator[Mistake]:
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     m, d = k.shape[-2:]
     if min(m, d) > 1:
-        yield attending("keys-reshaped", "k was reshaped where it must be transposed",
-                        lambda: (q, k.reshape(len(k), d, m).swapaxes(-1, -2), v, rule))  # fmt: skip
+        words = "k was reshaped where it must be transposed"
+        yield attending(words, lambda: (q, k.reshape(len(k), d, m).swapaxes(-1, -2), v, rule))
     if m > 1:
         for step, words in (
             (1, "one place too late: key j holds key j - 1"),
             (-1, "one place too early: key j holds key j + 1"),
         ):
-            yield attending(
-                f"keys-shifted{step:+}",
-                f"keys stand {words}",
-                partial(lambda by: (q, np.roll(k, by, -2), v, rule), step),
-            )
-            yield attending(f"values-shifted{step:+}", f"values stand {words.replace('key', 'value')}",
-                            partial(lambda by: (q, k, np.roll(v, by, -2), rule), step))  # fmt: skip
+            yield attending(f"keys stand {words}", partial(lambda by: (q, np.roll(k, by, -2), v, rule), step))
+            words = f"values stand {words.replace('key', 'value')}"
+            yield attending(words, partial(lambda by: (q, k, np.roll(v, by, -2), rule), step))
     if k.shape == v.shape and not np.array_equal(k, v):
-        yield attended("keys-as-values", "k was used in place of v", q, k, k, rule)
-        yield attended("values-as-keys", "v was used in place of k", q, v, v, rule)
-        yield attended("keys-and-values-swapped", "k and v are in each other's place", q, v, k, rule)
+        yield attended("k was used in place of v", q, k, k, rule)
+        yield attended("v was used in place of k", q, v, v, rule)
+        yield attended("k and v are in each other's place", q, v, k, rule)
 
 
 _FAINT = -40.0  # a masked score below it shows in rows alone in which all keys are masked, whatever it is
@@ -223,7 +209,7 @@ def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
     if rule.scale > 0:
         yield Fitted(
             "scale",
-            lambda scale: problem.attended("scale-other", _scale_words(scale, rule.scale), replace(rule, scale=scale)),
+            lambda scale: problem.attended(_scale_words(scale, rule.scale), replace(rule, scale=scale)),
             rule.scale * 2.0 ** np.arange(-5, 5.25, 0.25),
         )
     if not isinstance(rule.mask, Open) and rule.sink is None:
@@ -249,14 +235,14 @@ class _Leak:
 
     def set_to(self, number: float) -> Mistake:
         words = f"masked scores were set to {_round(number)} instead of -inf: masked keys keep weight"
-        return self._mixed("mask-set", words, np.where(self.masked, number, self.right))
+        return self._mixed(words, np.where(self.masked, number, self.right))
 
     def lowered_by(self, number: float) -> Mistake:
         words = f"{_round(number)} was added to masked scores instead of -inf: masked keys keep weight"
-        return self._mixed("mask-added", words, np.where(self.masked, self.open + number, self.right))
+        return self._mixed(words, np.where(self.masked, self.open + number, self.right))
 
-    def _mixed(self, name: str, words: str, wrong: np.ndarray) -> Mistake:
-        return self.problem.mixed(name, words, lambda: np.asarray(softmax(wrong)))
+    def _mixed(self, words: str, wrong: np.ndarray) -> Mistake:
+        return self.problem.mixed(words, lambda: np.asarray(softmax(wrong)))
 
 
 def _round(number: float) -> str:

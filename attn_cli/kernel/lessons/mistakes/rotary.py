@@ -21,61 +21,57 @@ def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
     if q.shape[-1] % 2:
         return
     found = _superfluous(q, k) if rotation is None else _wrong(q, k, rotation)
-    for name, words, pair in found:
-        yield attending(name, words, partial(_operands, problem, pair))
+    for words, pair in found:
+        yield attending(words, partial(_operands, problem, pair))
 
 
 def _operands(problem: Problem, pair: _Pair) -> Operands:
     return (*pair(), problem.v, problem.rule)
 
 
-def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, str, _Pair]]:
+def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, _Pair]]:
     """Rotations where there should be none."""
     past = k.shape[-2] - q.shape[-2]
     for interleaved in (False, True)[: 1 + (q.shape[-1] > 2)]:
         for offset in sorted({0, max(past, 0)}):
             turn = Rotation(BASE, interleaved, offset)
             words = f"rotary positions were applied without being requested ({_layout(turn)}, base {BASE:,.0f})"
-            yield "rotary-uninvited", words, partial(_turned, turn, q, k, offset)
+            yield words, partial(_turned, turn, q, k, offset)
 
 
 def _turned(turn: Rotation, q: np.ndarray, k: np.ndarray, q_from: int) -> tuple[Any, Any]:
     return turn.turn(q, q_from), turn.turn(k)
 
 
-def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str, str, _Pair]]:
+def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str, _Pair]]:
     """Another rotation than the right one, or none."""
     offset = right.offset
     plain_q, plain_k = right.turn(q, offset, times=-1), right.turn(k, times=-1)
-    yield "rotary-missing", "q and k were not rotated: rotary positions are missing", lambda: (plain_q, plain_k)
-    yield "rotary-of-queries-alone", "k was not rotated", lambda: (q, plain_k)
-    yield "rotary-of-keys-alone", "q was not rotated", lambda: (plain_q, k)
-    yield "rotary-twice", "q and k were rotated twice", partial(_turned, right, q, k, offset)
+    yield "q and k were not rotated: rotary positions are missing", lambda: (plain_q, plain_k)
+    yield "k was not rotated", lambda: (q, plain_k)
+    yield "q was not rotated", lambda: (plain_q, k)
+    yield "q and k were rotated twice", partial(_turned, right, q, k, offset)
     backwards = "q and k were rotated the other way: the sine has the wrong sign"
-    yield "rotary-backwards", backwards, lambda: (right.turn(plain_q, offset, times=-1), right.turn(plain_k, times=-1))
+    yield backwards, lambda: (right.turn(plain_q, offset, times=-1), right.turn(plain_k, times=-1))
     if offset:
-        words = f"the first query was put at position 0, not {offset}"
-        yield "rotary-queries-from-0", words, lambda: (right.turn(plain_q), k)
+        yield f"the first query was put at position 0, not {offset}", lambda: (right.turn(plain_q), k)
     elif k.shape[-2] > q.shape[-2]:
         last = k.shape[-2] - q.shape[-2]
-        words = f"the first query was put at position {last}, not 0"
-        yield "rotary-queries-from-past", words, lambda: (right.turn(plain_q, last), k)
+        yield f"the first query was put at position {last}, not 0", lambda: (right.turn(plain_q, last), k)
     for step, side in ((1, "further on"), (-1, "further back")):
         words = f"keys are rotated one place {side} than queries: key {max(-step, 0)} as at position {max(step, 0)}"
-        yield f"rotary-keys{step:+}", words, partial(lambda by: (q, right.turn(plain_k, by)), step)
+        yield words, partial(lambda by: (q, right.turn(plain_k, by)), step)
     layouts = (right.interleaved, not right.interleaved)[: 1 + (q.shape[-1] > 2)]  # of two columns there is one pair
     for interleaved, base in product(layouts, dict.fromkeys((right.base, *_BASES))):
         other = right._replace(interleaved=interleaved, base=base)
         if other == right:
             continue
-        names, parts = [], []
+        parts = []
         if other.interleaved != right.interleaved:
-            names.append("rotary-pairs")
             parts.append(f"the rotated pairs are {_layout(other)}, {_layout(right)} were asked for")
         if other.base != right.base:
-            names.append("rotary-base")
             parts.append(f"the base of rotary positions is {other.base:,.0f}, {right.base:,.0f} was asked for")
-        yield "+".join(names), "; and ".join(parts), partial(_turned, other, plain_q, plain_k, offset)
+        yield "; and ".join(parts), partial(_turned, other, plain_q, plain_k, offset)
 
 
 def _layout(rotation: Rotation) -> str:

@@ -17,9 +17,8 @@ _USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
 
 
 class _Change(NamedTuple):
-    """One part of the rule, as it must be (name and words ""), or wrong."""
+    """One part of the rule, as it must be (words ""), or wrong."""
 
-    name: str
     words: str
     scale: float | None = None
     mask: Mask | None = None
@@ -30,24 +29,23 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Wrong implementations of how scores become weights: scale, mask or softcap wrong, one or two at once."""
     rule = problem.rule
     for scale, mask, cap in product(_scales(problem), _masks(problem), _softcaps(rule)):
-        wrong = [change for change in (scale, mask, cap) if change.name]
+        wrong = [change for change in (scale, mask, cap) if change.words]
         if 0 < len(wrong) <= _AT_ONCE:
             assert scale.scale is not None and mask.mask is not None
-            names, words = "+".join(change.name for change in wrong), "; and ".join(change.words for change in wrong)
-            yield problem.attended(names, words, replace(rule, scale=scale.scale, mask=mask.mask, softcap=cap.softcap))
+            words = "; and ".join(change.words for change in wrong)
+            yield problem.attended(words, replace(rule, scale=scale.scale, mask=mask.mask, softcap=cap.softcap))
             if wrong == [mask]:
                 yield from _without_keys(problem, mask)
     if rule.softcap is None:
         for usual in _USUAL_CAPS:
             words = f"a softcap of {usual:g} was applied without being requested"
-            yield problem.attended("softcap-uninvited", words, replace(rule, softcap=usual))
+            yield problem.attended(words, replace(rule, softcap=usual))
     if rule.bias is not None:
-        yield problem.attended("bias-missing", "the bias is missing", replace(rule, bias=None))
+        yield problem.attended("the bias is missing", replace(rule, bias=None))
     if rule.sink is not None:
-        yield problem.attended("sink-missing", "the sink is missing from the softmax", replace(rule, sink=None))
+        yield problem.attended("the sink is missing from the softmax", replace(rule, sink=None))
     if rule.softmax:
-        without = replace(rule, softmax=False, sink=None)
-        yield problem.attended("softmax-missing", "the softmax is missing", without)
+        yield problem.attended("the softmax is missing", replace(rule, softmax=False, sink=None))
 
 
 def _without_keys(problem: Problem, change: _Change) -> Iterator[Mistake]:
@@ -63,46 +61,45 @@ def _without_keys(problem: Problem, change: _Change) -> Iterator[Mistake]:
     opened = Intervals(np.where(dead, 0, seen.first), np.where(dead, m, seen.last))
     words = f"{change.words}; a row that it leaves no key spreads over all: masked scores are finite, such as -1e9"
     q = np.where(dead[:, None], 0.0, problem.q)
-    yield attended(f"{change.name}-finite", words, q, problem.k, problem.v, replace(rule, mask=opened))
+    yield attended(words, q, problem.k, problem.v, replace(rule, mask=opened))
     if right is not None:
         kept = Intervals(np.where(dead, right.first, seen.first), np.where(dead, right.last, seen.last))
         words = f"{change.words}; a row that this leaves without any key is as it should be"
-        yield problem.attended(f"{change.name}-kept", words, replace(rule, mask=kept))
+        yield problem.attended(words, replace(rule, mask=kept))
 
 
 def _scales(problem: Problem) -> Iterator[_Change]:
     scale, d, width = problem.rule.scale, problem.q.shape[-1], problem.width
-    yield _Change("", "", scale)
+    yield _Change("", scale)
     if scale != 1:
-        yield _Change("scale-missing", f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0)
+        yield _Change(f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0)
         words = (
             f"the scale was applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g} in place of {scale:.4g}"
         )
-        yield _Change("scale-twice", words, scale * scale)
-        yield _Change("scale-inverted", f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale)
+        yield _Change(words, scale * scale)
+        yield _Change(f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale)
     if abs(scale - d**-0.5) > 1e-9:
-        words = f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for"
-        yield _Change("scale-of-head", words, d**-0.5)
+        yield _Change(f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for", d**-0.5)
     if width != d and abs(scale - width**-0.5) > 1e-9:
         words = f"the scale is 1/sqrt({width}) = {width**-0.5:.4g}, of the model's width, not of a head's: {scale:.4g}"
-        yield _Change("scale-of-width", words, width**-0.5)
+        yield _Change(words, width**-0.5)
 
 
 def _softcaps(rule: Rule) -> Iterator[_Change]:
-    yield _Change("", "", softcap=rule.softcap)
+    yield _Change("", softcap=rule.softcap)
     if rule.softcap is not None:
-        yield _Change("softcap-missing", "the softcap is missing")
+        yield _Change("the softcap is missing")
         if rule.scale > 0 and rule.scale != 1:  # c tanh(x / c) s is (c s) tanh(x s / (c s))
             words = "the softcap was applied before the scale, it comes after it"
-            yield _Change("softcap-before-scale", words, softcap=rule.softcap * rule.scale)
+            yield _Change(words, softcap=rule.softcap * rule.scale)
 
 
 def _masks(problem: Problem) -> Iterator[_Change]:
     mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
-    yield _Change("", "", mask=mask)
+    yield _Change("", mask=mask)
     parts = mask.masks if isinstance(mask, Intersection) else (mask,)
     if not isinstance(mask, Open):
-        yield _Change("mask-missing", f"the mask is missing ({mask})", mask=Open())
+        yield _Change(f"the mask is missing ({mask})", mask=Open())
     for part in parts:
         rest = [other for other in parts if other is not part]
         if isinstance(part, Causal):
@@ -110,43 +107,37 @@ def _masks(problem: Problem) -> Iterator[_Change]:
         if isinstance(part, Window):
             yield from _windows(part, rest)
         if isinstance(part, Given):
-            words = "the mask is inverted: 1 was taken as blocked"
-            yield _Change("mask-inverted", words, mask=all_of(Given(~part.cells), *rest))
+            yield _Change("the mask is inverted: 1 was taken as blocked", mask=all_of(Given(~part.cells), *rest))
     if not any(isinstance(part, Causal | Prefix) for part in parts):
-        words = "a causal mask was applied without being requested"
-        yield _Change("causal-uninvited", words, mask=all_of(Causal(), mask))
+        yield _Change("a causal mask was applied without being requested", mask=all_of(Causal(), mask))
         if n != m:
             words = "a causal mask (bottom-right) was applied without being requested"
-            yield _Change("causal-uninvited", words, mask=all_of(Causal(m - n), mask))
+            yield _Change(words, mask=all_of(Causal(m - n), mask))
 
 
 def _diagonals(causal: Causal, rest: list[Mask], n: int, m: int) -> Iterator[_Change]:
     sides = {0: "first query with the first key", m - n: "last query with the last key"}
     for offset, side in sides.items():
         if offset != causal.offset:
-            words = f"the causal mask is aligned the other way: {side}"
-            yield _Change("causal-aligned-otherwise", words, mask=all_of(Causal(offset), *rest))
+            yield _Change(f"the causal mask is aligned the other way: {side}", mask=all_of(Causal(offset), *rest))
     offset = causal.offset
-    for name, words, other in (
-        ("blocks-diagonal", "blocks the diagonal too (j < i instead of j <= i)", Causal(offset - 1)),
-        ("one-ahead", "lets every query see one key ahead", Causal(offset + 1)),
-        ("transposed", "is transposed: a query sees itself and what follows (j >= i, triu for tril)",
-         Window(1, offset)),
-        ("inverted", "is inverted: a query sees what follows alone (j > i, 1 was taken as blocked)",
-         Window(1, offset + 1)),
-    ):  # fmt: skip
-        yield _Change(f"causal-{name}", f"the causal mask {words}", mask=all_of(other, *rest))
+    for words, other in (
+        ("blocks the diagonal too (j < i instead of j <= i)", Causal(offset - 1)),
+        ("lets every query see one key ahead", Causal(offset + 1)),
+        ("is transposed: a query sees itself and what follows (j >= i, triu for tril)", Window(1, offset)),
+        ("is inverted: a query sees what follows alone (j > i, 1 was taken as blocked)", Window(1, offset + 1)),
+    ):
+        yield _Change(f"the causal mask {words}", mask=all_of(other, *rest))
     if rest:
-        words = f"only the causal mask was applied, not {all_of(*rest)}"
-        yield _Change("causal-alone", words, mask=causal)
+        yield _Change(f"only the causal mask was applied, not {all_of(*rest)}", mask=causal)
         words = f"the causal mask lets every query see one key ahead, and {all_of(*rest)} was not applied"
-        yield _Change("causal-one-ahead+alone", words, mask=Causal(causal.offset + 1))
-        yield _Change("causal-missing", "the causal mask is missing", mask=all_of(*rest))
+        yield _Change(words, mask=Causal(causal.offset + 1))
+        yield _Change("the causal mask is missing", mask=all_of(*rest))
 
 
 def _windows(window: Window, rest: list[Mask]) -> Iterator[_Change]:
     wider = Window(window.size + 1, window.offset, window.both_sides)
-    yield _Change("window-wide", "the window is one key too wide", mask=all_of(wider, *rest))
+    yield _Change("the window is one key too wide", mask=all_of(wider, *rest))
     if window.size > 1:
         narrower = Window(window.size - 1, window.offset, window.both_sides)
-        yield _Change("window-narrow", "the window is one key too narrow", mask=all_of(narrower, *rest))
+        yield _Change("the window is one key too narrow", mask=all_of(narrower, *rest))

@@ -30,17 +30,10 @@ def _not_rescaled(problem: Problem, tile: int) -> Iterator[Mistake]:
     """Sums that keep the maximum of the tile in which they were added."""
     parts = _Parts(problem, tile)
     when = f"when the maximum rises (tiles of {tile} keys)"
-    yield problem.mixed(
-        "accumulator-not-rescaled", f"the accumulator is not rescaled {when}", lambda: parts.early / _sum(parts.late)
-    )
-    yield problem.mixed(
-        "nothing-rescaled",
-        f"neither the accumulator nor the sum is rescaled {when}",
-        lambda: parts.early / _sum(parts.early),
-    )
-    yield problem.mixed(
-        "sum-not-rescaled", f"the sum of the softmax is not rescaled {when}", lambda: parts.late / _sum(parts.early)
-    )
+    yield problem.mixed(f"the accumulator is not rescaled {when}", lambda: parts.early / _sum(parts.late))
+    words = f"neither the accumulator nor the sum is rescaled {when}"
+    yield problem.mixed(words, lambda: parts.early / _sum(parts.early))
+    yield problem.mixed(f"the sum of the softmax is not rescaled {when}", lambda: parts.late / _sum(parts.early))
 
 
 class _Parts:
@@ -71,13 +64,9 @@ def _left_out(problem: Problem, left: int) -> Iterator[Mistake]:
     m = problem.k.shape[-2]
     kept = np.arange(m) < m - left
     words = "the last key was" if left == 1 else f"the last {left} keys, a tile, were"
-    yield problem.mixed(
-        "last-keys-left-out",
-        f"{words} left out",
-        lambda: np.asarray(softmax(np.where(kept, problem.right.scores, -np.inf))),
-    )
-    yield problem.mixed("last-values-left-out", f"{words} counted in the softmax, but not added to the output",
-                        lambda: np.where(kept, problem.right.weights, 0.0))  # fmt: skip
+    yield problem.mixed(f"{words} left out", lambda: np.asarray(softmax(np.where(kept, problem.right.scores, -np.inf))))
+    words += " counted in the softmax, but not added to the output"
+    yield problem.mixed(words, lambda: np.where(kept, problem.right.weights, 0.0))
 
 
 def _padded(problem: Problem, pads: int) -> Mistake:
@@ -90,7 +79,7 @@ def _padded(problem: Problem, pads: int) -> Mistake:
         return np.asarray(powers / (powers.sum(axis=-1, keepdims=True) + pads * np.exp(-top)))
 
     words = "the zero key" if pads == 1 else f"the {pads} zero keys"
-    return problem.mixed("padding-not-masked", f"{words} that fill the last tile took part in the softmax", weights)
+    return problem.mixed(f"{words} that fill the last tile took part in the softmax", weights)
 
 
 def _sum(parts: np.ndarray) -> np.ndarray:
