@@ -188,11 +188,7 @@ def heads(
 ) -> Findings:  # fmt: skip
     """One row per head, as `attn heads`: `.heads` has entropy in bits, distance in tokens, weights from 0 to 1.
 
-    text    None for that of a recording
-    model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
-    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
-
-    Raises AttnError for what isn't there, can't be loaded, or is too long.
+    Text, model, layers, heads and errors are as for `inspect`.
     """
     chosen = selected(layers, heads)
     return _found("heads", text, opened(text, model, loading), chosen, HeadNumbers(), HeadNumbers(TextKinds()))
@@ -204,11 +200,10 @@ def top(
 ) -> Findings:  # fmt: skip
     """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
-    text    None for that of a recording
-    model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
     token   the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
     mean    take the mean over the chosen heads of each layer
-    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
+
+    Text, model, layers and heads are as for `inspect`.
     """
     chosen = selected(layers, heads)
     together = None if mean else RowKeys(k, all_heads=True)
@@ -221,12 +216,10 @@ def matrix(
 ) -> Findings:  # fmt: skip
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
-    text    None for that of a recording
-    model   a name, folder, file, open source or recording, or (model, tokenizer), as for `inspect`
     token   the n queries: a word of the text, its number, or None for all
     mean    take the mean over the chosen heads of each layer
-    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
 
+    Text, model, layers and heads are as for `inspect`.
     Scores are -inf where masked. A matrix is held whole, n x m numbers a head: LimitError before the model runs where
     that is more than the free memory.
     """
@@ -261,11 +254,7 @@ def record(
 ) -> Recording:
     """The recording of a model's pass over a text: gives any weight or score of any head later, without the model.
 
-    model   a name, folder, file or open source, or (model, tokenizer): `record("a river bank", "gpt2")`
-    layers  the layers to record, None for all; heads likewise, or both at once: heads="18.6"
-
-    Queries and keys of all chosen layers stay in memory. Raises AttnError for what isn't there, can't be loaded, or is
-    too long.
+    Queries and keys of all chosen layers stay in memory. Model, layers, heads and errors are as for `inspect`.
     """
     return record_source(opened(text, model, loading), text, selection=selected(layers, heads))
 

@@ -30,7 +30,6 @@ def head_kinds(
     text    the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
     model   as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
     seed    of the random tokens, and of the random keys whose weight is the control for induction and duplicate
-    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
 
     Raises AttnError for a model that can't be loaded, and a layer or head that isn't there.
     """
@@ -50,7 +49,6 @@ def knock(
     rows        the rows in which heads are ablated; None for those that predict the answer
     everywhere  ablate in all rows, and measure the change of the text's mean loss (-log2 p) besides, in bits a token
     mean        ablate a head to its mean output over the other rows, not to 0
-    layers      the layers whose heads are ablated, None for all; heads likewise, or both at once: heads="18.6"
     together    ablate all chosen heads at once, too
     vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
 
@@ -85,7 +83,6 @@ def read_parts(
     rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
                 encoder all
     everywhere  mask a part for all rows after it, and not only for the rows that read
-    layers      the layers whose attention counts, None for all; heads likewise, or both at once: heads="18.6"
 
     The effect is the change of the answer's log2 p, in bits; of an encoder minus the cosine distance of mean vectors.
     It is in the result's `hidden`, which is None for a table or a recording, where nothing can be masked. InputError

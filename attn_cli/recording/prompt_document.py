@@ -114,10 +114,7 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
 def prompt_of_document(
     document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
 ) -> Prompt:
-    """The prompt (text and tokens) in a recording's JSON.
-
-    pixels    the picture `[height, width, 3]` in uint8; None without one
-    """
+    """The prompt in a recording's JSON; pixels are the picture `[height, width, 3]` in uint8, None without one."""
     generated, size = document["generated"], document.get("picture")
     if pixels is not None and (size is None or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8):
         raise ValueError(f"a picture of {pixels.shape}")

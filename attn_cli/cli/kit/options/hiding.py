@@ -21,12 +21,7 @@ _WIDEST = 28  # letters of the names of hidden keys, with which the line said of
 
 @dataclass(frozen=True, repr=False, eq=False)
 class HidingOptions:
-    """Options for the keys and query rows that are left out of what is shown.
-
-    hide        the keys: words or indices of tokens, or `sink` for those where sinks are expected (the first key under
-                a causal mask, else special tokens)
-    no_special  whether special tokens are left out, as rows and as keys
-    """
+    """Options for the keys and query rows that are left out of what is shown."""
 
     hide: Annotated[
         list[str] | None,

@@ -26,9 +26,6 @@ MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and o
 class KeptRun:
     """The recording of a model's run on one text, on disk, from which later commands answer without the model.
 
-    It may not be there yet.
-
-    folder  where all such recordings are
     names   the files that can answer it: the one of all layers and heads, then, where heads are chosen, the one of
             these alone; it is written to the last
     """

@@ -27,13 +27,7 @@ class CommandPlan:
     """What a command computes of each text and how it reports it; reducers turn a layer's attention into results.
 
     reducers    makes the reducers for the picked rows and one layer's attention call
-    token       names the query rows: a word, word#2 or an index; None for all
-    key         names the keys in the same way, which `reducers` is given; calls that lack them are left out
-    hiding      which keys and rows are left out
-    words       whether the pieces of words are merged
-    measure     what ranks keys: their weight, or the share of weight times the norm of the value, or of that after W_O
-    ranking     the order of heads, None for that of the forward pass
-    scale       the colour scale of weights: linear, sqrt, log or row
+    token       names the query rows; key the keys, which `reducers` is given: calls that lack them are left out
     memory      estimates memory before the model runs and may raise LimitError; None without a check
     settle      changes a layer's results as soon as they are there, to keep less; None to keep them as they are
     finish      changes each report before it is shown; None to show it as it is

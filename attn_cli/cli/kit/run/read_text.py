@@ -36,11 +36,8 @@ def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator
 class ReadText:
     """One text to be answered.
 
-    number   counts the texts from 0
-    prompt   the text as tokens of its source
     display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
     rows     the picked rows among the tokens of `display`
-    notes    notes for the user on how the text was read
     """
 
     number: int

@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TextResult:
-    """The result for one text: what was computed of each layer, the hidden keys, and what else is asked for.
-
-    recorded  the layers of its recording, if one is made
-    story     which words and heads the model's answer needs; None where that isn't told
-    copying   which heads copy what they attend to; None where that isn't told
-    """
+    """The result for one text: what was computed of each layer, the hidden keys, and what else is asked for."""
 
     text: ReadText
     hidden: HiddenNotes = field(default_factory=HiddenNotes)

@@ -15,9 +15,6 @@ class Progress:
     """Context manager that counts attention layers while a model runs, and shows the count.
 
     layers         attention calls expected for each text, or other things that are counted
-    texts          texts that run together in this batch
-    earlier_texts  the number of texts in earlier batches
-    noun           what is counted
     last           (count, worth): so many of them, the last ones, take as long as `worth` of the others each
     """
 
