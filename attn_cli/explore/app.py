@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import wraps
+from itertools import cycle
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -282,15 +283,13 @@ class Explorer(App[int], inherit_bindings=False):
 def run(session: Session) -> int:
     """Run a session in the terminal; returns the exit code, raises what went wrong in it."""
     early: list[int] = []
-    mouse = True
     with kept(early), _products_on_one_core():
-        while True:
+        for mouse in cycle((True, False)):
             app = Explorer(session, early)
             code = app.run(mouse=mouse)
             if not app.switches_mouse:
                 break
-            mouse = not mouse
-            session.say("the mouse moves the cursor" if mouse else "the mouse is the terminal's")
+            session.say("the mouse is the terminal's" if mouse else "the mouse moves the cursor")
     if app.failure is not None:
         raise app.failure
     return code or int(ExitCode.DONE)
