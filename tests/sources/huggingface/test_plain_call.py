@@ -54,4 +54,4 @@ def test_the_answer_to_packed_documents(tmp_path: Path) -> None:
     target = source.experiment(source.read([""])[0]).target
     assert target is not None
     assert target.tokens[0].id == int(logits.argmax())
-    np.testing.assert_allclose(-target.bits, logits.log_softmax(-1).max() / np.log(2), atol=1e-4)
+    np.testing.assert_allclose(target.probability, logits.softmax(-1).max(), atol=1e-5)
