@@ -39,6 +39,7 @@ from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, eager_function, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
+from attn_cli.sources.huggingface.generate.greedy import choosing_notes
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.one_row import supports_packing
@@ -129,14 +130,25 @@ class ModelPasses:
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; `pair` is a second text, read after each."""
         prompts = self.reader.read(texts, pair)
+        notes = self._notes(prompts[:1])
+        return [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts] if notes else prompts
+
+    def _notes(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+        """What is to be said of this model beside any text, by the first of some prompts."""
+        notes = () if self.reader.generator is not None else self.choosing_notes
         if prompts and drops_forward(self.loaded):
-            note = with_saved_forward(self.loaded, self.reader.arguments(prompts[:1]))[1]
-            prompts = [replace(prompt, warnings=(*prompt.warnings, note)) for prompt in prompts] if note else prompts
-        if not is_newer_than_tested() or not self.module_places.in_registry:
-            return prompts
-        if self._note is None:
-            self._note = self._difference_from_eager(prompts[:1])
-        return [replace(prompt, warnings=(*prompt.warnings, *self._note)) for prompt in prompts]
+            notes += with_saved_forward(self.loaded, self.reader.arguments(prompts))[1]
+        if is_newer_than_tested() and self.module_places.in_registry:
+            if self._note is None:
+                self._note = self._difference_from_eager(prompts)
+            notes += self._note
+        return notes
+
+    @property
+    def choosing_notes(self) -> tuple[str, ...]:
+        """A note on settings by which the model may write another token than the likeliest, if it was loaded to."""
+        model = self.loaded.generating
+        return () if model is None else choosing_notes(model.generation_config)
 
     def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
         """The note on a first layer whose output differs from its own eager attention's; none where they agree."""

@@ -1,6 +1,7 @@
 """A transformers model as a source of attention calls."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -78,6 +79,8 @@ class ModelSource(ModelPasses):
         """The prompt with what the model writes after it: at most `most` tokens, fewer where fewer positions are
         free.
         """
+        notes = tuple(note for note in prompt.warnings if note not in self.choosing_notes)
+        prompt = replace(prompt, warnings=notes)
         return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:

@@ -1,7 +1,8 @@
-"""Generating after a text: greedily, by the model's own `generate`, before its attention is looked at."""
+"""Generating after a text, by the model's own `generate` and settings, before its attention is looked at."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,43 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS,
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.text import listed
 
-# The settings of a checkpoint's generation config in use: start, end, forced and suppressed tokens, and Whisper's
-# languages and tasks. The others are about sampling, search and early stops, or need another model, cache or code.
-_NAMES = """bos_token_id eos_token_id pad_token_id decoder_start_token_id forced_bos_token_id suppress_tokens
-    begin_suppress_tokens bad_words_ids sequence_bias repetition_penalty no_repeat_ngram_size
-    encoder_repetition_penalty encoder_no_repeat_ngram_size remove_invalid_values forced_decoder_ids is_multilingual
-    lang_to_id language task task_to_id no_timestamps_token_id prev_sot_token_id"""
-_KEPT = tuple(_NAMES.split())
+# Settings that change the text and are left out: those that draw lots, look at the clock, change the text before, or
+# need code of the hub. Each has the words for what the folder asks for.
+_UNMET = {
+    "do_sample": "sampling",
+    "penalty_alpha": "contrastive search",
+    "num_beam_groups": "groups of beams",
+    "constraints": "constraints",
+    "force_words_ids": "words that must come",
+    "dola_layers": "DoLa",
+    "max_time": "a limit of time",
+    "token_healing": "token healing",
+}
+# Settings that don't change the first text, only its length, speed or form.
+_NEEDLESS = """max_length num_return_sequences output_attentions output_hidden_states output_scores output_logits
+    return_dict_in_generate diversity_penalty cache_implementation cache_config max_cache_len compile_config
+    prefill_chunk_size low_memory is_assistant use_mtp prompt_lookup_num_tokens assistant_early_exit
+    speculation_type"""
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
+# Settings by which another token than the likeliest may be chosen, and their value without effect, beside None.
+_CHOOSING: dict[str, Any] = {
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "guidance_scale": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "bad_words_ids": [],
+    "sequence_bias": [],
+    "suppress_tokens": [],
+    "begin_suppress_tokens": [],
+    "forced_bos_token_id": None,
+    "forced_decoder_ids": [],
+    "watermarking_config": None,
+}
 
 
 @dataclass(frozen=True)
@@ -29,12 +59,14 @@ class Generation:
 
     before  the ids before the generated ones
     ids     the generated ones, without the end token
-    ended   whether the end token came after them
+    ended   whether the model ended them: by its end token, or by a text that its settings end with
+    notes   what its settings ask for and didn't get
     """
 
     before: tuple[int, ...]
     ids: tuple[int, ...]
     ended: bool
+    notes: tuple[str, ...]
 
 
 def generate(
@@ -45,14 +77,17 @@ def generate(
     on_token: Callable[[int], None] | None = None,
     is_enough: Callable[[Sequence[int]], bool] = lambda ids: False,
 ) -> Generation:
-    """The tokens that the model generates after one text, at most `most` of them, the likeliest each time."""
+    """The tokens that the model's own `generate` writes after one text, at most `most` of them, never sampled."""
     model = loaded.generating
     assert model is not None, "loaded without its head"
     description = f"{loaded.about['model']} ({loaded.about['type']})"
     settings, recorder = _settings(model, most, start), _Recorder(on_token, is_enough)
+    more = {"tokenizer": loaded.tokenizer} if settings.stop_strings else {}
     with fused(model), _replaced_settings(model, settings), torch.no_grad():
         try:
-            model.generate(**arguments, generation_config=settings, stopping_criteria=StoppingCriteriaList([recorder]))
+            returned = model.generate(
+                **arguments, **more, generation_config=settings, stopping_criteria=StoppingCriteriaList([recorder])
+            )
         except (*INPUT_ERRORS, ImportError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
@@ -63,29 +98,36 @@ def generate(
     encoder_decoder = bool(model.config.is_encoder_decoder)
     prompt = arguments.get("decoder_input_ids" if encoder_decoder else "input_ids")
     prompt_ids = () if prompt is None else tuple(prompt[0].tolist())
-    before, ids = recorder.ids[: recorder.first], recorder.ids[recorder.first :]
+    whole, before = recorder.ids, recorder.ids[: recorder.first]
+    if recorder.beams > 1:  # the criterion sees those of the last step; the best may have ended before
+        whole = tuple(getattr(returned, "sequences", returned)[0].tolist())
+    ids = whole[recorder.first :]
     if (
         not ids
+        or whole[: recorder.first] != before
         or before[len(before) - len(prompt_ids) :] != prompt_ids
         or (len(before) > len(prompt_ids) and not encoder_decoder)
     ):
         raise LoadError(f"{description} generates in its own way, not after its text", "leave out --generate")
     end = next((at for at, number in enumerate(ids) if number in _ends(settings)), None)
-    return Generation(before, ids[:end], end is not None)
+    ended = end is not None or (len(ids) < most and not recorder.stops)
+    return Generation(before, ids[:end], ended, _unmet_notes(model.generation_config))
 
 
 class _Recorder:
-    """A stopping criterion that records the ids `[1, n]` after every generated token.
+    """A stopping criterion that records the ids `[beams, n]` after every generated token.
 
     The return value of `generate` differs from model to model; the arguments of a stopping criterion don't.
 
     first  the index of the first generated token
+    stops  whether it ended the text; never one of several beams, which would change what the search finds
     """
 
     def __init__(self, on_token: Callable[[int], None] | None, is_enough: Callable[[Sequence[int]], bool]) -> None:
         self.first = 0
         self.on_token, self.is_enough = on_token, is_enough
         self.last: torch.Tensor | None = None
+        self.stops = False
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
         if self.last is None:
@@ -93,8 +135,12 @@ class _Recorder:
         self.last = input_ids
         if self.on_token is not None:
             self.on_token(input_ids.shape[1] - self.first)
-        stops = self.is_enough(self.ids[self.first :])
-        return torch.full((input_ids.shape[0],), stops, dtype=torch.bool, device=input_ids.device)
+        self.stops = self.beams == 1 and self.is_enough(self.ids[self.first :])
+        return torch.full((input_ids.shape[0],), self.stops, dtype=torch.bool, device=input_ids.device)
+
+    @property
+    def beams(self) -> int:
+        return 1 if self.last is None else self.last.shape[0]
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -102,11 +148,30 @@ class _Recorder:
 
 
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:
-    of_model = model.generation_config
-    values = {name: value for name in _KEPT if (value := getattr(of_model, name, None)) is not None}
-    if start is not None:
-        values.setdefault("decoder_start_token_id", start)
-    return GenerationConfig(**values, max_new_tokens=most, do_sample=False, num_beams=1)
+    """The model's own settings, without those that are left out, for at most so many tokens."""
+    settings = deepcopy(model.generation_config)
+    for name in (*_UNMET, *_NEEDLESS.split()):
+        setattr(settings, name, None)
+    settings.max_new_tokens = most
+    if settings.decoder_start_token_id is None:
+        settings.decoder_start_token_id = start
+    return settings
+
+
+def _unmet_notes(of_model: GenerationConfig) -> tuple[str, ...]:
+    values = {name: getattr(of_model, name, None) for name in (*_UNMET, *_SAMPLING)}
+    asked = [words for name, words in _UNMET.items() if values[name] and (name, values[name]) != ("num_beam_groups", 1)]
+    details = [f"{name} {values[name]}" for name in _SAMPLING if values[name] is not None]
+    if values["do_sample"] and details:
+        asked[0] += f" ({', '.join(details)})"
+    beams = of_model.num_beams or 1
+    return (f"{f'{beams} beams' if beams > 1 else 'greedy'}; the folder asks for {', '.join(asked)}",) if asked else ()
+
+
+def choosing_notes(of_model: GenerationConfig) -> tuple[str, ...]:
+    """A note on a model's settings by which its `generate` may choose another token than the likeliest."""
+    changed = [name for name, idle in _CHOOSING.items() if getattr(of_model, name, None) not in (None, idle)]
+    return (f"the next token is the likeliest without the folder's {listed(changed)}",) if changed else ()
 
 
 @contextmanager

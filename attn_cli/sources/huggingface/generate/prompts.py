@@ -47,7 +47,8 @@ class TextGenerator:
             is_enough=lambda ids: self.one_sentence and self._of_first_sentence(before, ids) is not None,
         )  # fmt: skip
         ids = generation.ids[: self._of_first_sentence(before, generation.ids)] if self.one_sentence else generation.ids
-        return _continued(loaded, prompt, generation.before, ids, ended=generation.ended and ids == generation.ids)
+        longer = _continued(loaded, prompt, generation.before, ids, ended=generation.ended and ids == generation.ids)
+        return replace(longer, warnings=longer.warnings + generation.notes)
 
     def continue_decoder(
         self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
@@ -74,6 +75,7 @@ class TextGenerator:
         return replace(
             prompt,
             others=others,
+            warnings=prompt.warnings + generation.notes,
             generated=Generated(text, len(new_tokens), generation.ended and ids == generation.ids),
         )
 

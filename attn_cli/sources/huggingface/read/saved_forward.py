@@ -1,8 +1,8 @@
 """What the class that a checkpoint was saved from hands on to its stack, such as Longformer's global tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from inspect import isclass
+from inspect import isclass, signature
 from typing import Any
 
 import torch
@@ -31,34 +31,36 @@ def drops_forward(loaded: LoadedModel) -> bool:
     return isclass(saved) and issubclass(saved, PreTrainedModel) and not isinstance(loaded.model, saved)
 
 
-def with_saved_forward(loaded: LoadedModel, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def with_saved_forward(loaded: LoadedModel, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The arguments with the arrays that the saved class's forward makes for its stack; a note where it can't run.
 
     Of an encoder-decoder `decoder_input_ids` alone, where they are missing and the class doesn't generate.
     """
     stack, given = loaded.model, dict(arguments)
     if not isinstance(stack, PreTrainedModel) or not drops_forward(loaded) or "input_ids" not in arguments:
-        return given, ""
-    part = stack
+        return given, ()
+    # some classes call what is in the stack
+    parts = [stack, *(part for part in stack.children() if "input_ids" in signature(part.forward).parameters)]
     if is_pair(stack):
         if "decoder_input_ids" in arguments or loaded.saved.can_generate():
-            return given, ""
-        part = stack.get_decoder()
+            return given, ()
+        parts = [stack.get_decoder()]
         # the decoder is called next, as if the encoder had run
         given["encoder_outputs"] = BaseModelOutput(torch.zeros(*arguments["input_ids"].shape, 1, device=stack.device))
-    called = _arguments_of_part(loaded.saved, stack, part, given)
+    called = _arguments_of_first(parts, loaded.saved, stack, given)
     ids = called.get("input_ids")
     if ids is None or ids.shape != arguments["input_ids"].shape:
-        return dict(
-            arguments
-        ), f"{loaded.saved.__name__}'s own forward can't be followed here: its stack alone is shown"
-    if part is not stack:
-        return {**arguments, "decoder_input_ids": ids}, ""
-    return {**arguments, **{name: x for name, x in called.items() if isinstance(x, torch.Tensor)}}, ""
+        note = f"{loaded.saved.__name__}'s own forward can't be followed here: its stack alone is shown"
+        return dict(arguments), (note,)
+    if is_pair(stack):
+        return {**arguments, "decoder_input_ids": ids}, ()
+    return {**arguments, **{name: x for name, x in called.items() if isinstance(x, torch.Tensor)}}, ()
 
 
-def _arguments_of_part(saved: Any, stack: PreTrainedModel, part: nn.Module, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with which a class's forward calls a part of its stack; none if it never does."""
+def _arguments_of_first(
+    parts: Sequence[nn.Module], saved: Any, stack: PreTrainedModel, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments with which a class's forward calls the first of some parts of its stack; none if it never does."""
 
     def stop(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _Called(arguments_of(module, args, kwargs))
@@ -67,7 +69,8 @@ def _arguments_of_part(saved: Any, stack: PreTrainedModel, part: nn.Module, give
         head = build(saved, stack)
         for name, child in (*stack.named_children(), (saved.base_model_prefix, stack)):
             setattr(head, name, child)
-        with hooked(part.register_forward_pre_hook(stop, with_kwargs=True)), suppress(*INPUT_ERRORS), torch.no_grad():
+        hooks = [part.register_forward_pre_hook(stop, with_kwargs=True) for part in parts]
+        with hooked(*hooks), suppress(*INPUT_ERRORS), torch.no_grad():
             try:
                 head(**given)
             except _Called as called:

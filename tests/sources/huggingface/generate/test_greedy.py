@@ -45,7 +45,9 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
     def folder(kind: str) -> Path:
         if not (place / kind).exists():
-            tiny_model(kind, "tiny").save_pretrained(place / kind)
+            model = tiny_model(kind, "tiny")
+            model.generation_config.forced_eos_token_id = None
+            model.save_pretrained(place / kind)
             tokenizer().save_pretrained(place / kind)
         return place / kind
 
@@ -169,6 +171,18 @@ def test_real_words(smollm_file: Path) -> None:
     assert (first, likeliest[4:-1]) == (5, ids[5:])
 
 
+@pytest.mark.usefixtures("loads_once")
+def test_a_text_ends_with_the_words_that_the_folder_ends_it_with(
+    smollm_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = opened(smollm_file, generate=5)
+    monkeypatch.setattr(head_of(source).generation_config, "stop_strings", ["Paris"])
+    (prompt,) = source.read(["The capital of France is"])
+    assert prompt.text == "The capital of France is Paris"
+    assert prompt.generated is not None
+    assert prompt.generated.ended
+
+
 def test_a_decoder_goes_on_with_what_it_is_given(folder_of: Folder) -> None:
     source = opened(folder_of("bart"), generate=4, decoder_text="the cat")
     (prompt,) = source.read([TEXT])
@@ -230,26 +244,97 @@ def test_an_end_token_of_the_tokenizer_is_not_continued_after(folder_of: Folder)
     assert prompt.tokens[len(bare.tokens) - 1].generated
 
 
-ODD = {
-    "num_beams": 4, "do_sample": True, "temperature": 0.1, "top_k": 3, "num_return_sequences": 3, "min_length": 40,
-    "cache_implementation": "static", "penalty_alpha": 0.6, "num_beam_groups": 2, "diversity_penalty": 1.0,
-    "prompt_lookup_num_tokens": 3, "guidance_scale": 2.0, "custom_generate": "somebody/code", "max_time": 0.0,
-    "stop_strings": ["a"], "output_attentions": True, "return_dict_in_generate": True, "dola_layers": "high",
-    "forced_eos_token_id": 5, "max_length": 3, "token_healing": True, "watermarking_config": {"bias": 9.0},
-    "exponential_decay_length_penalty": [1, 9.0], "use_cache": False,
+def with_settings(folder: Path, target: Path, settings: dict[str, Any]) -> Path:
+    """A copy of a folder whose model generates by these settings."""
+    shutil.copytree(folder, target)
+    own = json.loads((target / "generation_config.json").read_text())
+    (target / "generation_config.json").write_text(json.dumps(own | settings))
+    return target
+
+
+NEEDLESS = {
+    "num_return_sequences": 1, "cache_implementation": "static", "prompt_lookup_num_tokens": 3, "max_length": 3,
+    "custom_generate": "somebody/code", "output_attentions": True, "return_dict_in_generate": True,
+    "temperature": 0.1, "top_k": 3, "use_cache": False, "early_stopping": True, "length_penalty": 3.0,
 }  # fmt: skip
 
 
-def test_odd_settings_and_code_of_a_checkpoint_change_nothing(folder_of: Folder, tmp_path: Path) -> None:
+def test_settings_of_speed_and_form_and_code_of_a_checkpoint_change_nothing(folder_of: Folder, tmp_path: Path) -> None:
+    ids, _ = generated_ids(opened(folder_of("opt"), generate=6).read([TEXT])[0])
+    folder = with_settings(folder_of("opt"), tmp_path / "opt", NEEDLESS)
+    (folder / "custom_generate").mkdir()
+    (folder / "custom_generate" / "generate.py").write_text("raise SystemExit('code of the checkpoint was run')")
+    (prompt,) = opened(folder, generate=6).read([TEXT])
+    assert (generated_ids(prompt)[0], prompt.warnings) == (ids, opened(folder_of("opt")).read([TEXT])[0].warnings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"num_beams": 4}, {"num_beams": 5, "length_penalty": 3.0, "early_stopping": True, "no_repeat_ngram_size": 2},
+     {"num_beams": 3, "num_return_sequences": 3, "repetition_penalty": 1.4}, {"guidance_scale": 2.0},
+     {"watermarking_config": {"bias": 9.0}}, {"exponential_decay_length_penalty": [1, 9.0]}, {"min_length": 40},
+     {"forced_eos_token_id": 5}, {"bad_words_ids": [[7], [57]], "sequence_bias": [[[11], 50.0]]},
+     {"suppress_tokens": [7, 8, 9], "begin_suppress_tokens": [10, 57]}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["llama", "bart"])
+def test_the_folders_search_and_penalties_are_its_own(
+    kind: str, settings: dict[str, Any], folder_of: Folder, tmp_path: Path
+) -> None:
+    folder = with_settings(folder_of(kind), tmp_path / kind, settings)
+    source = opened(folder, generate=7)
+    (prompt,) = source.read([TEXT])
+    ids, _ = generated_ids(prompt)
+    read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
+    own = type(head_of(source)).from_pretrained(folder)
+    expected = own.generate(read, max_new_tokens=7, attention_mask=torch.ones_like(read))[0].tolist()
+    ends = own.generation_config.eos_token_id
+    assert ids == expected[: len(ids)]
+    assert expected[len(ids) :] in ([], [ends])
+    assert not any("asks for" in note for note in prompt.warnings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "note"),
+    [({"do_sample": True, "temperature": 0.7, "top_p": 0.9},
+      "greedy; the folder asks for sampling (temperature 0.7, top_p 0.9)"),
+     ({"do_sample": True, "num_beams": 3}, "3 beams; the folder asks for sampling"),
+     ({"penalty_alpha": 0.6, "top_k": 4}, "greedy; the folder asks for contrastive search"),
+     ({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0}, "4 beams; the folder asks for groups of beams"),
+     ({"dola_layers": "high", "max_time": 5.0, "token_healing": True},
+      "greedy; the folder asks for DoLa, a limit of time, token healing")],
+)  # fmt: skip
+def test_what_is_not_done_as_the_folder_asks_is_said(
+    settings: dict[str, Any], note: str, folder_of: Folder, tmp_path: Path
+) -> None:
+    source = opened(with_settings(folder_of("opt"), tmp_path / "opt", settings), generate=6)
+    (prompt,) = source.read([TEXT])
+    assert note in prompt.warnings
+    read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
     plain = opened(folder_of("opt"), generate=6)
-    ids, _ = generated_ids(plain.read([TEXT])[0])
-    head_of(plain).save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
-    own = head_of(plain).generation_config.to_dict()
-    (tmp_path / "generation_config.json").write_text(json.dumps(own | ODD))
-    (tmp_path / "custom_generate").mkdir()
-    (tmp_path / "custom_generate" / "generate.py").write_text("raise SystemExit('code of the checkpoint was run')")
-    assert generated_ids(opened(tmp_path, generate=6).read([TEXT])[0])[0] == ids
+    beams, mask = settings.get("num_beams", 1), torch.ones_like(read)
+    expected = head_of(plain).generate(read, attention_mask=mask, max_new_tokens=6, num_beams=beams)[0].tolist()
+    assert generated_ids(prompt)[0] == expected
+
+
+def test_a_sentence_of_a_search_is_cut_from_what_the_whole_search_finds(folder_of: Folder, tmp_path: Path) -> None:
+    folder = with_settings(folder_of("llama"), tmp_path / "llama", {"num_beams": 4})
+    (whole,) = opened(folder, generate=8).read(["a"])
+    source = opened(folder, predicts=True)
+    found: list[str] = []
+    generator = TextGenerator(source.loaded, 8, one_sentence=True)
+    prompt = generator.continue_text(opened(folder).read(["a"])[0], on_token=lambda count: found.append(str(count)))
+    assert whole.text.startswith(prompt.text)
+    assert len(found) >= 7
+
+
+def test_the_next_token_is_shown_beside_a_note_of_what_changes_it(folder_of: Folder, tmp_path: Path) -> None:
+    folder = with_settings(folder_of("mbart"), tmp_path / "mbart", {"forced_bos_token_id": 9, "suppress_tokens": [7]})
+    note = "the next token is the likeliest without the folder's suppress_tokens, forced_bos_token_id"
+    assert note in opened(folder, predicts=True).read([TEXT])[0].warnings
+    assert note not in opened(folder).read([TEXT])[0].warnings
+    source = opened(folder, predicts=True)
+    assert note not in source.written(source.read([TEXT])[0], 4).warnings
 
 
 def test_a_models_settings_and_attention_are_put_back(folder_of: Folder) -> None:
