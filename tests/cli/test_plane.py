@@ -88,7 +88,7 @@ def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(monkeypatch: p
     vectors = np.random.default_rng(0).normal(size=(4, 3))
     words = ("the", "cat", "sat", "down")
     for name, v in (("plain", vectors), ("grown", 50 * vectors)):
-        monkeypatch.setitem(SMALL_TABLES, name, VectorTable(name, words, vectors, 1, "", v=v))
+        monkeypatch.setitem(SMALL_TABLES, name, VectorTable(name, words, vectors, 1, v=v))
     asked = "plane", "the cat sat down", "-m"
     assert "--unit compares directions alone" in attn(*asked, "toy:grown").text
     unit = attn(*asked, "toy:grown", "--unit").text

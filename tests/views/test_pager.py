@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.pager import pager
 from tests.program import Run, attn
 from tests.views.test_golden import LONG, SENTENCE
@@ -111,13 +109,3 @@ def test_whose_pager_it_is(variables: dict[str, str], found: str | None, monkeyp
         monkeypatch.setenv(name, value)
     named = pager()
     assert (Path(named).name if named else named) == found
-
-
-def test_the_height_of_maps_is_that_of_their_lines() -> None:
-    generator = np.random.default_rng(5)
-    for depth, rows in (("none", 5), ("none", 50), ("truecolor", 90)):
-        for title in ("short", " · ".join(["a title of many parts"] * 8)):
-            values = generator.dirichlet(np.ones(rows) / 8, rows)
-            names = [str(at) for at in range(rows)]
-            each = HeatMap(values, "weights", title, names, names, Screen(80, depth))
-            assert each.height == len(each.lines())

@@ -81,5 +81,4 @@ def _open_minilm() -> VectorTable:
         words=tuple(words.tobytes().decode("utf-8").split("\n")),
         vectors=vectors,  # float16, half as large; rows and blocks are float32, in which sums of products stay exact
         heads=4,
-        about="input word embeddings of sentence-transformers/all-MiniLM-L6-v2, 64 principal components (Apache-2.0)",
     )

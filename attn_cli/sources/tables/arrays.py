@@ -91,7 +91,7 @@ def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> VectorTable:
                          "there is one vector for every word")  # fmt: skip
     if vectors.dtype.kind != "f":
         vectors = vectors.astype(np.float64)
-    return VectorTable(name=Path(label).name, words=words, vectors=vectors, heads=1, about=label)
+    return VectorTable(name=Path(label).name, words=words, vectors=vectors, heads=1)
 
 
 def _require(names: set[str], label: str) -> None:

@@ -35,14 +35,12 @@ SMALL_TABLES = {
             k=_rows((0.5, 0.2, 0.4, 0.1), (0.6, 0.7, 0.3, 0.2), (0.4, 0.3, 0.7, 0.6)),
             v=_rows((0.1, 0.4, 0.2, 0.5), (0.5, 0.6, 0.3, 0.1), (0.7, 0.2, 0.4, 0.8)),
             heads=1,
-            about="a worked example: three words, d = 4, with given q, k and v (bare numbers, no licence needed)",
         ),
         VectorTable(
             name="my-name-is-ankit",
             words=_ANKIT_WORDS,
             vectors=_ANKIT_VECTORS,
             heads=1,
-            about="a worked example: four words in the plane, nothing projected (bare numbers, no licence needed)",
         ),
         VectorTable(
             name="my-name-is-ankit-projected",
@@ -51,14 +49,12 @@ SMALL_TABLES = {
             q=_rows((1, 0), (0, 1), (1, 1), (2, 1)),
             k=_rows((1, 1), (0, 2), (1, 0), (2, 1)),
             heads=1,
-            about="a worked example: the same four words with given q and k (bare numbers, no licence needed)",
         ),
         VectorTable(
             name="the-cat-sat-down",
             words=("The", "cat", "sat", "down"),
             vectors=_rows((1, 0, 0), (0, 1, 0.2), (0.1, 0.2, 1), (0, 0, 1)),
             heads=1,
-            about="a worked example: four words, d = 3, x as q, k and v (bare numbers, no licence needed)",
         ),
     )
 }

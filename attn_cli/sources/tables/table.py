@@ -59,7 +59,7 @@ class WordTable(Protocol):
 class VectorTable:
     """A table of word vectors in memory; some tables have queries, keys and values of their own.
 
-    >>> table = VectorTable("pair", ("My", "name"), np.eye(2), heads=1, about="")
+    >>> table = VectorTable("pair", ("My", "name"), np.eye(2), heads=1)
     >>> table.index("name"), table.index("MY"), table.index("is")
     (1, 0, None)
     """
@@ -68,7 +68,6 @@ class VectorTable:
     words: tuple[str, ...]
     vectors: Vectors
     heads: int
-    about: str
     q: Vectors | None = None
     k: Vectors | None = None
     v: Vectors | None = None

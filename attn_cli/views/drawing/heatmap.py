@@ -219,23 +219,6 @@ class HeatMap:
         return self.screen.halves and tall and self.values.shape[1] * 2 > columns
 
     @property
-    def height(self) -> int:
-        """The height in lines: title, labels, cells, legend."""
-        if self._is_blank:
-            return self.title_lines + len(self._blank())
-        return self.title_lines + 1 + self.cell_lines + len(self._legend()) + len(self._hint())
-
-    @property
-    def cell_columns(self) -> int:
-        """The columns of the terminal that all cells take, without labels."""
-        return self.values.shape[1] * self._cell[0]
-
-    @property
-    def cell_lines(self) -> int:
-        """The lines of the terminal that all cells take; two rows may share one."""
-        return -(-len(self.values) // 2) if self._halves else len(self.values)
-
-    @property
     def title_lines(self) -> int:
         """The number of lines above the column labels."""
         return len(self._heading())
@@ -243,7 +226,7 @@ class HeatMap:
     @property
     def width(self) -> int:
         """The columns of the terminal that the cells and row labels take."""
-        return self.cell_columns + self._label_width + 1
+        return self.values.shape[1] * self._cell[0] + self._label_width + 1
 
     @property
     def _has_ramp(self) -> bool:
