@@ -193,15 +193,32 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     for prefix, tokens in (("", first.queries), ("key_", first.keys)):
         if not prefix or first.keys != first.queries:
             labels |= _tokens(prefix, tokens)
+    layers: dict[str, list[Summary]] = {}
     for summary in summaries:
-        for prefix, tokens, usual in (("", summary.queries, first.queries), ("key_", summary.keys, first.keys)):
-            if tokens != usual:
-                labels |= _tokens(f"{_layer_name(summary, summaries)}.{prefix}", tokens)
+        layers.setdefault(_layer_name(summary, summaries), []).append(summary)
+    for name, calls in layers.items():
+        for prefix, usual, of_calls in (
+            ("", first.queries, [call.queries for call in calls]),
+            ("key_", first.keys, [call.keys for call in calls]),
+        ):
+            if any(tokens != usual for tokens in of_calls):
+                labels |= _tokens_of_calls(f"{name}.{prefix}", list(dict.fromkeys(of_calls)), of_calls)
     for part in (part for summary in summaries for part in summary.parts):
         labels |= part.labels()
     if hidden := first.hidden:
         labels["hidden_keys"] = np.array(hidden)
     return labels
+
+
+def _tokens_of_calls(
+    prefix: str, different: Sequence[Sequence[Token]], every: Sequence[Sequence[Token]]
+) -> dict[str, np.ndarray]:
+    """The labels of a layer's calls: of all alike, else `[calls, n]`, such as those of windows of an image."""
+    arrays = [_tokens(prefix, tokens) for tokens in (every if len(different) > 1 else different)]
+    if len(arrays) == 1:
+        return arrays[0]
+    names = [name for name, of in arrays[0].items() if all(x.get(name, of[:0]).shape == of.shape for x in arrays)]
+    return {name: np.stack([of_call[name] for of_call in arrays]) for name in names}
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:

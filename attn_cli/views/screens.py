@@ -37,7 +37,8 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for a report: the line on its text and model, the answer, and tokens where they are shown."""
     answer = draw_answer(report, screen)
     shown = in_ascii(report) if screen.ascii_only else report
-    tokens = [_tokens(shown, screen)] if shown.is_overview and shown.command == "inspect" else []
+    tells = shown.is_overview and shown.command == "inspect" and shown.prompts[0].tokens
+    tokens = [_tokens(shown, screen)] if tells else []
     are_first = not tokens or (shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS)
     parts = chain(tokens, answer) if are_first else chain(answer, [""], tokens)
     return chain([_header(shown, screen)], parts)

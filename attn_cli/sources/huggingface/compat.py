@@ -148,8 +148,9 @@ def is_quantised(model: Any) -> bool:
 
 
 def audio_lengths(model: Any, samples: int) -> int:
-    """The number of frames that a speech model's convolutions make of so many samples."""
-    return int(model._get_feat_extract_output_lengths(samples))
+    """The number of frames that a speech model's convolutions make of so many samples; 0 where no part says so."""
+    count = "_get_feat_extract_output_lengths"  # of the model, or of its encoder
+    return int(next((getattr(part, count)(samples) for part in model.modules() if hasattr(part, count)), 0))
 
 
 def builder_of(model_class: Any) -> Callable[..., Any]:

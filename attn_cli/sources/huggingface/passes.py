@@ -16,7 +16,7 @@ from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     INPUT_ERRORS,
     first_tokens,
@@ -185,7 +185,8 @@ class ModelPasses:
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
-            labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
+            places = getattr(prompts[0], "places", ())
+            labels = BatchLabels(texts, others, encoder_decoder=is_pair(self.loaded.model), places=places)
             found = self._projections(arguments).rows if projections else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
             ledger.end_after_selection()

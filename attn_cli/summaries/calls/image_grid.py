@@ -63,11 +63,13 @@ def _by_numbers(tokens: Sequence[Token], patches: Sequence[int]) -> ImageGrid | 
     places = {(tokens[at].row, tokens[at].column): at for at in patches}
     if len(places) < _FEWEST or len(places) != len(patches):
         return None
-    rows, columns = (_span([int(place[axis] or 0) for place in places]) for axis in (0, 1))
+    rows, columns = (sorted({int(place[axis] or 0) for place in places}) for axis in (0, 1))
     if len(rows) * len(columns) != len(places):
         return None
     cells = np.array([[places[row, column] for column in columns] for row in rows])
-    return ImageGrid(cells, [str(row) for row in rows], [str(column) for column in columns], box=_around(tokens, cells))
+    gapless = all(numbers[-1] - numbers[0] < len(numbers) for numbers in (rows, columns))
+    box = _around(tokens, cells) if gapless else None
+    return ImageGrid(cells, [str(row) for row in rows], [str(column) for column in columns], box=box)
 
 
 def _by_boxes(tokens: Sequence[Token], patches: Sequence[int], name: str) -> ImageGrid | None:
@@ -120,7 +122,3 @@ def _around(tokens: Sequence[Token], cells: np.ndarray) -> Box | None:
     boxes = [tokens[at].box for at in cells.ravel()]
     known = [box for box in boxes if box is not None]
     return reduce(Box.around, known) if known and len(known) == len(boxes) else None
-
-
-def _span(numbers: Sequence[int]) -> range:
-    return range(min(numbers), max(numbers) + 1)

@@ -19,6 +19,7 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 
 _MOST_KEYS = 6
+_MOST_LISTS = 6
 _TITLES = {
     "weight": "most attended · share of all attention received",
     "value": "top keys by value norm · mean share per row",
@@ -32,10 +33,16 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     of_heads = f" · mean of {heads} heads" if heads > 1 else ""
     words = [_TITLES[received.by] + of_heads]
     sinks = text_sinks(with_part(report.summaries, HeadKinds)) if received.by == "weight" else []
-    keys = _ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks})
+    keys = list(_ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks}))
     yield ""
     yield packed_text([*words, "bars: of the largest"], screen, BOLD)
     yield from sink_lines(sinks, report.summaries, screen)
+    if len(keys) > _MOST_LISTS:  # windows of an image, each with its keys
+        of_all = sorted(
+            ((float(mean[at]), tokens[at]) for tokens, mean, order in keys for at in order), key=lambda pair: -pair[0]
+        )
+        yield from (key_bar(token, share, of_all[0][0], screen) for share, token in of_all[:_MOST_KEYS])
+        keys = []
     for tokens, mean, order in keys:
         most = float(mean[order[0]]) if order else 1.0
         yield from (key_bar(tokens[key], float(mean[key]), most, screen) for key in order)

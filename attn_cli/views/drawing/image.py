@@ -98,6 +98,7 @@ def image_map(
         scale=scale,
         block=(step, step),
         image=True,
+        row_numbers=grid.rows,
         below=below,
     )
 

@@ -12,7 +12,9 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.call import Place
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS
+from attn_cli.sources.huggingface.capture.picture_map import PictureMap
 
 Labels = Sequence[Sequence[Token]]
 
@@ -56,6 +58,7 @@ class BatchLabels:
 
     tokenizer   labels the tokens of each pass by their ids, where `texts` are not given
     others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
+    places      where the picture, or each of its tiles, is in its file
     size        how many texts the pass has
     length      how many tokens it was given, None if it was given none
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
@@ -70,6 +73,7 @@ class BatchLabels:
         *,
         encoder_decoder: bool,
         tokenizer: PreTrainedTokenizerBase | None = None,
+        places: Sequence[Placement | None] = (),
     ) -> None:
         self.tokenizer = tokenizer if texts is None else None
         self.encoder_decoder = encoder_decoder  # cross attention then goes from decoder to encoder
@@ -77,6 +81,8 @@ class BatchLabels:
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
+        self.picture: PictureMap | None = None
+        self.places = places
         self.tile_stops: dict[tuple[str, int, int], int] = {}
         self._calls_of_text: dict[tuple[str, int], int] = {}
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
@@ -88,6 +94,9 @@ class BatchLabels:
         if main is None:
             main = next((x for x in arguments.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
         self.size = len(self.texts) or (1 if main is None else int(main.shape[0]))
+        pixels = arguments.get("pixel_values")
+        if isinstance(pixels, torch.Tensor) and pixels.ndim == 4 and len(pixels) == self.size:
+            self.picture = PictureMap(model, (int(pixels.shape[2]), int(pixels.shape[3])), self.places)
         ids = arguments.get("input_ids")
         self.length = None if ids is None else int(ids.shape[-1])
         masks = {"text": arguments.get("attention_mask"), "decoder": arguments.get("decoder_attention_mask")}
@@ -145,6 +154,9 @@ class BatchLabels:
         """
         if piece := self._tile_tokens(place, n, m):
             return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
+        if self.picture is not None and batch > self.size and place.stream in ("self", "encoder", "vision"):
+            window = self.picture.of_window(place, batch // self.size, n, m)
+            return UnpaddedText(slice(0, n), slice(0, m), *window)
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         rows, keys = self._unpadded(query_side, place.text, n, m - n), self._unpadded(key_side, place.text, m)
         return self.labelled(place, batch, rows, keys)
@@ -153,7 +165,11 @@ class BatchLabels:
         """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them."""
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
-        return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))
+        key_tokens = self._tokens(key_side, place.text, keys.stop - keys.start)
+        if self.picture is not None and key_tokens is numbered_tokens(len(key_tokens)) and batch == self.size:
+            key_tokens = self.picture.of_keys(place, len(queries), len(key_tokens)) or key_tokens
+            queries = key_tokens if place.stream != "cross" and len(queries) == len(key_tokens) else queries
+        return UnpaddedText(rows, keys, queries, key_tokens)
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
         key = (side, text, count)

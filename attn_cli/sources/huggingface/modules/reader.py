@@ -10,11 +10,11 @@ from torch import nn
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.anatomy.image_grid import PatchGrid, row_by_row
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement, placements
 from attn_cli.sources.huggingface.modules.build import BuiltModule
-from attn_cli.sources.huggingface.read.image_grid import PatchGrid, row_by_row
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media, picture_of
-from attn_cli.sources.huggingface.read.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.reader import PromptReader
 
 

@@ -15,15 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attn_cli.picture import Box
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
-from attn_cli.sources.huggingface.known_types import (
-    REGISTERS,
-    MergedSquares,
-    PackedTiles,
-    RowByRow,
-    Squares,
-    type_of,
-)
-from attn_cli.sources.huggingface.read.image_grid import (
+from attn_cli.sources.huggingface.anatomy.image_grid import (
     Patch,
     PatchGrid,
     pixel_grid,
@@ -34,7 +26,15 @@ from attn_cli.sources.huggingface.read.image_grid import (
     tiles_of,
     vision_config,
 )
-from attn_cli.sources.huggingface.read.picture_places import Placement
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement
+from attn_cli.sources.huggingface.known_types import (
+    REGISTERS,
+    MergedSquares,
+    PackedTiles,
+    RowByRow,
+    Squares,
+    type_of,
+)
 
 _NO_LIMIT = "anyres_max_1000000"  # so many tiles that the model shrinks none
 

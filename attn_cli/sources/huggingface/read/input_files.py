@@ -18,8 +18,8 @@ from attn_cli.sources.files.raw import Raw, open_raw
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
-from attn_cli.sources.huggingface.read.picture_places import Placement
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt
 
@@ -32,9 +32,13 @@ _OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, 
 
 @dataclass(frozen=True)
 class ArrayPrompt(Prompt):
-    """A prompt with all that the model reads, in arrays named as the arguments of the model's forward."""
+    """A prompt with all that the model reads, in arrays named as the arguments of the model's forward.
+
+    places  where the picture, or each of its tiles, is in its file
+    """
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
+    places: Sequence[Placement | None] = ()
 
     def first_arrays(self, count: int) -> dict[str, Any]:
         """The arrays with those that have a value per token cut to the first `count` tokens; others as they are."""
@@ -97,9 +101,10 @@ def array_prompt(
     """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known."""
     tower = tower_tokens(configuration_of(model), arrays, places)
     if not tokens:
-        return ArrayPrompt(text, tower or frames, arrays=arrays, **more)
+        return ArrayPrompt(text, tower or frames, arrays=arrays, places=places, **more)
     others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
-    return ArrayPrompt(text, with_patches(tokens, model, arrays, places), arrays=arrays, others=others, **more)
+    labelled = with_patches(tokens, model, arrays, places)
+    return ArrayPrompt(text, labelled, arrays=arrays, others=others, places=places, **more)
 
 
 def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:

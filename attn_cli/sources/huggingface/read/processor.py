@@ -21,15 +21,7 @@ from transformers.utils import is_torchvision_available
 from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
-from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
-from attn_cli.sources.huggingface.compat import processor_parts
-from attn_cli.sources.huggingface.known_types import MergedSquares, type_of
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.load_errors import load_error
-from attn_cli.sources.huggingface.load.native_output import without_native_output
-from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
-from attn_cli.sources.huggingface.read.chat_template import rendered
-from attn_cli.sources.huggingface.read.image_grid import (
+from attn_cli.sources.huggingface.anatomy.image_grid import (
     Patch,
     row_by_row,
     spatial_grid,
@@ -38,8 +30,16 @@ from attn_cli.sources.huggingface.read.image_grid import (
     tiles_of,
     vision_config,
 )
+from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement, placements
+from attn_cli.sources.huggingface.compat import processor_parts
+from attn_cli.sources.huggingface.known_types import MergedSquares, type_of
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.load_errors import load_error
+from attn_cli.sources.huggingface.load.native_output import without_native_output
+from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
+from attn_cli.sources.huggingface.read.chat_template import rendered
 from attn_cli.sources.huggingface.read.media import Media
-from attn_cli.sources.huggingface.read.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.positions import position_count
 
 _PART = "video_processor"
@@ -134,7 +134,8 @@ class Processor:
         for kind, names in _ARGUMENTS.items():
             if kind in media.files and not any(name in parameters for name in names):
                 readable = [medium for medium in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[medium])]
-                hint = f"it reads --{readable[0]}" if readable else "it reads text alone"
+                main = "text alone" if "input_ids" in parameters else f"{next(iter(parameters))}, by --inputs FILE"
+                hint = f"it reads --{readable[0]}" if readable else f"it reads {main}"
                 raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
         self.padded_length = (
@@ -271,8 +272,8 @@ def file_option(name: str) -> str:
 
 
 def arrays_for_forward(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of a processor that the model's forward takes, by the names of its arguments."""
-    if takes_any(model):
-        return dict(arrays)
-    parameters = signature(model.forward).parameters
-    return {name: array for name, array in arrays.items() if name in parameters}
+    """The arrays of a processor that the model's forward takes, by the names of its arguments; no texts to tokenize."""
+    names = arrays if takes_any(model) else signature(model.forward).parameters
+    return {
+        name: x for name, x in arrays.items() if name in names and not (isinstance(x, list) and str in map(type, x))
+    }

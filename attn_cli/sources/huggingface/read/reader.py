@@ -185,8 +185,8 @@ class PromptReader:
 
     @property
     def has_decoder(self) -> bool:
-        """True if the model has a decoder beside an encoder."""
-        return is_pair(self.loaded.model)
+        """True if the model has a decoder of text beside an encoder: one of object queries or series reads no ids."""
+        return is_pair(self.loaded.model) and "decoder_input_ids" in signature(self.loaded.model.forward).parameters
 
     @property
     def _main_input(self) -> str:
@@ -299,7 +299,10 @@ class PromptReader:
             picture=None if image is None else picture_of(image),
             warnings=marked_text.notes + silence_notes(frames, audio),
         )
-        if image is None:
+        model = self.loaded.model
+        if image is None or any(hasattr(module, "shift_size") for module in model.modules()):
+            return prompt
+        if is_pair(model) and not self.has_decoder:  # like windows, the map of object queries is placed as it is seen
             return prompt
         tower = prompt.others.get("vision", ())
         notes = unplaced_notes(configuration_of(self.loaded.model), prompt.tokens, tower)

@@ -20,8 +20,8 @@ from PIL import Image
 from attn_cli.picture import Box
 from attn_cli.prompt import Token
 from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
-from attn_cli.sources.huggingface.read.picture_places import Placement, placements
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.calls.image_grid import TILED, WHOLE, image_grids

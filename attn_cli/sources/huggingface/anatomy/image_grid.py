@@ -10,8 +10,8 @@ from transformers import PreTrainedConfig
 
 from attn_cli.picture import Box
 from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.anatomy.picture_places import Placement, box_of
 from attn_cli.sources.huggingface.known_types import Tiles, type_of
-from attn_cli.sources.huggingface.read.picture_places import Placement, box_of
 
 
 class PatchGrid(NamedTuple):
