@@ -19,7 +19,7 @@ import pytest
 import safetensors.numpy
 from pyarrow import parquet
 
-from attn_cli.cli.kit.options.text import _messages_of
+from attn_cli.cli.kit.options.text import _chat_of
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook.commands import record
 from attn_cli.recording.file import load as load_recording
@@ -186,7 +186,7 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("p.png", _png, _image),
     ("config.json", lambda: json.dumps(CONFIG).encode(), read_sizes),
     ("vetted.json", lambda: json.dumps(CONFIG | {"auto_map": {"a": []}, "text_config": CONFIG}).encode(), _vet),
-    ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), _messages_of),
+    ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), _chat_of),
     ("d.jsonl", lambda: b'{"text": "the river"}\n' * 3, _corpus),
     ("d.csv", lambda: b'text,b\n"the river",1\nbank,2\n', _corpus),
     ("d.jsonl.gz", lambda: _gz(b'{"text": "the river"}\n' * 3), _corpus),
