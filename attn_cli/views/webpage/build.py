@@ -37,7 +37,6 @@ _SAMPLE = 16  # heads that say how large all will be
 _SURELY = 1.1  # times the room: of so much, all that is expected may still fit
 _THREADS = 2
 _SAID = 200  # bytes at most of what the first stream says of rows, beside
-_WRITTEN, _WRITTEN_TOKENS, _WRITTEN_WIDTH = 8, 1024, 68  # heads whose cell is taken apart; their tokens; columns
 _HIGH = 30  # for every head whose weights may be above 1
 
 _REMARK = re.compile(r"(?<=[;,{]) // .*$", re.MULTILINE)  # behind a line of the script
