@@ -129,7 +129,7 @@ def test_a_recording_opens_without_torch(file: str) -> None:
 def in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal is there; nothing may be drawn on it."""
     monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
-    monkeypatch.setattr("attn_cli.explore.app.run", lambda session, mouse: pytest.fail("it was drawn"))
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda session: pytest.fail("it was drawn"))
 
 
 @pytest.mark.usefixtures("in_a_terminal")

@@ -195,7 +195,7 @@ def test_the_explorer_opens_a_kept_run_and_the_model_with_the_next_text(
 ) -> None:
     sessions: list[Session] = []
     monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
-    monkeypatch.setattr("attn_cli.explore.app.run", lambda session, mouse: sessions.append(session) or 0)
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda session: sessions.append(session) or 0)
     for _ in range(2):
         assert attn("explore", TEXT, "-m", llama, env=cache | {"TERM": "xterm"}).code == 0
     assert len(runs(cache)) == 1
