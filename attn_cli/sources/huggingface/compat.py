@@ -45,6 +45,7 @@ __all__ = [
     "is_newer_than_tested",
     "is_quantised",
     "models_of",
+    "one_token_longer",
     "prepare_padding_mask",
     "processor_parts",
     "sdpa_mask",
@@ -135,6 +136,19 @@ _CACHE_NAMES = ("cache", "past_key_values")
 def cache_name(parameters: Iterable[str]) -> str | None:
     """The name of the KV cache among a forward's parameters, and in its output; None for a model without one."""
     return next((name for name in _CACHE_NAMES if name in parameters), None)
+
+
+class _NoOutput(dict[str, Any]):
+    """An output of a model that has nothing in it; every attribute is None."""
+
+    def __getattr__(self, _: str) -> None:
+        return None
+
+
+def one_token_longer(model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a forward, except the ids, as the model's own `generate` continues them after a token."""
+    longer: dict[str, Any] = model._update_model_kwargs_for_generation(_NoOutput(), arguments, is_encoder_decoder=False)
+    return longer
 
 
 def uncompiled(model: Any) -> Any:

@@ -253,3 +253,11 @@ def test_a_decoder_takes_and_gives_its_cache_under_one_name() -> None:
     assert name is not None and name in model(input_ids=torch.arange(4)[None], use_cache=True)
     assert compat.cache_name({"cache", "input_ids"}) == "cache"  # as in transformers 5.24
     assert compat.cache_name({"past_key_values"}) == "past_key_values" and compat.cache_name({"input_ids"}) is None
+
+
+def test_a_model_says_how_its_arrays_go_on_when_it_generates() -> None:
+    model, _ = built("paligemma")
+    given = {"token_type_ids": torch.zeros(1, 3, dtype=torch.long), "attention_mask": torch.ones(1, 3)}
+    longer = compat.one_token_longer(model, given)
+    assert longer["token_type_ids"].tolist() == [[0, 0, 0, 1]]
+    assert longer["attention_mask"].tolist() == [[1, 1, 1, 1]]

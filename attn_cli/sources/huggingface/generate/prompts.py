@@ -38,7 +38,7 @@ class TextGenerator:
         loaded = self.loaded
         if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
-        prompt = without_end(loaded.tokenizer, prompt)
+        prompt = without_end(loaded, prompt)
         count = len(prompt.tokens)
         self._check_limit(count, position_count(loaded.model.config))
         before = [token.id or 0 for token in prompt.tokens]
@@ -97,7 +97,7 @@ def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
     tokenizer, model = loaded.tokenizer, loaded.about["model"]
     if tokenizer is None or (isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays):
         raise InputError(f"{model} answers a text, and got none", "leave out --answer")
-    prompt = without_end(tokenizer, prompt)
+    prompt = without_end(loaded, prompt)
     last = prompt.tokens[-1] if prompt.tokens else None
     is_within_text = last is not None and not last.special and prompt.text[-1:].strip() and answer[:1].isalnum()
     ids = tokenizer(f" {answer}" if is_within_text else answer, add_special_tokens=False)["input_ids"]
@@ -119,7 +119,10 @@ def _continued(
     tokens = (*prompt.tokens, *_numbered(new_tokens, len(prompt.tokens)))
     generated = Generated(text[len(prompt.text) :], len(new_tokens), ended, len(prompt.text))
     longer = replace(prompt, text=text, tokens=tokens, generated=generated)
-    return replace(longer, arrays=longer.longer_arrays(tuple(ids))) if isinstance(longer, ArrayPrompt) else longer
+    if not isinstance(longer, ArrayPrompt):
+        return longer
+    assert loaded.generating is not None, "loaded without its head"
+    return replace(longer, arrays=longer.longer_arrays(loaded.generating, ids))
 
 
 def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:

@@ -19,15 +19,12 @@ from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
+from attn_cli.sources.huggingface.compat import one_token_longer
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt
 
 PREFIX = "input."
-
-# Arrays with a value per token, and the value for generated tokens; None: the last token's value is repeated.
-_OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, "image_embeds_position_mask": 0,
-              "cross_attention_mask": None, "image_attention_mask": None}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,19 +37,36 @@ class ArrayPrompt(Prompt):
     arrays: Mapping[str, Any] = field(default_factory=dict)
     places: Sequence[Placement | None] = ()
 
-    def first_arrays(self, count: int) -> dict[str, Any]:
-        """The arrays with those that have a value per token cut to the first `count` tokens; others as they are."""
-        return {name: x[:, :count] if name in {"input_ids", *_OF_TOKENS} else x for name, x in self.arrays.items()}
+    def first_arrays(self, model: PreTrainedModel, count: int) -> dict[str, Any]:
+        """The arrays with those that grow with the text cut to the first `count` tokens; others as they are."""
+        longer = self.longer_arrays(model, [0])
+        return {name: _first(x, longer[name], count) for name, x in self.arrays.items()}
 
-    def longer_arrays(self, ids: Sequence[int]) -> dict[str, Any]:
-        """The arrays of the text followed by the token ids `ids`."""
-        read = self.arrays["input_ids"]  # [1, n]
-        longer = dict(self.arrays) | {"input_ids": torch.cat([read, torch.tensor([ids], dtype=read.dtype)], 1)}
-        for name in _OF_TOKENS.keys() & self.arrays.keys():
-            x, value = self.arrays[name], _OF_TOKENS[name]
-            last = x[:, -1:].expand(-1, len(ids), *x.shape[2:])
-            longer[name] = torch.cat([x, last if value is None else torch.full_like(last, value)], 1)
-        return longer
+    def longer_arrays(self, model: PreTrainedModel, ids: Sequence[int]) -> dict[str, Any]:
+        """The arrays of the text followed by the token ids `ids`, as the model's own `generate` continues them."""
+        arrays: dict[str, Any] = {"use_cache": False, **self.arrays}
+        read = arrays.pop("input_ids")  # [1, n]
+        for number in ids:
+            read = torch.cat([read, torch.full_like(read[:, :1], number)], 1)
+            arrays = one_token_longer(model, arrays)
+        arrays |= model.prepare_inputs_for_generation(read, is_first_iteration=True, **arrays)
+        # what the model leaves to a part of its own goes on as it ends
+        return {name: _as_long(x if arrays.get(name) is None else arrays[name], self.arrays["input_ids"], len(ids))
+                for name, x in self.arrays.items()}  # fmt: skip
+
+
+def _as_long(x: Any, read: torch.Tensor, more: int) -> Any:
+    """Whole numbers or truth values of the tokens `read` with the last one repeated; others as they are."""
+    is_of_tokens = isinstance(x, torch.Tensor) and x.shape == read.shape and not x.is_floating_point()
+    return torch.cat([x, x[:, -1:].expand(-1, more)], 1) if is_of_tokens else x
+
+
+def _first(x: Any, longer: Any, count: int) -> Any:
+    """The array `x` cut to the length `count` in the axis in which `longer` is longer; `x` where there is none."""
+    if not isinstance(x, torch.Tensor) or x.shape == longer.shape:
+        return x
+    axis = next(axis for axis, size in enumerate(x.shape) if size != longer.shape[axis])
+    return x.narrow(axis, 0, count)
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:

@@ -220,7 +220,7 @@ class PromptReader:
             if self.loaded.generating is None:
                 return prompts
             # the text goes on, so that an end token after it would be the row that chooses
-            return [without_end(self.loaded.tokenizer, prompt) for prompt in prompts]
+            return [without_end(self.loaded, prompt) for prompt in prompts]
         if self.generator is not None:  # it writes the token of the language itself
             tokens = decoder_tokens(self.loaded, self.decoder_text)
             return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
@@ -339,11 +339,14 @@ class PromptReader:
         return padded(texts, filler, device_of_module(self.loaded.model))
 
 
-def without_end(tokenizer: PreTrainedTokenizerBase | None, prompt: Prompt) -> Prompt:
+def without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:
     """The prompt without the end token that the tokenizer put after the text, if it did."""
     last, count = prompt.tokens[-1], len(prompt.tokens) - 1
-    end = None if tokenizer is None else tokenizer.eos_token_id
+    end = None if loaded.tokenizer is None else loaded.tokenizer.eos_token_id
     if last.id != end or not last.special or last.start is not None or not count:
         return prompt
     shorter = replace(prompt, tokens=prompt.tokens[:count])
-    return replace(shorter, arrays=shorter.first_arrays(count)) if isinstance(shorter, ArrayPrompt) else shorter
+    if not isinstance(shorter, ArrayPrompt):
+        return shorter
+    assert loaded.generating is not None, "loaded without its head"
+    return replace(shorter, arrays=shorter.first_arrays(loaded.generating, count))

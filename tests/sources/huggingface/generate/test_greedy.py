@@ -437,18 +437,40 @@ def test_code_that_comes_with_a_model_generates_if_it_is_trusted(folder_of: Fold
         opened(folder, generate=4)
 
 
-@pytest.mark.parametrize("kind", ["gemma3", "idefics", "kosmos-2"])
-def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> None:
+def rows_of_generate(model: PreTrainedModel, inputs: dict[str, Any], most: int) -> tuple[list[int], list[np.ndarray]]:
+    """The ids of a text and of what the model's own `generate` writes after it; by layer the weights of its steps."""
+    with torch.no_grad(), all_named(model, "eager"):
+        how = {"do_sample": False, "output_attentions": True, "return_dict_in_generate": True}
+        output = model.generate(**inputs, max_new_tokens=most, **how)
+    n = len(output.sequences[0])
+    rows = [np.zeros((x.shape[1], n - 1, n - 1)) for x in output.attentions[0]]
+    for end, step in enumerate(output.attentions, n - most):
+        for of_layer, x in zip(rows, step, strict=True):
+            of_layer[:, end - x.shape[2] : end, end - x.shape[3] : end] = x[0]
+    return output.sequences[0].tolist(), rows
+
+
+@pytest.mark.parametrize(
+    "kind", each_of(["paligemma", "gemma3", "idefics", "kosmos-2", "mllama", "qwen2_vl", "ernie4_5_vl_moe", "gpt2"],
+                    daily="paligemma gemma3 idefics kosmos-2 mllama qwen2_vl gpt2"),
+)  # fmt: skip
+def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(kind: str) -> None:
     model, inputs = built(kind)
     model.generation_config.eos_token_id = None
+    model.generation_config.suppress_tokens = list(range(100, 128))  # images can't be written
+    ids = inputs["input_ids"]
+    if kind == "gpt2":
+        inputs |= {"position_ids": torch.arange(7, 7 + ids.shape[1])[None]}
     stack = stack_of(model, model.config)
     origin = Origin(kind, kind, OriginOptions())
     source = ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, generating=model))
-    ids = inputs["input_ids"]
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
     prompt = TextGenerator(source.loaded, 5).continue_text(ArrayPrompt("", tokens, arrays=inputs))
     assert isinstance(prompt, ArrayPrompt)
-    of_tokens = {name for name, x in inputs.items() if x.shape[:2] == ids.shape}
-    assert of_tokens > {"input_ids", "attention_mask"}
-    assert all(prompt.arrays[name].shape[1] == len(prompt.tokens) for name in of_tokens)
-    agrees(source, prompt)
+    written, rows = rows_of_generate(model, inputs, 5)
+    assert [token.id for token in prompt.tokens] == written
+    found = seen(source, prompt)
+    shown = weights(found, found[-1].place.stream)[:, :, :-1, :-1]  # less the last token, which generate doesn't read
+    np.testing.assert_allclose(shown, np.stack(rows), atol=1e-5)
+    for name, x in prompt.first_arrays(model, ids.shape[1]).items():
+        assert torch.equal(x, inputs[name])
