@@ -221,3 +221,17 @@ def test_halves_of_a_surrogate_pair_are_found_at_any_depth(
 def minilm_model() -> Path:
 
     return MINILM
+
+
+def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    copytree(model, folder)
+    of_parts = TEMPLATE.replace(
+        "{{ m['content'] }}", "{% for x in m['content'] if x.type == 'text' %}{{ x.text }}{% endfor %}"
+    )
+    (folder / "chat_template.jinja").write_text(of_parts)
+    said = [{"role": "user", "content": [{"type": "text", "text": "hi there"}]}]
+    assert text("hi there", "-m", folder, "--chat") == rendered(folder, said) == "<s> user hi there </s> <s> assistant"
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}<s> {{ m.role }} {% endfor %}")
+    warnings = attn("top", "hi there", "-m", folder, "--chat", "--json").json["warnings"]
+    assert warnings == ["the chat template leaves out words of the messages: hi, there"]

@@ -1,6 +1,7 @@
 """Messages of a chat as the one text that a model reads, by the template that comes with its tokenizer."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -32,14 +33,20 @@ def chat_text(
 def rendered(
     reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, chat: Mapping[str, Any]
 ) -> tuple[str, tuple[str, ...]]:
-    """The text that the chat template of a tokenizer or processor makes of a conversation; a note on unused arguments.
+    """The text that the chat template of a tokenizer or processor makes of a conversation; notes on what it left out.
 
-    It ends where the model would answer, unless the last message is its answer.
+    It ends where the model would answer, unless the last message is its answer. A template that walks over the parts of
+    a message, and so loses one that is a text, gets it as a part.
     """
     arguments = {name: value for name, value in chat.items() if name != "messages"}
     given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **arguments}
+    said = list(_said(conversation))
     try:
         text = str(reader.apply_chat_template(conversation, tokenize=False, **given))
+        if not all(words in text for words in said):
+            parts = [{**m, "content": in_parts(m["content"])} if m.get("content") else m for m in conversation]
+            of_parts = str(reader.apply_chat_template(parts, tokenize=False, **given))
+            text = of_parts if all(words in of_parts for words in said) else text
         choose = getattr(reader, "get_chat_template", None)  # a processor has none, and its first template is "default"
         template = choose(tools=given.get("tools")) if choose else reader.chat_template
         used = template_variables(template if isinstance(template, str) else template["default"])
@@ -50,4 +57,21 @@ def rendered(
         raise InputError(line, hint) from error
     own = signature(reader.apply_chat_template).parameters.keys() - {"tools", "documents"}
     unused = [argument for argument in arguments if argument not in used | own]
-    return text, (f"the chat template doesn't use {listed(unused, 5)}",) if unused else ()
+    notes = [f"the chat template doesn't use {listed(unused, 5)}"] if unused else []
+    # letters alone: a template may write quotes and line ends in its own way
+    if lost := [word for word in dict.fromkeys(re.findall(r"\w+", " ".join(said))) if word not in text]:
+        notes.append(f"the chat template leaves out words of the messages: {listed(lost, 5)}")
+    return text, tuple(notes)
+
+
+def in_parts(content: Any) -> list[dict[str, Any]]:
+    """The content of a message as a list of its parts, in which a text is one."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _said(conversation: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The texts of users and systems; templates leave out thoughts of the assistant, and rewrite tools' answers."""
+    for message in conversation:
+        if message["role"] in ("user", "system"):
+            parts = in_parts(message.get("content") or ())
+            yield from (str(part.get("text") or "").strip() for part in parts if isinstance(part, dict))

@@ -38,7 +38,7 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
-from attn_cli.sources.huggingface.read.chat_template import rendered
+from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import position_count
 
@@ -223,11 +223,11 @@ class Processor:
         return None if mark is None else str(mark)
 
     def _in_chat(self, text: str, chat: Mapping[str, Any], missing: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-        messages = [{**m, "content": _parts(m["content"])} if m.get("content") else m for m in chat["messages"]]
+        messages = [{**m, "content": in_parts(m["content"])} if m.get("content") else m for m in chat["messages"]]
         placed = {part.get("type") for message in messages for part in message.get("content") or ()}
         media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing and kind not in placed]
         if media or text:
-            messages.append({"role": "user", "content": [*media, *(_parts(text) if text else [])]})
+            messages.append({"role": "user", "content": [*media, *(in_parts(text) if text else [])]})
         hint = f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat"
         return rendered(self.processor, messages, self.name, hint, chat)
 
@@ -259,10 +259,6 @@ class Processor:
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
         except Exception as error:  # errors of any type, as in `load`
             raise load_error(error, origin) from error
-
-
-def _parts(content: Any) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def file_option(name: str) -> str:
