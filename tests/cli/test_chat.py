@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 import attn_cli
 from tests.architectures.tiny import tiny_model
@@ -235,3 +235,19 @@ def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, t
     (folder / "chat_template.jinja").write_text("{% for m in messages %}<s> {{ m.role }} {% endfor %}")
     warnings = attn("top", "hi there", "-m", folder, "--chat", "--json").json["warnings"]
     assert warnings == ["the chat template leaves out words of the messages: hi, there"]
+
+
+def test_what_the_assistant_says_last_is_continued_by_generate(model: Path, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes there"}]
+    (tmp_path / "m.json").write_text(json.dumps(messages))
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    inputs = tokenizer.apply_chat_template(messages, continue_final_message=True, return_tensors="pt", return_dict=True)
+    assert tokenizer.decode(inputs["input_ids"][0]) == "<s> user hi </s> <s> assistant yes there"
+    own = AutoModelForCausalLM.from_pretrained(model).generate(**inputs, max_new_tokens=3, do_sample=False)
+    chat = ("-m", model, "--messages", tmp_path / "m.json", "--generate", "3", "--json")
+    assert [token["id"] for token in attn("top", *chat).json["input"]["tokens"]] == own[0].tolist()
+    assert (
+        attn("top", "no", *chat)
+        .json["input"]["text"]
+        .startswith(rendered(model, [*messages, {"role": "user", "content": "no"}]))
+    )

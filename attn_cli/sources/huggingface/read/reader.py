@@ -265,9 +265,16 @@ class PromptReader:
             )
         if self.chat is None:
             return tokenize(tokenizer, texts, [pair] * len(texts))
-        chats = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
+        chats = [chat_text(tokenizer, self._going_on(self.chat, text), text, self.about["model"]) for text in texts]
         prompts = tokenize(tokenizer, [text for text, _ in chats], [None] * len(chats), add_special_tokens=False)
         return [replace(x, warnings=x.warnings + notes) for x, (_, notes) in zip(prompts, chats, strict=True)]
+
+    def _going_on(self, chat: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+        """The chat before a text; what the assistant says last isn't ended if the model writes after it."""
+        if self.generator is None or text or not chat["messages"]:
+            return chat
+        last = chat["messages"][-1]
+        return {"continue_final_message": last["role"] == "assistant" and bool(last.get("content")), **chat}
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
@@ -280,7 +287,7 @@ class PromptReader:
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
         """A text and the media through the model's processor, labelled by text, patch or time."""
-        marked_text = processor.marked_text(text, self.chat)
+        marked_text = processor.marked_text(text, self.chat and self._going_on(self.chat, text))
         arrays = processor.arrays(marked_text)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
