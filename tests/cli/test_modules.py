@@ -123,12 +123,17 @@ def test_a_model_of_timm_reads_an_image_by_its_own_transform(tmp_path: Path, mon
     timm.data = ModuleType("timm.data")
     timm.data.resolve_model_data_config = lambda _: {"input_size": (3, 8, 8)}
     timm.data.create_transform = lambda input_size, is_training: (
-        lambda image: torch.from_numpy(np.asarray(image.resize(input_size[1:]), np.float32)).permute(2, 0, 1)
+        lambda image: torch.from_numpy(np.asarray(image.resize(input_size[1:], box=box), np.float32)).permute(2, 0, 1)
     )
+    box = None
     monkeypatch.setitem(sys.modules, "timm", timm)
     cat = image_file(tmp_path / "cat.png", bright=(1, 2))
     output = strict_json(attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").text)
     assert [token["text"] for token in output["input"]["tokens"]] == ["[CLS]", "r0,c0", "r0,c1", "r1,c0", "r1,c1"]
+    assert output["warnings"] == []
+    box = (0, 0, 16, 32)  # of 32 x 32 pixels
+    cut = attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").json
+    assert cut["warnings"] == ["seen 50% of the picture: its processor crops it"]
     refused(attn("top", "-m", "timm:tiny", "--image", cat, "a cat"), ExitCode.USAGE, "timm:tiny reads no text beside")
     refused(attn("top", "-m", "timm:tiny", "a cat"), ExitCode.USAGE, "timm:tiny reads no text by itself")
     refused(attn("top", "-m", "timm:none", "--image", cat), ExitCode.LOAD, "timm:none can't be built: KeyError: 'none'")

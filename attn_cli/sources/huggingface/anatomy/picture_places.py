@@ -1,7 +1,7 @@
 """Where in a picture each tile lies that a processor makes of it: asked by pictures whose colours say their places.
 
-The processor is given three pictures of the same size: a dark one, a light one, and one whose red grows from left to
-right and whose green from top to bottom. What comes out tells the place of every pixel, however the picture was
+The processor is given three pictures of the same size: a dark one, a light one, and one whose red and blue grow from
+left to right and whose green from top to bottom. What comes out tells the place of every pixel, however the picture was
 resized, cropped, cut and padded; a pixel that is alike in the dark and the light one is padding.
 """
 
@@ -59,7 +59,7 @@ def placements(height: int, width: int, tiles_of_picture: TilesOfPicture) -> tup
     ramp = np.empty((height, width, 3), np.uint8)
     ramp[..., 0] = np.rint((across + 0.5) / width * 255)
     ramp[..., 1] = np.rint((down + 0.5) / height * 255)
-    ramp[..., 2] = 128
+    ramp[..., 2] = ramp[..., 0]  # some processors swap red and blue
     plain = np.ones_like(ramp)
     made = [_tiles(tiles_of_picture, pixels) for pixels in (plain * _DARK, plain * _LIGHT, ramp)]
     dark, light, ramped = made

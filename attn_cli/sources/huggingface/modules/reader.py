@@ -13,6 +13,7 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.image_grid import PatchGrid, row_by_row
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement, placements
 from attn_cli.sources.huggingface.modules.build import BuiltModule
+from attn_cli.sources.huggingface.read.cuts import picture_notes
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media, picture_of
 from attn_cli.sources.huggingface.read.reader import PromptReader
@@ -56,16 +57,19 @@ class ModuleReader(PromptReader):
         arrays: dict[str, Any] = {next(names): pixels[None]}
         assert media.image is not None
         places = placements(media.image.height, media.image.width, lambda other: transform(other)[None])
+        notes = picture_notes((media.image.height, media.image.width), pixels[None], places)
         patches, picture = _patches(model, pixels, places), picture_of(media.image)
         if self._built.tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
-            return ArrayPrompt("", patches, files=media.files, arrays=arrays, picture=picture)
+            return ArrayPrompt("", patches, notes, files=media.files, arrays=arrays, picture=picture)
         ids = self._built.tokenize([text])
         arrays[next(names)] = ids
         others = {"vision": patches} if patches else {}
         tokens = self._tokens(ids[0])
-        return ArrayPrompt(text, tokens, files=media.files, arrays=arrays, others=others, picture=picture)
+        if torch.equal(ids, self._built.tokenize([text.rpartition(" ")[0]])):
+            notes += (f"read {ids.shape[1]} tokens: its tokenizer cuts the text",)
+        return ArrayPrompt(text, tokens, notes, files=media.files, arrays=arrays, others=others, picture=picture)
 
     def _tokens(self, ids: torch.Tensor) -> tuple[Token, ...]:
         word = self._built.token or str

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,8 @@ from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
-from attn_cli.sources.huggingface.read.media import Media
+from attn_cli.sources.huggingface.read.cuts import audio_notes, picture_notes
+from attn_cli.sources.huggingface.read.media import Audio, Media
 from attn_cli.sources.huggingface.read.positions import position_count
 
 _PART = "video_processor"
@@ -81,7 +83,7 @@ def tile_pixels(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Te
         frames = patches.reshape(grid.size, 3, -1, size, size)[:, :, 0]  # a still image is repeated in time
         return _put_together(frames, square_by_square(grid, int(vision.spatial_merge_size)))
     grid = spatial_grid(vision, arrays)
-    if grid is not None and patches is not None:
+    if grid is not None and patches is not None and patches.shape[-1] == 3 * grid.height * grid.width:
         size = int(vision.patch_size)
         of_channels_last = patches[0, : grid.size].reshape(grid.size, size, size, 3).permute(0, 3, 1, 2)
         return _put_together(of_channels_last, row_by_row(grid))
@@ -143,6 +145,7 @@ class Processor:
         )
         self._config = configuration_of(loaded.model)
         self._placements: tuple[Placement | None, ...] | None = None
+        self._cut_notes: tuple[str, ...] | None = None
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -181,18 +184,32 @@ class Processor:
             )
         return self._placements
 
-    def arrays(self, marked_text: MarkedText, image: Any = None) -> dict[str, Any]:
-        """The processor's arrays for one example, batched: a leading axis of 1."""
+    def cut_notes(self, marked_text: MarkedText, arrays: Mapping[str, Any]) -> tuple[str, ...]:
+        """Notes on what the processor leaves out of the media; found once, for the same media beside every text."""
+        if self._cut_notes is None:
+            audio, image = self._audio, self.media.image
+            self._cut_notes = ()
+            if audio is not None:
+                self._cut_notes = audio_notes(audio.samples, audio.rate, lambda x: self.arrays(marked_text, samples=x))
+            if image is not None:
+                tiles, size = tile_pixels(self._config, arrays), (image.height, image.width)
+                self._cut_notes += picture_notes(size, tiles, self.placements(marked_text))
+        return self._cut_notes
+
+    def arrays(self, marked_text: MarkedText, image: Any = None, samples: Any = None) -> dict[str, Any]:
+        """The processor's arrays for one example, batched: a leading axis of 1; of another image or other samples."""
         arguments: dict[str, Any] = {"return_tensors": "pt"}
-        audio = None if self.media.audio is None else self.media.audio.at(self._rate)
+        audio = self._audio
+        if audio is not None:
+            samples = audio.samples if samples is None else samples
         if not self.reads_text and audio is not None:
-            return self._run_processor(audio.samples, sampling_rate=audio.rate, **arguments)
+            return self._run_processor(samples, sampling_rate=audio.rate, **arguments)
         if self.media.image is not None:
             arguments["images"] = self.media.image if image is None else image
         if not self.reads_text:
             return self._run_processor(**arguments)
         if audio is not None:
-            arguments |= {"audio": audio.samples, "sampling_rate": audio.rate}
+            arguments |= {"audio": samples, "sampling_rate": audio.rate}
         if marked_text.complete:
             arguments["add_special_tokens"] = False
         if self.padded_length is not None:
@@ -203,6 +220,10 @@ class Processor:
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of a model that reads text, with what the processor added to it."""
         return self.processor.tokenizer
+
+    @cached_property
+    def _audio(self) -> Audio | None:
+        return None if self.media.audio is None else self.media.audio.at(self._rate)
 
     @property
     def _kinds(self) -> list[str]:

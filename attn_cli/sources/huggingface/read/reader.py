@@ -22,6 +22,7 @@ from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
+from attn_cli.sources.huggingface.read.cuts import text_notes
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
 from attn_cli.sources.huggingface.read.image_tokens import unplaced_notes
 from attn_cli.sources.huggingface.read.input_files import (
@@ -304,7 +305,10 @@ class PromptReader:
             files=processor.media.files,
             places=processor.placements(marked_text),
             picture=None if image is None else picture_of(image),
-            warnings=marked_text.notes + silence_notes(frames, audio),
+            warnings=marked_text.notes
+            + silence_notes(frames, audio)
+            + processor.cut_notes(marked_text, arrays)
+            + text_notes(marked_text.text, tokens),
         )
         model = self.loaded.model
         if image is None or any(hasattr(module, "shift_size") for module in model.modules()):

@@ -10,6 +10,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import EncodedText, Prompt, Token
+from attn_cli.sources.huggingface.read.cuts import text_notes
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
 
@@ -62,8 +63,10 @@ def aligned(
     plain = _prompt(tokenizer, text, None, add_special_tokens).tokens if text.strip() else ()
     before = _alike(plain, whole)
     after = min(_alike(plain[::-1], whole[::-1]), len(plain) - before)
-    if before + after < len(plain) - 1:
+    if before + after < min(len(plain), len(whole)) - 1:
         return whole
+    if len(whole) < len(plain) - 1:  # the processor cuts the text
+        plain, after = plain[:before], 0
     tokens = [*plain[:before], *whole[before : len(whole) - after], *plain[len(plain) - after :]]
     return tuple(replace(token, index=index) for index, token in enumerate(tokens))
 
@@ -102,7 +105,8 @@ def _prompt(
         tokens.append(token)
     word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
-    return Prompt(whole, with_words(whole, tokens, word_ids, added), tuple(_unknown(tokenizer, tokens)))
+    notes = (*_unknown(tokenizer, tokens), *text_notes(whole, tokens))
+    return Prompt(whole, with_words(whole, tokens, word_ids, added), notes)
 
 
 def _pieces(

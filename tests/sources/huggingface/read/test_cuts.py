@@ -1,0 +1,86 @@
+"""What a processor cuts is said: the end of audio, the edges of a picture, the end of a text; and nothing else is."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from attn_cli.sources.huggingface.anatomy.picture_places import placements
+from attn_cli.sources.huggingface.read.cuts import audio_notes, picture_notes, text_notes
+from attn_cli.sources.huggingface.read.tokenize import aligned
+from tests.media import KINDS, audio_file, tokenizer
+from tests.program import attn
+
+LONG = np.random.default_rng(1).normal(0, 0.1, 16_000 * 12).astype(np.float32)  # 12 s
+
+
+@pytest.mark.parametrize(
+    ("extractor", "heard"),
+    [
+        (transformers.WhisperFeatureExtractor(chunk_length=5), 5.0),
+        (transformers.WhisperFeatureExtractor(), None),  # hears 30 s
+        (transformers.ASTFeatureExtractor(), 10.255),  # 1024 frames, each 10 ms after the one before and 25 ms long
+        (transformers.Wav2Vec2FeatureExtractor(), None),
+        (transformers.SeamlessM4TFeatureExtractor(), None),
+    ],
+    ids=lambda value: type(value).__name__ if value is not None else "all",
+)
+def test_audio_is_heard_as_far_as_its_extractor_says(extractor: Any, heard: float | None) -> None:
+    notes = audio_notes(LONG, 16_000, lambda x: dict(extractor(x, sampling_rate=16_000, return_tensors="pt")))
+    if heard is None:
+        assert notes == ()
+        return
+    assert notes[0].endswith(" of 12.00 s: its processor cuts the audio")
+    assert float(notes[0].split("-")[1].split()[0]) == pytest.approx(heard, abs=0.01)
+
+
+def test_a_part_at_random_is_said_to_be_one() -> None:
+    clap = transformers.ClapFeatureExtractor()  # 10 s of longer audio, drawn anew each time
+    notes = audio_notes(np.tile(LONG, 5), 48_000, lambda x: dict(clap(x, sampling_rate=48_000, return_tensors="pt")))
+    assert len(notes) == 1 and "at random" in notes[0]
+
+
+def test_a_whisper_says_how_much_it_heard(tmp_path: Path) -> None:
+    folder = KINDS["whisper"](tmp_path / "whisper")  # of one second
+    for seconds, said in ((2.5, ["heard 0-1.00 s of 2.50 s: its processor cuts the audio"]), (0.9, [])):
+        tone = audio_file(tmp_path / "tone.wav", seconds=seconds)
+        run = attn("heads", "-m", folder, "--audio", tone, "--decoder-text", "the cat", "--json")
+        assert [note for note in run.json["warnings"] if "heard" in note] == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "seen"), [("clip", (60, 80), "75%"), ("clip", (60, 60), None), ("vit", (60, 80), None)]
+)
+def test_a_crop_says_what_is_left_of_the_picture(
+    kind: str, size: tuple[int, int], seen: str | None, tmp_path: Path
+) -> None:
+    folder = KINDS[kind](tmp_path / kind)
+    pixels = np.random.default_rng(0).integers(0, 255, (*size, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    run = attn("heads", *(["the cat"] if kind == "clip" else []), "-m", folder, "--image", tmp_path / "x.png", "--json")
+    assert run.json["warnings"] == ([] if seen is None else [f"seen {seen} of the picture: its processor crops it"])
+
+
+def test_a_crop_of_a_processor_that_swaps_colours_is_seen() -> None:
+    processor = transformers.MobileViTImageProcessorPil()  # 224 high, 448 wide, and of these 256 columns
+
+    def tiles(picture: Any) -> torch.Tensor:
+        return processor([picture], return_tensors="pt")["pixel_values"]
+
+    size = (300, 600)
+    notes = picture_notes(size, torch.zeros(1, 3, 256, 256), placements(*size, tiles))
+    assert notes == ("seen 57% of the picture: its processor crops it",)
+
+
+def test_a_text_says_where_it_is_cut() -> None:
+    words, text = tokenizer(), "the cat sat what is here ?"
+    for length, said in ((6, ("read 16 of 26 characters: the text is cut",)), (9, ())):
+        ids = words(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
+        tokens = aligned(words, text, ids, add_special_tokens=True)
+        assert [token.id for token in tokens] == ids[0].tolist()
+        assert [text[token.start : token.end] for token in tokens[1:5]] == ["the", "cat", "sat", "what"]
+        assert text_notes(text, tokens) == said
