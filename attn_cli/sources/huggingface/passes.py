@@ -275,7 +275,7 @@ class ModelPasses:
         if row is not None:
             arguments = dict(row.arguments)
         if self.reader.has_decoder:
-            ids = [token.id for token in decoder_tokens(self.loaded, None)]
+            ids = [token.id for token in decoder_tokens(self.loaded, None)[0]]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
         arguments = self._without_cache(arguments)
         ledger = Ledger(model, selection, unlabelled(model), self.module_places)

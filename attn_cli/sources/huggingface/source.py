@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.model.intervention import HeadPlace, LogitParts, Target
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.written_tokens import WrittenTokens
@@ -89,6 +89,14 @@ class ModelSource(ModelPasses):
             raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
         return answered(self.loaded, prompt, answer)
 
+    def _unpadded(self, prompt: Prompt) -> dict[str, Any]:
+        """The forward's arguments for one prompt; LoadError where its rows are not the prompt's tokens."""
+        arguments = self.reader.arguments([prompt])
+        mask = arguments.get("attention_mask")
+        if self.reader.arrays is not None and mask is not None and mask.ndim == 2 and not bool(mask.all()):
+            raise LoadError("beside padding this model shows its attention alone", "save the inputs without padding")
+        return arguments
+
     def experiment_bytes(self, tokens: int) -> int:
         """The bytes that an experiment on so many tokens keeps of its run without interventions; 0 if unknown."""
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
@@ -108,7 +116,7 @@ class ModelSource(ModelPasses):
         """Run the prompt once, as the baseline of interventions (heads ablated, tokens hidden ...) run from the
         result.
         """
-        arguments = self.reader.arguments([prompt])
+        arguments = self._unpadded(prompt)
         if look is not None:
             self._check_layers(look.selection)
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
@@ -118,7 +126,7 @@ class ModelSource(ModelPasses):
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits."""
-        arguments = self._without_cache(self.reader.arguments([prompt]))
+        arguments = self._without_cache(self._unpadded(prompt))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
@@ -129,7 +137,7 @@ class ModelSource(ModelPasses):
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
     ) -> dict[HeadPlace, WrittenTokens]:
         """What heads write in some rows, through W_O and the final norm, to the logits of the tokens with these ids."""
-        arguments = self._without_cache(self.reader.arguments([prompt]))
+        arguments = self._without_cache(self._unpadded(prompt))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         every = {row for of_head in reads.values() for row, _ in of_head}
         answer = partial(written_tokens, reads=reads, ids=ids)
@@ -141,7 +149,7 @@ class ModelSource(ModelPasses):
         """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the
         sum.
         """
-        arguments = self._without_cache(self.reader.arguments([prompt]))
+        arguments = self._without_cache(self._unpadded(prompt))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return mixed_layers(self.loaded, prompt, arguments, found, places)

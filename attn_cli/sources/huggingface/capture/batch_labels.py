@@ -179,6 +179,8 @@ class BatchLabels:
 
     def _make_tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
         tokens = self._tokens_read(side, text)
+        if len(tokens) != count:  # they may count the padding, which rows don't
+            tokens = tokens[self._unpadded(side, text, len(tokens))]
         if side == "decoder" and len(tokens) != count:  # T5Gemma2 attends to both halves in one softmax
             tokens = (*tokens, *self._tokens_read("text", text))
         if len(tokens) == count:

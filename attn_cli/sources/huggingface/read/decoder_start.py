@@ -7,27 +7,28 @@ from inspect import signature
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.prompt import Token
+from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
-def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
-    """What a decoder reads: the labels that the tokenizer makes of `text`, shifted right; None: its start token.
+def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, ...], tuple[str, ...]]:
+    """What a decoder reads: the labels that the tokenizer makes of `text`, shifted right; notes on the text.
 
-    An empty text leaves what the tokenizer adds, such as the token of a language.
+    None leaves the start token alone. An empty text leaves what the tokenizer adds, such as the token of a language.
     """
     start, tokenizer, name = _start(loaded), loaded.tokenizer, loaded.about["model"]
     if tokenizer is None:  # of a model that reads images or audio
         if text is not None:
             hint = "copy the tokenizer files of the original model into the folder"
             raise LoadError(f"{name} has no tokenizer for --decoder-text", hint)
-        return (Token(0, str(start), start, special=True),)
+        return (Token(0, str(start), start, special=True),), ()
     if text is not None and getattr(tokenizer, "tgt_lang", "") is None and hasattr(tokenizer, "get_lang_id"):
         raise InputError(
             f"{name} writes many languages", "choose one with --target-lang"
         )  # as M2M100, without a default
-    tokens = () if text is None else tokenize(tokenizer, [text], [None], target=True)[0].tokens
+    read = Prompt("", ()) if text is None else tokenize(tokenizer, [text], [None], target=True)[0]
+    tokens = read.tokens
     if tokens and (tokens[-1].id == tokenizer.eos_token_id or (tokens[-1].special and tokens[-1].start is None)):
         start = int(tokens[-1].id or 0) if _last_label_first(loaded) else start
         tokens = tokens[:-1]
@@ -37,7 +38,7 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
         tokens = without_end_token(tokenizer, tokens)
     # its offsets are in the decoder's text, not in the prompt's
     after = (replace(token, index=index, start=None, end=None) for index, token in enumerate(tokens, 1))
-    return (Token(0, str(tokenizer.convert_ids_to_tokens(start)), start, special=True), *after)
+    return (Token(0, str(tokenizer.convert_ids_to_tokens(start)), start, special=True), *after), read.warnings
 
 
 def without_end_token(tokenizer: Any, tokens: tuple[Token, ...]) -> tuple[Token, ...]:

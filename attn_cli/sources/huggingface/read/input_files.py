@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dt
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.compat import one_token_longer
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
+from attn_cli.sources.huggingface.read.padding import without_padding
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt
 
@@ -167,9 +168,18 @@ def file_prompt(
 ) -> ArrayPrompt:
     """The prompt of one example in the arrays of an inputs file; without a text if the model reads none."""
     _check(arrays, file)
-    tokens = labels(tokenizer, arrays.get("input_ids"))
+    arrays, notes = without_padding(model, arrays, lambda some: as_arguments(model, some, file))
+    tokens = _between_padding(labels(tokenizer, arrays.get("input_ids")), arrays.get("attention_mask"))
     text = ""
     if tokenizer is not None:  # an id beyond its vocabulary has no text
         text = tokenizer.decode([token.id for token in tokens if 0 <= (token.id or 0) < len(tokenizer)])
     decoder = labels(tokenizer, arrays.get("decoder_input_ids"))
-    return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {})
+    decoder = _between_padding(decoder, arrays.get("decoder_attention_mask"))
+    return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {}, warnings=notes)
+
+
+def _between_padding(tokens: Sequence[Token], mask: torch.Tensor | None) -> tuple[Token, ...]:
+    """The tokens from the first to the last that a mask `[1, n]` shows, which are a capture's rows."""
+    shown = [token for token in tokens if mask is None or mask.ndim != 2 or bool(mask[0, token.index])]
+    between = tokens[shown[0].index : shown[-1].index + 1] if shown else tokens
+    return tuple(replace(token, index=index) for index, token in enumerate(between))

@@ -53,7 +53,7 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
     least = min(len(ids) for ids in drawn) // 2
     few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"
     lengths = repeat_lengths(min(least, room // 2), f"{loaded.about['model']} has {few}")
-    first = decoder_tokens(loaded, None) if has_decoder else ()
+    first = decoder_tokens(loaded, None)[0] if has_decoder else ()
     prompts = []
     for ids, length in zip(drawn, lengths, strict=True):
         repeated = ids[:length] * 2
@@ -223,19 +223,21 @@ class PromptReader:
             # the text goes on, so that an end token after it would be the row that chooses
             return [without_end(self.loaded, prompt) for prompt in prompts]
         if self.generator is not None:  # it writes the token of the language itself
-            tokens = decoder_tokens(self.loaded, self.decoder_text)
+            tokens, notes = decoder_tokens(self.loaded, self.decoder_text)
+            prompts = [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts]
             return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
         read = "" if self.decoder_text is None and self.target_lang is not None else self.decoder_text
-        tokens = decoder_tokens(self.loaded, read)
-        return [self._with_decoder(prompt, tokens, alone=read is None) for prompt in prompts]
+        tokens, notes = decoder_tokens(self.loaded, read)
+        return [self._with_decoder(prompt, tokens, notes, alone=read is None) for prompt in prompts]
 
-    def _with_decoder(self, prompt: Prompt, tokens: tuple[Token, ...], *, alone: bool) -> Prompt:
-        notes: tuple[str, ...] = ()
+    def _with_decoder(
+        self, prompt: Prompt, tokens: tuple[Token, ...], notes: tuple[str, ...], *, alone: bool
+    ) -> Prompt:
         if alone:
             ids = np.array([token.id or 0 for token in prompt.tokens])
             arguments = with_saved_forward(self.loaded, self._padded([ids]))[0]
             tokens = labels(self.loaded.tokenizer, arguments.get("decoder_input_ids")) or tokens
-            notes = () if "decoder_input_ids" in arguments else (_START_TOKEN_ALONE,)
+            notes += () if "decoder_input_ids" in arguments else (_START_TOKEN_ALONE,)
         return replace(prompt, others={**prompt.others, "decoder": tokens}, warnings=prompt.warnings + notes)
 
     def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
@@ -292,8 +294,11 @@ class PromptReader:
         arrays = processor.arrays(marked_text)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
+        notes: tuple[str, ...] = ()
         if ids is not None:
-            tokens = aligned(processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete)
+            tokens, notes = aligned(
+                processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete
+            )
         frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
         audio, image = processor.media.audio, processor.media.image
         prompt = array_prompt(
@@ -305,10 +310,15 @@ class PromptReader:
             files=processor.media.files,
             places=processor.placements(marked_text),
             picture=None if image is None else picture_of(image),
-            warnings=marked_text.notes
-            + silence_notes(frames, audio)
-            + processor.cut_notes(marked_text, arrays)
-            + text_notes(marked_text.text, tokens),
+            warnings=tuple(
+                dict.fromkeys(
+                    notes
+                    + marked_text.notes
+                    + silence_notes(frames, audio)
+                    + processor.cut_notes(marked_text, arrays)
+                    + text_notes(marked_text.text, tokens)
+                )
+            ),
         )
         model = self.loaded.model
         if image is None or any(hasattr(module, "shift_size") for module in model.modules()):

@@ -1,8 +1,8 @@
 """A text as the model's tokens, each labelled with the piece of the text that it stands for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 
 import numpy as np
 import torch
@@ -57,18 +57,19 @@ def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) 
 
 def aligned(
     tokenizer: PreTrainedTokenizerBase, text: str, ids: torch.Tensor, *, add_special_tokens: bool
-) -> tuple[Token, ...]:
-    """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text."""
+) -> tuple[tuple[Token, ...], tuple[str, ...]]:
+    """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text; notes on the text."""
     whole = labels(tokenizer, ids)
-    plain = _prompt(tokenizer, text, None, add_special_tokens).tokens if text.strip() else ()
+    prompt = _prompt(tokenizer, text, None, add_special_tokens) if text.strip() else Prompt("", ())
+    plain = prompt.tokens
     before = _alike(plain, whole)
     after = min(_alike(plain[::-1], whole[::-1]), len(plain) - before)
     if before + after < min(len(plain), len(whole)) - 1:
-        return whole
+        return whole, ()
     if len(whole) < len(plain) - 1:  # the processor cuts the text
         plain, after = plain[:before], 0
     tokens = [*plain[:before], *whole[before : len(whole) - after], *plain[len(plain) - after :]]
-    return tuple(replace(token, index=index) for index, token in enumerate(tokens))
+    return tuple(replace(token, index=index) for index, token in enumerate(tokens)), prompt.warnings
 
 
 def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
@@ -105,7 +106,9 @@ def _prompt(
         tokens.append(token)
     word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
-    notes = (*_unknown(tokenizer, tokens), *text_notes(whole, tokens))
+    ends = [("start", "begins", 1), ("end", "ends", -1)][: 1 if target else 2]  # a decoder doesn't read its end token
+    doubled = _doubled(tokenizer, ids, encoding["special_tokens_mask"], ends)
+    notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
     return Prompt(whole, with_words(whole, tokens, word_ids, added), notes)
 
 
@@ -182,6 +185,22 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
     if tokenizer.unk_token_id is None or not words:
         return []
     return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {listed(words, 20)}"]
+
+
+def _doubled(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], added: Sequence[int], ends: Sequence[tuple[str, str, int]]
+) -> Iterator[str]:
+    """A note for each end of the tokens at which one that the tokenizer adds stands twice."""
+    starts = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
+    for end, verb, way in ends:
+        own = [number for number, _ in takewhile(lambda pair: pair[1], zip(ids[::way], added[::way], strict=True))]
+        outer = [*own, *ids[::way][len(own) : len(own) + 1]]
+        twice = next((number for at, number in enumerate(outer) if number in outer[:at]), None)
+        if twice is not None:
+            name = tokenizer.convert_ids_to_tokens(twice)
+            yield f"two {end} tokens: the text {verb} with {name}, the tokenizer adds another"
+        elif not own and way == 1 and len(ids) > 1 and ids[0] == ids[1] and ids[0] in starts:
+            yield f"two start tokens: the text begins with {tokenizer.convert_ids_to_tokens(ids[0])} twice"
 
 
 def _label(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:

@@ -108,3 +108,18 @@ def test_a_text_that_a_tokenizers_pattern_gives_up_on() -> None:
     reads = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(LoadError, match="the tokenizer can't read"):
         tokenize(reads, ["a" * 60], [None])
+
+
+def test_special_tokens_that_the_text_and_the_tokenizer_write_are_noted(minilm: LoadedModel) -> None:
+    def notes(text: str, **how: bool) -> list[str]:
+        return list(tokenize(minilm.tokenizer, [text], [None], **how)[0].warnings)
+
+    start = "two start tokens: the text begins with [CLS], the tokenizer adds another"
+    end = "two end tokens: the text ends with [SEP], the tokenizer adds another"
+    assert notes("a bank") == notes("a [SEP] bank") == []
+    assert notes("[CLS] a bank") == [start]
+    assert notes("[CLS] a bank [SEP]") == [start, end]
+    assert notes("a bank [SEP]", target=True) == []  # its end token is no input of a decoder
+    assert notes("[CLS][CLS] a bank [SEP]", add_special_tokens=False) == [
+        "two start tokens: the text begins with [CLS] twice"
+    ]

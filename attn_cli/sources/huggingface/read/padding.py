@@ -1,0 +1,75 @@
+"""Arrays of one text without its padding, where the model reads the text alike without it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
+
+_MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
+Run = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def without_padding(
+    model: PreTrainedModel, arrays: Mapping[str, torch.Tensor], as_arguments: Run
+) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
+    """The arrays less the tokens that a 2D mask hides, at the positions that the model gives the others; notes.
+
+    All arrays, where the model's output on the others then isn't the same.
+    """
+    real = {name: torch.nonzero(arrays[name][0])[:, 0] for name in _MASKS if _hides(arrays.get(name))}
+    if not real:
+        return dict(arrays), ()
+    shorter = {name: _cut(name, array, arrays, real) for name, array in arrays.items()}
+    tries = [shorter]
+    parameters = signature(model.forward).parameters
+    for name, places in real.items():
+        positions = f"{_MASKS[name]}position_ids"
+        if positions in parameters and positions not in arrays:
+            tries.append({**tries[-1], positions: places[None]})
+    last = real.get("decoder_attention_mask" if "decoder_input_ids" in arrays else "attention_mask")
+    try:
+        whole = _output(model, as_arguments(arrays))
+        whole = whole if last is None or whole.ndim < 3 else whole[:, last.to(whole.device)]
+    except INPUT_ERRORS:  # the pass that is shown says what is wrong
+        return dict(arrays), ()
+    off = [_difference(model, as_arguments(each), whole) for each in tries]
+    best = min(range(len(tries)), key=off.__getitem__)
+    before = int(next(iter(real.values()))[0])
+    counted = f"positions count the padding: the text begins at {before}" if before else ""
+    if off[best] > torch.finfo(whole.dtype).eps ** 0.5:
+        return dict(arrays), (counted or "the padding changes what the model reads",)
+    moves = off[0] > max(10 * off[best], torch.finfo(whole.dtype).eps ** 0.75)
+    return tries[best], (counted or "positions count the padding",) if moves else ()
+
+
+def _hides(mask: torch.Tensor | None) -> bool:
+    """True for a mask [1, n] with zeros and others."""
+    return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
+
+
+def _cut(
+    name: str, array: torch.Tensor, arrays: Mapping[str, torch.Tensor], real: Mapping[str, torch.Tensor]
+) -> torch.Tensor:
+    mask = "decoder_attention_mask" if name.startswith("decoder_") else "attention_mask"
+    masked = mask in real and array.shape[:2] == arrays[mask].shape and not name.startswith("encoder_")
+    return array[:, real[mask]] if masked else array
+
+
+@torch.no_grad()
+def _output(model: PreTrainedModel, arguments: Mapping[str, Any]) -> torch.Tensor:
+    outputs: Sequence[Any] = model(**arguments)
+    return outputs[0]
+
+
+def _difference(model: PreTrainedModel, arguments: Mapping[str, Any], whole: torch.Tensor) -> float:
+    """The difference of outputs as a share of the whole ones' length; infinite where there are no such outputs."""
+    try:
+        output = _output(model, arguments)
+        difference = float((output - whole).float().norm() / whole.float().norm())
+        return difference if difference == difference else float("inf")
+    except INPUT_ERRORS:
+        return float("inf")
