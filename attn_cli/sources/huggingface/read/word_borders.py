@@ -7,7 +7,8 @@ it, and nothing parts a letter from its accents or an emoji from what modifies i
 belongs to the word after it, as it does in tokens that begin with a space; all other white space is no word.
 
 The tokenizer's own words (`word_ids`) are no help with that: for many the whole text is one word, for others each
-digit. They are used for scripts without spaces alone, and only where there is more than one within such a text.
+digit. They are used for scripts without spaces alone, and only where there is more than one within such a text. Where
+the user put spaces between the words of such a script, these are the borders.
 """
 
 import unicodedata
@@ -24,6 +25,8 @@ Border = Literal["apart", "joined", "unspaced"]
 # How the names of characters begin in scripts that put no spaces between words.
 _UNSPACED = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER",
              "MYANMAR", "TAI LE", "NEW TAI LUE", "TAI THAM", "TAI VIET")  # fmt: skip
+_WEIGHTS = {"CJK": 2.0, "HIRAGANA": 1.0, "KATAKANA": 1.0}  # of a letter; others, such as Thai, have 1.5
+_LONGEST = 12  # the mean weight of words; phrases between spaces are longer
 _IN_WORDS, _IN_NUMBERS = "'’", ".,"
 _ZERO_SPACE, _JOINER = "\u200b", "\u200d"
 
@@ -33,12 +36,13 @@ def with_words(
 ) -> tuple[Token, ...]:
     """The `tokens` of `text`, in order, each with the word that it is a piece of."""
     labelled = list(tokens)
+    parted = not text.isascii() and _has_spaces_between_words(text)
     for run in _runs(text, tokens, added):
         several = len({word_ids[token.index] for token, _ in run}) > 1
         words: list[list[Token]] = []
         for token, border in run:
-            same = border == "unspaced" and several and word_ids[token.index] == word_ids[token.index - 1]
-            if border == "joined" or same:
+            same = parted or (several and word_ids[token.index] == word_ids[token.index - 1])
+            if border == "joined" or (border == "unspaced" and same):
                 words[-1].append(token)
             else:
                 words.append([token])
@@ -50,6 +54,19 @@ def with_words(
         if space.text == " " and following.start == space.end and not space.special:
             labelled[space.index] = replace(space, word=following.word)
     return tuple(labelled)
+
+
+def _has_spaces_between_words(text: str) -> bool:
+    """Whether spaces part words of a script that has none: short pieces side by side, without a mark between them."""
+    pieces = [(piece, sum(map(_weight, piece))) for piece in text.split()]
+    weights = [weight for _, weight in pieces if weight]
+    beside = any(one and other and _is_unspaced(piece[-1]) for (piece, one), (_, other) in pairwise(pieces))
+    return beside and sum(weights) <= _LONGEST * len(weights)
+
+
+def _weight(character: str) -> float:
+    script = unicodedata.name(character, "").partition(" ")[0] if _is_unspaced(character) else ""
+    return _WEIGHTS.get(script, 1.5) if script else 0.0
 
 
 def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterator[list[tuple[Token, Border]]]:
