@@ -108,7 +108,10 @@ def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
         padding = arguments.get("attention_mask")
         if padding is None or bool(padding.all()):
             return None
-    return LazyMask(dtype, {"device": "cpu", "q_offset": 0, "kv_offset": 0, **arguments})
+    offsets = {name: arguments.get(name, 0) for name in ("q_offset", "kv_offset")}
+    # a static cache adds to its own in place, before the mask is worked out
+    offsets = {name: x.clone() if isinstance(x, torch.Tensor) else x for name, x in offsets.items()}
+    return LazyMask(dtype, {"device": "cpu", **arguments, **offsets})
 
 
 def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Mask:
