@@ -361,12 +361,13 @@ class PromptReader:
 
 
 def without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:
-    """The prompt without the end token that the tokenizer put after the text, if it did."""
+    """The prompt without the end token that the tokenizer put after the text, if it did, and a note on that."""
     last, count = prompt.tokens[-1], len(prompt.tokens) - 1
     end = None if loaded.tokenizer is None else loaded.tokenizer.eos_token_id
     if last.id != end or not last.special or last.start is not None or not count:
         return prompt
-    shorter = replace(prompt, tokens=prompt.tokens[:count])
+    note = f"{last.text}, which the tokenizer puts at the end, is left out: the text goes on"
+    shorter = replace(prompt, tokens=prompt.tokens[:count], warnings=(*prompt.warnings, note))
     if not isinstance(shorter, ArrayPrompt):
         return shorter
     assert loaded.generating is not None, "loaded without its head"
