@@ -1,11 +1,13 @@
 """The arguments of a model's forward: which it takes, those of one call, and the errors for wrong ones."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from typing import Any
 
 import torch
 from torch import nn
+from transformers.utils.generic import TransformersKwargs
 
 # What models raise where an input is missing or doesn't fit.
 INPUT_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError)
@@ -15,6 +17,16 @@ def takes_any(model: nn.Module) -> bool:
     """True if the model's forward has a `**kwargs`, which takes arguments of any name."""
     parameters = signature(model.forward).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
+def ignored(model: nn.Module, names: Iterable[str]) -> list[str]:
+    """Those of some names of arguments that no forward of the model's modules declares: a `**kwargs` swallows them."""
+    forwards = {type(module).forward for module in model.modules()}
+    declared = {
+        *TransformersKwargs.__annotations__,
+        *(name for each in forwards for name in signature(each).parameters),
+    }
+    return [name for name in names if {name, re.sub("^(text_)?(en|de)coder_", "", name)}.isdisjoint(declared)]
 
 
 def arguments_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import Raw, open_raw
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
-from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
+from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.compat import one_token_longer
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.padding import without_padding
 from attn_cli.sources.huggingface.read.tokenize import labels
-from attn_cli.text import excerpt
+from attn_cli.text import excerpt, listed
 
 PREFIX = "input."
 
@@ -175,6 +175,8 @@ def file_prompt(
         text = tokenizer.decode([token.id for token in tokens if 0 <= (token.id or 0) < len(tokenizer)])
     decoder = labels(tokenizer, arrays.get("decoder_input_ids"))
     decoder = _between_padding(decoder, arrays.get("decoder_attention_mask"))
+    unread = ignored(model, arrays) if takes_any(model) else []
+    notes += (f"the model ignores {listed(unread, 5)} of {file}",) if unread else ()
     return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {}, warnings=notes)
 
 
