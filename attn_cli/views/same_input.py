@@ -94,7 +94,8 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
     if prompt is None or any(invocation.has(name) for name in ("chat", "messages")):
         return None
     written = None if prompt.generated is None else prompt.generated.start
-    return [prompt.text[:written].rstrip("\n")]
+    text = prompt.text[:written].rstrip("\n")
+    return [text] if text else []  # a recording of audio or an image has none
 
 
 def _readable_again(invocation: Invocation) -> bool:

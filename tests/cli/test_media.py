@@ -165,6 +165,14 @@ def test_a_wav2vec2_hears_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> N
     np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
     assert found["tokens"].tolist()[:3] == ["0.00s", "0.02s", "0.04s"]  # 20 x 4 x 4 samples at 16,000 a second
     assert len(found["tokens"]) == 25
+    assert attn("top", "-m", folder, "--audio", tone, "-o", tmp_path / "heard.attn").code == 0
+    live, recorded = (
+        attn("top", "-m", folder, "--audio", tone, "--json"),
+        attn("top", "-m", tmp_path / "heard.attn", "--json"),
+    )
+    assert recorded.json["input"] == live.json["input"]
+    assert recorded.json["warnings"] == live.json["warnings"]
+    assert "attn matrix -m" in attn("top", "-m", tmp_path / "heard.attn", terminal=True).text
 
 
 @torch.no_grad()
