@@ -91,11 +91,11 @@ def on_rows(wanted: Wanted, n: int) -> Wanted:
 
 def check_the_same(model: PreTrainedModel) -> None:
     """What is noted of rows, and what the model returns, packed and padded; also without compiled code."""
-    positions = position_count(model.config) or max(LENGTHS)
+    positions = position_count(model) or max(LENGTHS)
     size = number_of(text_configuration(model.config), "vocab_size") or 1
     random = np.random.default_rng(1)
     ids = [random.integers(0, size, min(length, positions)) for length in LENGTHS]
-    texts = RowOfTexts(ids, padded_batch(ids, 0, model.device), counted_from(model.config))
+    texts = RowOfTexts(ids, padded_batch(ids, 0, model.device), counted_from(model))
     real = texts.rows.places[texts.rows.places >= 0]
     wanted = wanted_of([len(text) for text in ids])
     for in_bands in (False, True):

@@ -86,8 +86,6 @@ class ModelType:
     not_autoregressive      What it generates does not follow from a pass over what it has read and generated: XLNet
                             predicts a place without its token, Moshi hears itself. Measured for every type.
     padded_to_full_length   It was trained on texts padded to its whole number of positions, and reads the padding too.
-    positions_from_padding  Positions are numbered from pad_token_id + 1 on, so that there are fewer than the
-                            configuration says.
     repeats_blocks          Blocks run again after the last one, so that a pass can't be ended after a chosen layer.
     frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
     returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
@@ -103,7 +101,6 @@ class ModelType:
     bidirectional: bool = False
     not_autoregressive: bool = False
     padded_to_full_length: bool = False
-    positions_from_padding: bool = False
     repeats_blocks: bool = False
     frames_per_token: int | None = None
     returns_weights: tuple[str, ...] = ()
@@ -114,7 +111,6 @@ class ModelType:
 
 TYPES: dict[str, ModelType] = {
     "aimv2_vision_model": ModelType(vision=RowByRow()),
-    "altclip_text_model": ModelType(positions_from_padding=True),
     "altclip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "aya_vision": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_factor", square_images=True)),
     "beit": ModelType(vision=RowByRow((CLS,))),
@@ -124,17 +120,13 @@ TYPES: dict[str, ModelType] = {
     "blip_2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "blip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "blt": ModelType(unpadded_only=True),
-    "bridgetower_text_model": ModelType(positions_from_padding=True),
-    "camembert": ModelType(positions_from_padding=True),
     "canine": ModelType(unpadded_only=True),
     "chinese_clip_vision_model": ModelType(vision=RowByRow((CLS,))),
-    "clap_text_model": ModelType(positions_from_padding=True),
     "clip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "clipseg_vision_model": ModelType(vision=RowByRow((CLS,))),
     "cohere2_vision": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_factor", square_images=True)),
     "convbert": ModelType(unpadded_only=True),
     "cpmant": ModelType(unpadded_only=True),
-    "data2vec-text": ModelType(positions_from_padding=True),
     "data2vec-vision": ModelType(vision=RowByRow((CLS,))),
     "deepseek_v4": ModelType(unpadded_only=True),
     "deepseek_vl": ModelType(image_tokens="each patch"),
@@ -153,7 +145,6 @@ TYPES: dict[str, ModelType] = {
     "glm_ocr": ModelType(vision=MergedSquares()),
     "granite_docling_vision": ModelType(vision=RowByRow()),
     "hrm_text": ModelType(repeats_blocks=True),
-    "ibert": ModelType(positions_from_padding=True),
     "idefics2": ModelType(tiles=Tiles.SECOND),
     "idefics2_vision": ModelType(vision=RowByRow()),
     "idefics3": ModelType(tiles=Tiles.SECOND, image_tokens=Squares("scale_factor", square_images=True)),
@@ -165,22 +156,16 @@ TYPES: dict[str, ModelType] = {
     "janus": ModelType(image_tokens="each patch"),
     "janus_vision_model": ModelType(vision=RowByRow()),
     "kosmos_2_vision_model": ModelType(vision=RowByRow((CLS,))),
-    "layoutlmv3": ModelType(positions_from_padding=True),
     "lfm2_vl": ModelType(image_tokens=Squares("downsample_factor")),
-    "lilt": ModelType(positions_from_padding=True),
     "llava": ModelType(image_tokens="each patch"),
     "llava_next": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles()),
     "llava_onevision": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles(shrinks=True)),
-    "longformer": ModelType(positions_from_padding=True),
     "longt5": ModelType(unpadded_only=True),
-    "luke": ModelType(positions_from_padding=True),
-    "markuplm": ModelType(positions_from_padding=True),
     "metaclip_2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "mistral3": ModelType(image_tokens=Squares("spatial_merge_size")),
     "mlcd_vision_model": ModelType(vision=RowByRow((CLS,))),
     "mobilebert": ModelType(unpadded_only=True),
     "moshi": ModelType(not_autoregressive=True),
-    "mpnet": ModelType(positions_from_padding=True),
     "musicgen_melody": ModelType(unpadded_only=True),
     "nystromformer": ModelType(unpadded_only=True),
     "ovis2_vision": ModelType(vision=RowByRow()),
@@ -198,8 +183,6 @@ TYPES: dict[str, ModelType] = {
     "qwen3_vl": ModelType(vision=MergedSquares()),
     "qwen3_vl_moe": ModelType(vision=MergedSquares()),
     "reformer": ModelType(unpadded_only=True, returns_weights=("LocalSelfAttention", "LSHSelfAttention")),
-    "roberta": ModelType(positions_from_padding=True),
-    "roberta-prelayernorm": ModelType(positions_from_padding=True),
     "sam3_lite_text_text_model": ModelType(unpadded_only=True),
     "siglip": ModelType(padded_to_full_length=True),
     "siglip2": ModelType(padded_to_full_length=True),
@@ -212,10 +195,7 @@ TYPES: dict[str, ModelType] = {
     "vit": ModelType(vision=RowByRow((CLS,))),
     "vit_msn": ModelType(vision=RowByRow((CLS,))),
     "whisper": ModelType(frames_per_token=2),
-    "xlm-roberta": ModelType(positions_from_padding=True),
-    "xlm-roberta-xl": ModelType(positions_from_padding=True),
     "xlnet": ModelType(not_autoregressive=True),
-    "xmod": ModelType(positions_from_padding=True),
 }
 
 
@@ -224,4 +204,4 @@ def type_of(config: "PreTrainedConfig") -> ModelType:
     type.
     """
     name = str(config.model_type)
-    return TYPES.get(name, TYPES["roberta"] if "roberta" in name else ModelType())
+    return TYPES.get(name, ModelType())

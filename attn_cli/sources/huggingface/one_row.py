@@ -35,7 +35,7 @@ def supports_packing(model: PreTrainedModel) -> bool:
     ):
         return False
     ids = _texts(model)
-    texts = RowOfTexts(ids, padded(ids, 0, model.device), counted_from(model.config))
+    texts = RowOfTexts(ids, padded(ids, 0, model.device), counted_from(model))
     try:
         with torch.no_grad():
             together = _hidden(model, texts.arguments, texts)
@@ -50,7 +50,7 @@ def supports_packing(model: PreTrainedModel) -> bool:
 
 def _texts(model: PreTrainedModel) -> list[np.ndarray]:
     """Ids of texts, the same for every run of a model, in a row of more tokens than it has positions."""
-    positions = position_count(model.config) or _LONGEST_ROW
+    positions = position_count(model) or _LONGEST_ROW
     lengths = [min(length, positions) for length in _LENGTHS]
     if positions < _LONGEST_ROW:
         lengths *= positions // sum(lengths) + 1

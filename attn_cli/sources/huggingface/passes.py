@@ -45,7 +45,7 @@ from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.positions import counted_from, position_count
+from attn_cli.sources.huggingface.read.positions import counted_from, position_count, too_long
 from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import labels
@@ -215,6 +215,8 @@ class ModelPasses:
                 kind = LoadError if self.reader.arrays is None else InputError
                 raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
             missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
+            if not missing and (refusal := too_long(model, arguments)):
+                raise refusal from error
             unfit = unfit or isinstance(error, TypeError | ValueError)  # those that a forward raises for its arguments
             failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
             if failure is None:
@@ -249,8 +251,8 @@ class ModelPasses:
 
     @property
     def positions(self) -> int | None:
-        """The largest number of tokens that the model reads; None where nothing limits them."""
-        return position_count(configuration_of(self.loaded.model))
+        """The number of tokens that the model has positions for, or was trained for; None where neither is known."""
+        return position_count(self.loaded.model)
 
     @property
     def bytes_of_token(self) -> int:
@@ -294,4 +296,4 @@ class ModelPasses:
             self._supports_packing = supports_packing(self.loaded.model)
         if not self._supports_packing:
             return None
-        return RowOfTexts(texts, padded, counted_from(configuration_of(self.loaded.model)))
+        return RowOfTexts(texts, padded, counted_from(self.loaded.model))

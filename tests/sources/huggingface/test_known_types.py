@@ -55,8 +55,4 @@ def test_a_type_without_an_entry_has_the_defaults() -> None:
     class Own(PreTrainedConfig):  # type: ignore[misc]
         model_type = "own"
 
-    class Kin(PreTrainedConfig):  # type: ignore[misc]
-        model_type = "my-roberta"
-
     assert type_of(Own()) == ModelType()
-    assert type_of(Kin()) == ModelType(positions_from_padding=True)

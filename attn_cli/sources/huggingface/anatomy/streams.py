@@ -37,6 +37,11 @@ def looks_like_attention(path: str, module: nn.Module) -> bool:
     return any(names_attention(name) and not _OTHER.search(name) for name in _names(path, module))
 
 
+def in_tower(path: str) -> bool:
+    """True for the path of a part that reads images or audio."""
+    return any(_TOWERS[name].search(part) for name in ("vision", "audio", "resampler") for part in path.split("."))
+
+
 def is_router(path: str, module: nn.Module) -> bool:
     """True if the module is named after a choice of experts (router, gate, experts), whose softmax is over these."""
     return any(_ROUTER.search(name) for name in _names(path, module))

@@ -14,6 +14,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS,
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.read.positions import too_long
 from attn_cli.text import listed
 
 # Settings that change the text and are left out: those that draw lots, look at the clock, change the text before, or
@@ -91,6 +92,8 @@ def generate(
         except (*INPUT_ERRORS, ImportError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
+            if failure := too_long(model, arguments, most):
+                raise failure from error
             line = outside_vocabulary(model, arguments) or first_line(error)
             raise InputError(
                 f"{description} can't generate after this: {line}", "--debug shows the whole story"

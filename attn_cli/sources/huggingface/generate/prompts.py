@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.decoder_start import without_end_token
 from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
-from attn_cli.sources.huggingface.read.positions import position_count
+from attn_cli.sources.huggingface.read.positions import position_limit
 from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import labels
 
@@ -40,7 +40,7 @@ class TextGenerator:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
         prompt = without_end(loaded, prompt)
         count = len(prompt.tokens)
-        self._check_limit(count, position_count(loaded.model.config))
+        self._check_limit(count, position_limit(loaded.model))
         before = [token.id or 0 for token in prompt.tokens]
         generation = generate(
             loaded, _arguments(loaded, prompt), self.most, on_token=on_token,
@@ -56,7 +56,7 @@ class TextGenerator:
         """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
         loaded = self.loaded
         decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
-        self._check_limit(len(decoder), position_count(loaded.model.config, decoder=True))
+        self._check_limit(len(decoder), position_limit(loaded.model, decoder=True))
         arguments = _arguments(loaded, prompt)
         start = [token.id for token in decoder]
         if len(start) > 1:
@@ -103,7 +103,7 @@ def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
     ids = tokenizer(f" {answer}" if is_within_text else answer, add_special_tokens=False)["input_ids"]
     if not ids:
         raise InputError("the answer has no tokens", "give --answer some words")
-    limit = position_count(loaded.model.config)
+    limit = position_limit(loaded.model)
     if limit is not None and len(prompt.tokens) + len(ids) > limit:
         length = len(prompt.tokens) + len(ids)
         raise LimitError(f"text and answer are {length:,} tokens, the model has {limit:,} positions", "shorten them")

@@ -101,7 +101,7 @@ def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
 
 
 def _parameters(config: PreTrainedConfig) -> int:
-    return sum(p.numel() for model in _skeletons(config, [model_class(config)]) for p in model.parameters())
+    return sum(p.numel() for model in skeletons(config, [model_class(config)]) for p in model.parameters())
 
 
 def _most_blocks(config: PreTrainedConfig) -> int:
@@ -118,10 +118,10 @@ def _most_heads(config: PreTrainedConfig) -> int:
 
 def _all_places(config: PreTrainedConfig) -> list[ModulePlaces]:
     classes = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
-    return [ModulePlaces(model) for model in _skeletons(config, [cls for cls in classes if cls is not None])]
+    return [ModulePlaces(model) for model in skeletons(config, [cls for cls in classes if cls is not None])]
 
 
-def _skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrainedModel]:
+def skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrainedModel]:
     """A model by each of the classes, its parameters with shapes and without numbers; none where building one fails."""
     builders = [builder_of(cls) for cls in classes]
     try:

@@ -1,44 +1,129 @@
 """The number of tokens that a model can read, and the refusal of longer texts."""
 
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+import torch
+from torch import nn
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from attn_cli.errors import LimitError
-from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
-from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.streams import in_tower
+from attn_cli.sources.huggingface.load.checks import skeletons
+from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.read.tokenize import encode
 
 _SHORTER = "shorten the text, or use a model with a longer context"
 _MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fit, so that none is asked to
+_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_encoder_position_embeddings")
+_OF_DECODER = ("max_target_positions", "max_decoder_position_embeddings")
+_TABLE = re.compile(r"(^|[._])(wpe|pos|position|positions|positional)(_|\.|$)")
+_OTHER_TABLE = re.compile(r"rel_|relative|(^|[._])[xywh]_pos|visual|entity|row|column")
+_SPARE_ROWS = 4  # of a table before its first position
+# in the code of tables that grow, and of positions that are cut to fit one
+_UNLIMITED = re.compile(r"def make_weights?\b|position_ids = (position_ids\.clamp|torch\.min)\(")
 
 
-def position_count(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
-    """The number of positions of a model, or of its decoder; None where positions are unlimited."""
+def trained_count(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
+    """The number of positions that a configuration states, for its model or the decoder; None where it states none."""
     config = text_configuration(config, decoder=decoder)
-    more = ("max_target_positions",) if decoder else ()
-    for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
-        if (value := number_of(config, name) or 0) > 0:
-            padding = counted_from(config)
-            return value if padding is None else value - padding - 1
+    names = (*_OF_DECODER, *_NAMES) if decoder else _NAMES
+    count = next((value for name in names if (value := number_of(config, name) or 0) > 0), None)
+    return None if count is None else max(count, *_scaled(getattr(config, "rope_parameters", None), count))
+
+
+def _scaled(rope: Any, count: int) -> Iterator[int]:
+    """The positions that rotary angles are scaled to, by each of a configuration's rules."""
+    yield 0
+    if isinstance(rope, dict):
+        for rule in (rope, *(x for x in rope.values() if isinstance(x, dict))):
+            yield int((rule.get("factor") or 0) * (rule.get("original_max_position_embeddings") or count))
+
+
+def position_limit(model: nn.Module, *, decoder: bool = False) -> int | None:
+    """The number of positions in a model's table of them; None where it has none, or one that grows."""
+    stated = trained_count(configuration_of(model), decoder=decoder)
+    table = None if stated is None else _table(model, stated)
+    if stated is None or table is None:
+        return None
+    before = getattr(table[0], "padding_idx", None)
+    return stated if before is None else min(stated, len(table[1]) - before - 1)
+
+
+def position_count(model: nn.Module, *, decoder: bool = False) -> int | None:
+    """The positions in a model's table, or else those that it was trained for; None where neither is known."""
+    limit = position_limit(model, decoder=decoder)
+    return trained_count(configuration_of(model), decoder=decoder) if limit is None else limit
+
+
+def counted_from(model: nn.Module) -> int | None:
+    """The id of the padding token, if the model numbers positions from that + 1 on, as RoBERTa; None: from 0 on."""
+    stated = trained_count(configuration_of(model))
+    table = None if stated is None else _table(model, stated)
+    return None if table is None else getattr(table[0], "padding_idx", None)
+
+
+def _table(model: nn.Module, stated: int) -> tuple[nn.Module, torch.Tensor] | None:
+    """The module with the table of so many positions of a text, and its table `[positions, d]`."""
+    for module_path, module in model.named_modules():
+        for name, x in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            path = f"{module_path}.{name}"
+            if (
+                x.ndim == 2
+                and 0 <= len(x) - stated <= _SPARE_ROWS
+                and _TABLE.search(path)
+                and not (_OTHER_TABLE.search(path) or in_tower(path))
+            ):
+                owner = model.get_submodule(module_path.rpartition(".")[0])
+                is_limited = not any(_UNLIMITED.search(_source(type(part))) for part in (module, owner))
+                return (module, x) if is_limited else None
     return None
 
 
-def counted_from(config: PreTrainedConfig) -> int | None:
-    """The id of the padding token, if the model numbers positions from that + 1 on, as RoBERTa; None: from 0 on."""
-    return getattr(config, "pad_token_id", 0) or 0 if type_of(config).positions_from_padding else None
+def _source(cls: type) -> str:
+    try:
+        return inspect.getsource(cls)
+    except (OSError, TypeError):  # of code without a file
+        return ""
+
+
+def noted_beyond(prompt: Prompt, model: nn.Module) -> Prompt:
+    """The prompt with a note if it has more tokens than the model, which has no table of positions, was trained for."""
+    for decoder, tokens in ((False, prompt.tokens), (True, prompt.others.get("decoder", ()))):
+        trained = trained_count(configuration_of(model), decoder=decoder)
+        if trained is not None and any(token.id is not None for token in tokens[trained:]):
+            note = f"beyond the {trained:,} positions the model was trained for"
+            return prompt if note in prompt.warnings else replace(prompt, warnings=(*prompt.warnings, note))
+    return prompt
+
+
+def too_long(model: nn.Module, arguments: Mapping[str, Any], more: int = 0) -> LimitError | None:
+    """The refusal of a failed forward's arguments if they and `more` tokens are more than the positions stated."""
+    for name in ("input_ids", "decoder_input_ids"):
+        stated, ids = trained_count(configuration_of(model), decoder=name != "input_ids"), arguments.get(name)
+        if stated is not None and isinstance(ids, torch.Tensor) and (count := ids.shape[-1] + more) > stated:
+            return LimitError(f"the text has {count:,} tokens, the model has {stated:,} positions", _SHORTER)
+    return None
 
 
 def check_known_texts(
     texts: Sequence[str], config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None
 ) -> None:
     """Raise LimitError for a text that a model of that configuration has no positions for, before it is loaded."""
-    limit = position_count(config)
+    stated = trained_count(config)
     for text in texts:
-        check_letters(text, limit)
+        check_letters(text, stated)
         # a token has a byte at least
-        if limit is not None and tokenizer is not None and len(text.encode(errors="replace")) > limit:
-            check_tokens(len(encode(tokenizer, [text])[0].ids), limit)
+        if stated is not None and tokenizer is not None and len(text.encode(errors="replace")) > stated - _SPARE_ROWS:
+            count = len(encode(tokenizer, [text])[0].ids)
+            if count > stated - _SPARE_ROWS:
+                limits = [position_limit(model) for model in skeletons(config, [model_class(config)])]
+                check_tokens(count, next(iter(limits), None))
 
 
 def check_letters(text: str, limit: int | None) -> None:

@@ -141,7 +141,7 @@ class Processor:
                 raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
         self.padded_length = (
-            position_count(loaded.model.config) if type_of(loaded.model.config).padded_to_full_length else None
+            position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
         )
         self._config = configuration_of(loaded.model)
         self._placements: tuple[Placement | None, ...] | None = None

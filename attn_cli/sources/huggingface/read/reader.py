@@ -33,7 +33,13 @@ from attn_cli.sources.huggingface.read.input_files import (
     read_inputs,
 )
 from attn_cli.sources.huggingface.read.media import Audio, Media, picture_of
-from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
+from attn_cli.sources.huggingface.read.positions import (
+    check_letters,
+    check_tokens,
+    noted_beyond,
+    position_count,
+    position_limit,
+)
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
@@ -48,7 +54,7 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
     assert tokenizer is not None
     start, end = _around(tokenizer)
     drawn = [list(islice(_ordinary(loaded, seed + more), 2 * longest_repeat())) for more in range(3)]
-    limits = [position_count(model.config), position_count(model.config, decoder=True) if has_decoder else None]
+    limits = [position_count(model), position_count(model, decoder=True) if has_decoder else None]
     room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
     least = min(len(ids) for ids in drawn) // 2
     few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"
@@ -201,11 +207,14 @@ class PromptReader:
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored."""
+        return [noted_beyond(prompt, self.loaded.model) for prompt in self._read(texts, pair)]
+
+    def _read(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         if self.arrays is not None:
             return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
-        limit = position_count(configuration_of(self.loaded.model))
+        limit = position_limit(self.loaded.model)
         for text in texts:
-            check_letters(text, limit)
+            check_letters(text, position_count(self.loaded.model))
         if self.processor is not None:
             if pair is not None:
                 raise InputError("--pair and --image or --audio at once", "leave out one of them")
@@ -243,14 +252,14 @@ class PromptReader:
     def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
         """A prompt that was read without a generator, continued by `most` tokens, or by fewer if positions run out."""
         decoder = prompt.others.get("decoder")
-        limit = position_count(configuration_of(self.loaded.model), decoder=decoder is not None)
+        limit = position_limit(self.loaded.model, decoder=decoder is not None)
         free = most if limit is None else min(most, limit - len(prompt.tokens if decoder is None else decoder))
         if free <= 0:
             return prompt
         if decoder is None:
-            return generator(free).continue_text(prompt, self.on_token)
+            return noted_beyond(generator(free).continue_text(prompt, self.on_token), self.loaded.model)
         alone = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != _START_TOKEN_ALONE))
-        return generator(free).continue_decoder(alone, decoder, self.on_token)
+        return noted_beyond(generator(free).continue_decoder(alone, decoder, self.on_token), self.loaded.model)
 
     def tokens_of(self, text: str) -> tuple[Token, ...]:
         """The tokens of a text of any length, also of more than the model reads at once."""

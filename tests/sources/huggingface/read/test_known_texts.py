@@ -1,7 +1,7 @@
 """A text that a model has no positions for is refused by its configuration and tokenizer alone."""
 
 import pytest
-from transformers import LlamaConfig
+from transformers import GPT2Config, LlamaConfig
 
 from attn_cli.errors import LimitError
 from attn_cli.sources.huggingface.read.positions import check_known_texts
@@ -14,7 +14,8 @@ def test_as_many_tokens_as_positions_and_one_more(tokens: int, is_read: bool) ->
     own = len(reads("")["input_ids"])
     text = "a " * (tokens - own)
     assert len(reads(text)["input_ids"]) == tokens
-    config = LlamaConfig(max_position_embeddings=16)
+    config = GPT2Config(n_positions=16)
+    check_known_texts([text], LlamaConfig(max_position_embeddings=16), reads)  # whose angles have no end
     if is_read:
         check_known_texts(["a", text], config, reads)
     else:
