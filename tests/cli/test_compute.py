@@ -92,6 +92,31 @@ def test_a_mask_may_have_axes_of_its_own(lead: tuple[int, ...]) -> None:
     np.testing.assert_allclose(compute(q=q, mask=mask)["output"], expected, **CLOSE)
 
 
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (4, 1), (2, 1, 1, 6), (1, 1, 1, 6), (1, 3, 1, 6), (3, 4, 1)])
+def test_a_mask_or_bias_is_broadcast_as_torch_does(shape: tuple[int, ...]) -> None:
+    q, k = RANDOM.normal(size=(2, 3, 4, 5)), RANDOM.normal(size=(2, 3, 6, 5))
+    added, allowed = RANDOM.normal(size=shape), RANDOM.random(shape) < 0.7
+    allowed[..., 0] = True
+    for option, given in ({"mask": allowed}, allowed), ({"mask": added}, added), ({"bias": added}, added):
+        rows = tensor(np.atleast_2d(given))  # torch takes no single axis
+        right = scaled_dot_product_attention(tensor(q), tensor(k), tensor(k), attn_mask=rows).numpy()
+        np.testing.assert_allclose(compute(q=q, k=k, **option)["output"], right, **CLOSE)
+
+
+def test_a_row_per_batch_entry_is_a_mask_of_its_keys() -> None:
+    q, mask = RANDOM.normal(size=(2, 3, 6, 5)), np.array([[1, 1, 1, 1, 0, 0], [1, 0, 1, 1, 1, 1]], bool)
+    right = scaled_dot_product_attention(*[tensor(q)] * 3, attn_mask=tensor(mask[:, None, None])).numpy()
+    np.testing.assert_allclose(compute(q=q, mask=mask)["output"], right, **CLOSE)
+    x = q[:, 0]  # a batch without heads
+    right = scaled_dot_product_attention(*[tensor(x)] * 3, attn_mask=tensor(mask[:, None])).numpy()
+    np.testing.assert_allclose(compute(q=x, mask=mask)["output"], right, **CLOSE)
+    said = attn("compute", "--q", "q.npy", "--mask", "mask.npy").errors
+    assert said == "attn: mask.npy: read as 1 = may attend, 0 = blocked\n"
+    compute(q=x[:, :2], k=x, mask=mask)
+    said = attn("compute", "--q", "q.npy", "--k", "k.npy", "--mask", "mask.npy").errors
+    assert said == "attn: mask.npy: read as 1 = may attend, 0 = blocked, in rows of queries\n"
+
+
 def test_a_causal_mask_may_end_at_the_last_key() -> None:
     q, k = RANDOM.normal(size=(2, 4)), RANDOM.normal(size=(5, 4))
     weights = compute("--mask", "causal-bottom-right", q=q, k=k)["weights"]

@@ -14,15 +14,16 @@ from attn_cli.text import binary_bytes, excerpt
 Matrix = npt.NDArray[Any]
 
 MOST_AXES = 8
+_VECTORS = ("mask", "bias", "sink", "latent_norm")  # that may have one axis
 _CHUNK = 2**20
 
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
-    """Raise InputError for a shape of fewer than 2 axes, of more than 8, or with an axis of size 0."""
+    """Raise InputError for a shape of fewer than 2 axes (1 for some), of more than 8, or with an axis of size 0."""
     subject = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
     if len(shape) == 0:
         raise InputError(f"{subject}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
-    if len(shape) == 1:
+    if len(shape) == 1 and (name not in _VECTORS or not shape[0]):
         raise InputError(
             f"{subject}; expected at least 2 axes [n, d]",
             f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)",

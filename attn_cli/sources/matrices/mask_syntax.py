@@ -17,7 +17,7 @@ from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Prefi
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
+from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,15 +208,16 @@ def _of_file(text: str, shape: ScoreShape, allow_nonfinite: bool) -> MaskParts:
         names = ", ".join(entry.syntax for entry in MASKS)
         raise InputError(f"--mask {text!r} is neither a mask nor a file", f"one of {names}, or a file")
     cells = read_array(file, name="mask", allow_nonfinite=allow_nonfinite)
-    check_cells(cells, "mask", shape)
     is_boolean = cells.dtype == np.bool_ or bool(np.isin(cells, (0, 1)).all())
     if kind == "bool" and not is_boolean:
         raise InputError(f"{file} holds other numbers than 0 and 1", "additive:FILE adds them to the scores")
     if is_boolean and kind != "additive":
-        note = f"{file}: read as 1 = may attend, 0 = blocked"
-        return MaskParts(cells=(cells.astype(bool),), notes=() if kind == "bool" else (note,))
+        is_square = cells.shape[:-1] == shape.entries == (shape.n,)  # it could be of each entry's keys
+        note = f"{file}: read as 1 = may attend, 0 = blocked{', in rows of queries' if is_square else ''}"
+        return MaskParts(cells=(fitted(cells.astype(bool), "mask", shape),), notes=() if kind == "bool" else (note,))
     numbers = cells.astype(np.float64) if cells.dtype == np.bool_ else cells
     allowed = numbers > np.finfo(numbers.dtype).min / 2
     bias = np.where(allowed, numbers, 0).astype(shape.dtype)
     note = f"{file}: read as additive (-inf or the lowest number blocks)"
-    return MaskParts(cells=(allowed,), biases=(bias,), notes=() if kind == "additive" else (note,))
+    parts = fitted(allowed, "mask", shape), fitted(bias, "mask", shape)
+    return MaskParts(cells=parts[:1], biases=parts[1:], notes=() if kind == "additive" else (note,))

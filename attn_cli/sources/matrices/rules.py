@@ -12,7 +12,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.matrices.mask_syntax import MaskParts, masks_of, offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
+from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 from attn_cli.sources.numbers import numbers_in, require_held
 
 
@@ -57,9 +57,8 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
     biases = masks.biases
     if options.bias is not None:
         numbers = read_array(options.bias, name="bias", allow_nonfinite=options.allow_nonfinite)
-        check_cells(numbers, "bias", shape)
         require_held(numbers, "bias", shape.dtype)
-        biases += (numbers.astype(shape.dtype),)
+        biases += (fitted(numbers.astype(shape.dtype), "bias", shape),)
     slopes = None if options.alibi is None else _slopes(options.alibi, shape)
     if options.softcap is not None:
         if not (math.isfinite(options.softcap) and options.softcap > 0):
@@ -84,9 +83,8 @@ def _fixed(text: str, masks: MaskParts, shape: ScoreShape, allow_nonfinite: bool
     if text == "uniform":
         return RuleParts(0.0, shape.m, masks, masks.biases)
     cells = read_array(text, name="fixed", allow_nonfinite=allow_nonfinite)
-    check_cells(cells, "fixed", shape)
     require_held(cells, "fixed", shape.dtype)
-    return RuleParts(0.0, shape.m, masks, (cells.astype(shape.dtype),), softmax=False)
+    return RuleParts(0.0, shape.m, masks, (fitted(cells.astype(shape.dtype), "fixed", shape),), softmax=False)
 
 
 def _scale(text: str | None, shape: ScoreShape) -> float:

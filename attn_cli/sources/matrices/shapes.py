@@ -24,6 +24,11 @@ class ScoreShape:
     d: int
     dtype: np.dtype[Any]
 
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The axes that count texts: the batch axes; without them that of heads."""
+        return self.lead or (self.h,)
+
 
 def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -> np.ndarray:
     """`x [..., n, width]` times `w [width, out]`; x itself without a w. InputError where they don't fit.
@@ -126,21 +131,29 @@ def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
         )
 
 
-def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
-    """Raise InputError for a mask or bias that is not `[..., n, m]`, with other axes as the scores' or 1 long."""
-    n, m = shape.n, shape.m
-    if cells.shape[-2:] != (n, m):
+def fitted(cells: np.ndarray, name: str, shape: ScoreShape) -> np.ndarray:
+    """A mask or bias repeated over all queries and keys, `[..., n, m]`; InputError where it doesn't fit the scores.
+
+    One row per batch entry is a mask of its keys.
+    """
+    n, m, outer = shape.n, shape.m, (*shape.lead, shape.h)
+    if cells.shape == (*shape.entries, m) and shape.entries[-1] not in (1, n):
+        cells = cells.reshape(*shape.entries, *(1 for _ in outer[len(shape.entries) :]), 1, m)
+    sizes = (m, n, *outer[::-1])
+    unfit = [
+        at for at, (size, whole) in enumerate(zip(cells.shape[::-1], sizes, strict=False)) if size not in (1, whole)
+    ]
+    if unfit and unfit[0] < 2:
         slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""
         raise InputError(
             f"{name} has shape {cells.shape} but q and k make {n} x {m}", f"rows are queries, columns keys{slip}"
         )
-    outer = (*shape.lead, shape.h)
-    axes = zip(cells.shape[-3::-1], outer[::-1], strict=False)
-    if cells.ndim > len(outer) + 2 or any(size not in (1, expected) for size, expected in axes):
+    if unfit or cells.ndim > len(sizes):
         raise InputError(
             f"{name} has shape {cells.shape} but q has batch and head axes {outer}",
             "each of those axes is as long as q's, or 1, or left out from the front",
         )
+    return np.broadcast_to(cells, (*cells.shape[:-2], n, m))
 
 
 def of_entry(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> np.ndarray:
