@@ -246,3 +246,14 @@ def test_how_a_mask_was_read_is_said() -> None:
     assert "read as additive" in attn("compute", "--q", "q.npy", "--mask", "added.csv").errors
     np.save("k.npy", np.ones((3, 2)))
     assert "causal-bottom-right" in attn("compute", "--q", "q.npy", "--k", "k.npy", "--mask", "causal").errors
+
+
+def test_keys_and_values_beside_the_queries_are_told_of() -> None:
+    q, k, v = RANDOM.normal(size=(3, 4, 5))
+    np.savez("all.npz", q=q, k=k, v=v)
+    alone = attn("compute", "--q", "all.npz", "--json")
+    assert alone.json["warnings"] == ["all.npz holds k and v too, unread: add --k all.npz --v all.npz"]
+    added = attn("compute", "--q", "all.npz", "--k", "all.npz", "--v", "all.npz", "--json").json
+    right = scaled_dot_product_attention(tensor(q), tensor(k), tensor(v)).numpy()
+    np.testing.assert_allclose(added["result"]["output"], right, **CLOSE)
+    assert added["warnings"] == []

@@ -12,10 +12,12 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.kernel.definition.latent import Latent, rms_norm
+from attn_cli.sources.files.array_file import array_names
 from attn_cli.sources.matrices.embedding import Embedded, read_matrix
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
 from attn_cli.sources.matrices.random_projections import drawn_matrix, drawn_shapes
 from attn_cli.sources.matrices.shapes import product
+from attn_cli.text import excerpt
 
 
 def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: int) -> Latent:
@@ -126,7 +128,12 @@ def own_matrices(options: MatrixOptions) -> Projected:
     assert q is not None  # callers check that it is given
     k = q if k is None else k
     kv = KeysAndValues(k, k if v is None else v)
-    return Projected(q, kv, options.heads, options.heads is not None or q.ndim > 2, wo)
+    file = options.q or ""
+    names = array_names(file) if file.lower().endswith(".npz") else []
+    unread = [name for name in ("k", "v") if name in names and not options.sets(name)]
+    more = " ".join(f"--{name} {excerpt(file)}" for name in unread)
+    notes = (f"{excerpt(file)} holds {' and '.join(unread)} too, unread: add {more}",) if unread else ()
+    return Projected(q, kv, options.heads, options.heads is not None or q.ndim > 2, wo, notes=notes)
 
 
 def project(options: MatrixOptions, embedded: Embedded) -> Projected:
