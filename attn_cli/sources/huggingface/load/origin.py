@@ -22,7 +22,7 @@ from attn_cli.sources.adapter_files import ADAPTER_FILE, adapter_folder, base_of
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
-from attn_cli.sources.huggingface.load.trust.folder_files import check_files, check_folder
+from attn_cli.sources.huggingface.load.trust.folder_files import check_files, check_folder, document_of
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
@@ -205,7 +205,7 @@ def _check_folder(origin: Origin) -> None:
         raise LoadError(f"{name} has no config.json", hint)
     check_files(folder, name)
     check_configuration(folder / "config.json", name, trusts_code=origin.options.trust_remote_code)
-    if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+    if origin.options.reads_text and not _has_tokenizer(folder, name):
         if any((folder / file).is_file() for file in PROCESSOR_FILES):
             raise InputError(f"{name} has no tokenizer, but a processor of images or audio",
                              f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
@@ -213,6 +213,20 @@ def _check_folder(origin: Origin) -> None:
             f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
             "copy the original model's tokenizer files into the folder; a model of other inputs takes --inputs FILE",
         )
+
+
+def _has_tokenizer(folder: Path, name: str) -> bool:
+    """True if a folder has a tokenizer's file, or names a class of tokenizers that reads others or, of bytes, none."""
+    if any((folder / file).is_file() for file in _TOKENIZER_FILES):
+        return True
+    settings = folder / "tokenizer_config.json"
+    if not settings.is_file():
+        return False
+    import transformers  # here: most folders have a tokenizer's file
+
+    tokenizer = getattr(transformers, str(document_of(settings, name).get("tokenizer_class")), None)
+    files = getattr(tokenizer, "vocab_files_names", None)
+    return files is not None and (not files or any((folder / file).is_file() for file in files.values()))
 
 
 def _gguf_files(folder: Path) -> list[str]:

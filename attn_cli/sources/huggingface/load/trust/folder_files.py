@@ -33,7 +33,7 @@ def check_files(folder: Path, name: str) -> None:
             _check_index(folder, path, name)
     settings = folder / "tokenizer_config.json"
     if kind_of_path(settings, LoadError) is PathKind.FILE:
-        document = _document(settings, name)
+        document = document_of(settings, name)
         others = document.get("fast_tokenizer_files")
         for file in others if isinstance(others, list) else []:
             _check_inside(folder, file, f"{name}: tokenizer_config.json")
@@ -48,7 +48,7 @@ def _check_plain(path: Path, label: str) -> None:
 
 
 def _check_index(folder: Path, path: Path, name: str) -> None:
-    shards = _document(path, name).get("weight_map")
+    shards = document_of(path, name).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(file, str) for file in shards.values()):
         raise LoadError(f"{name}: {path.name} has no map of weights to files", "is the download complete?")
     for file in sorted(set(shards.values())):
@@ -85,7 +85,8 @@ def _is_inside(folder: Path, path: Path) -> bool:
     return real.is_relative_to(home) or real.is_relative_to(blobs)
 
 
-def _document(path: Path, name: str) -> dict[str, Any]:
+def document_of(path: Path, name: str) -> dict[str, Any]:
+    """The object in a JSON file of a model's folder; LoadError for any other content."""
     document = read_json_document(path, f"{name}: {path.name}", LoadError, "is the download complete?")
     if not isinstance(document, dict):
         raise LoadError(f"{name}: {path.name} is not an object", "is it the right file?")

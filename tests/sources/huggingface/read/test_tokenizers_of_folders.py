@@ -1,0 +1,34 @@
+"""What the tokenizer of a model's folder makes of a text is what the model reads, or a line says what isn't."""
+
+from pathlib import Path
+
+import pytest
+import transformers
+from transformers import AutoTokenizer
+
+from tests.media import TEXT, saved
+from tests.program import attn, refused
+
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+@pytest.mark.parametrize("kind", ["ByT5", "Canine"])
+def test_a_tokenizer_of_bytes_or_letters_needs_no_vocabulary_file(kind: str, tmp_path: Path) -> None:
+    model: transformers.PreTrainedModel
+    if kind == "ByT5":
+        config = transformers.T5Config(vocab_size=384, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=2)
+        model = transformers.T5EncoderModel(config)
+    else:
+        canine = transformers.CanineConfig(**SMALL, num_hash_buckets=64, local_transformer_stride=16)
+        model = transformers.CanineModel(canine)
+    saved(model, tmp_path, getattr(transformers, f"{kind}Tokenizer")())
+    shown = attn("top", "né 東", "-m", tmp_path, "-k", "1", "--json").json["input"]
+    assert [token["id"] for token in shown["tokens"]] == AutoTokenizer.from_pretrained(tmp_path)("né 東")["input_ids"]
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}')
+    refused(attn("top", "a", "-m", tmp_path), 3, "has no tokenizer")
+
+
+def test_a_file_of_a_models_folder_leads_to_the_folder(tmp_path: Path) -> None:
+    saved(transformers.LlamaModel(transformers.LlamaConfig(**TEXT)), tmp_path)
+    for file in ("config.json", "model.safetensors"):
+        refused(attn("top", "a", "-m", tmp_path / file), 3, f"{file} is a file of a model", f"folder: {tmp_path}")
