@@ -1,4 +1,4 @@
-"""The syntax of --token and --word: the tokens that a word, a number, `bank#2` or `+` picks."""
+"""The syntax of --token and --word: the tokens that a word, a number, `4-6`, `bank#2` or `+` picks."""
 
 import re
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from itertools import groupby
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.selection_syntax import numbers
 from attn_cli.text import cut
 
 
@@ -15,13 +16,16 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
     generated = [token.index for token in tokens if token.generated]
     if pick == "+" and generated:  # screens mark generated tokens with +
         return generated, ()
-    if re.fullmatch(r"-?\d{1,18}", pick):
-        index = int(pick)
+    indices: Sequence[int] = (int(pick),) if re.fullmatch(r"-?\d{1,18}", pick) else ()
+    word, number = pick, ""
+    places = [] if indices else _places(word, tokens, text)
+    if not places and re.fullmatch(r"\d+(-\d+)?(,-?\d+(-\d+)?)*", pick):
+        indices = indices or numbers(pick, "token") or ()
+    for index in indices:
         if not -len(tokens) <= index < len(tokens):
             raise InputError(f"there is no token {index}", f"tokens: {_token_list(tokens)}")
-        return [index % len(tokens)], ()
-    word, number = pick, ""
-    places = _places(word, tokens, text)
+    if indices:
+        return sorted({index % len(tokens) for index in indices}), ()
     if not places and (match := re.fullmatch(r"(.+)#(\d{1,18})", pick, re.DOTALL)):
         word, number = match.groups()
         places = _places(word, tokens, text)

@@ -18,10 +18,16 @@ TOKENS = (
     [
         ("2", [2]), ("-1", [6]), ("by", [2]), ("BY", [2]), ("the", [0, 3]), ("the#2", [3]), ("riverbank", [4, 5]),
         ("+", [6]), ("+bank", [6]), ("bank#3", [6]), ("bank", [1, 5, 6]),
+        ("1-3", [1, 2, 3]), ("4,0,-1", [0, 4, 6]), ("0-1,1", [0, 1]),
     ],
 )  # fmt: skip
 def test_what_a_pick_means(pick: str, indices: list[int]) -> None:
     assert picked_tokens(pick, TOKENS, TEXT)[0] == indices
+
+
+def test_numbers_that_are_a_word_of_the_text_are_that_word() -> None:
+    tokens = (Token(0, "pages", 0, 0, 5), Token(1, "0-1", 1, 6, 9))
+    assert picked_tokens("0-1", tokens, "pages 0-1") == ([1], ())
 
 
 def test_a_word_in_several_places_is_noted_and_a_picked_place_is_not() -> None:
@@ -29,7 +35,7 @@ def test_a_word_in_several_places_is_noted_and_a_picked_place_is_not() -> None:
     assert picked_tokens("the#2", TOKENS, TEXT)[1] == picked_tokens("by", TOKENS, TEXT)[1] == ()
 
 
-@pytest.mark.parametrize("pick", ["7", "-8", "loan", "by#2", "", "+by"])
+@pytest.mark.parametrize("pick", ["7", "-8", "loan", "by#2", "", "+by", "5-7", "1,9"])
 def test_a_pick_that_means_nothing_lists_the_tokens(pick: str) -> None:
     with pytest.raises(InputError) as refusal:
         picked_tokens(pick, TOKENS, TEXT)

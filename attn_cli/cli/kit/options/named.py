@@ -91,7 +91,7 @@ Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen head
 TokenPick = Annotated[
     str | None,
     typer.Option("--token", "-t", metavar="WORD|INDEX",
-                 help="Show these queries only: a word, word#2 (second one), an index, or + (generated tokens)."),
+                 help="Show these queries only: a word, word#2 (second one), an index, 4-6, or + (generated tokens)."),
 ]  # fmt: skip
 Steps = Annotated[bool, typer.Option("--steps", help="Show every step in numbers; --token picks one query.")]
 Words = Annotated[
