@@ -365,8 +365,15 @@ class PromptReader:
         return arguments if self.has_decoder else with_saved_forward(self.loaded, arguments)[0]
 
     def _padded(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
-        filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
-        return padded(texts, filler, device_of_module(self.loaded.model))
+        tokenizer, model = self.loaded.tokenizer, self.loaded.model
+        filler = getattr(tokenizer, "pad_token_id", None) or 0
+        arguments = padded(texts, filler, device_of_module(model))
+        # without a mask some models take a padding token within the text for padding, as XLM
+        padding = [filler, getattr(configuration_of(model), "pad_token_id", None) or 0]
+        reads_mask = "attention_mask" in getattr(tokenizer, "model_input_names", ()) and not unpadded_only(model)
+        if reads_mask and any(np.isin(text, padding).any() for text in texts):
+            arguments.setdefault("attention_mask", torch.ones_like(arguments["input_ids"]))
+        return arguments
 
 
 def without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import transformers
 from transformers import AutoTokenizer
 
-from tests.media import TEXT, saved
+from tests.media import TEXT, saved, tokenizer
 from tests.program import attn, refused
 
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -26,6 +28,23 @@ def test_a_tokenizer_of_bytes_or_letters_needs_no_vocabulary_file(kind: str, tmp
     assert [token["id"] for token in shown["tokens"]] == AutoTokenizer.from_pretrained(tmp_path)("né 東")["input_ids"]
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}')
     refused(attn("top", "a", "-m", tmp_path), 3, "has no tokenizer")
+
+
+def test_a_padding_token_within_the_text_is_no_padding(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = transformers.XLMConfig(vocab_size=64, emb_dim=32, n_layers=2, n_heads=4, max_position_embeddings=64)
+    config._attn_implementation = "eager"
+    model = transformers.XLMModel(config).eval()
+    saved(model, tmp_path, tokenizer())
+    inputs = AutoTokenizer.from_pretrained(tmp_path)("a photo of cat", return_tensors="pt")
+    assert config.pad_token_id in inputs["input_ids"]
+    with torch.no_grad():
+        own = [torch.stack(model(input_ids=inputs["input_ids"], attention_mask=mask, output_attentions=True).attentions)
+               for mask in (inputs["attention_mask"], None)]  # fmt: skip
+    assert float((own[0] - own[1]).abs().max()) > 0.1
+    assert attn("matrix", "a photo of cat", "-m", tmp_path, "-o", tmp_path / "x.npz").code == 0
+    with np.load(tmp_path / "x.npz") as found:
+        np.testing.assert_allclose(found["weights"], own[0][:, 0].numpy(), atol=1e-5)
 
 
 def test_a_file_of_a_models_folder_leads_to_the_folder(tmp_path: Path) -> None:
