@@ -1,14 +1,20 @@
 """What a processor or a tokenizer leaves out of audio, a picture or a text: asked by changing the part in question."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from transformers.utils import cached_file
 
+from attn_cli.errors import LoadError
 from attn_cli.picture import Box
 from attn_cli.prompt import Token
+from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
+from attn_cli.sources.huggingface.load.origin import Origin
 
 _ALL = 0.97  # of a picture: less than all is rounding at its edges
 
@@ -51,6 +57,17 @@ def text_notes(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
     if not ends or not any(map(str.isalnum, text[max(ends) :])):
         return ()
     return (f"read {max(ends):,} of {len(text):,} characters: the text is cut",)
+
+
+def sentence_notes(origin: Origin, count: int) -> tuple[str, ...]:
+    """A note on a text of `count` tokens that sentence-transformers cuts for the model of `origin`; else ()."""
+    with suppress(OSError, LoadError):
+        file = cached_file(origin.path, "sentence_bert_config.json", revision=origin.revision, local_files_only=True)
+        content = read_json_document(Path(file), file, LoadError, "")
+        most = content.get("max_seq_length") if isinstance(content, dict) else None
+        if isinstance(most, int) and most < count:
+            return (f"sentence-transformers reads the first {most:,} of the {count:,} tokens",)
+    return ()
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
-from attn_cli.sources.huggingface.read.cuts import text_notes
+from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
 from attn_cli.sources.huggingface.read.image_tokens import unplaced_notes
 from attn_cli.sources.huggingface.read.input_files import (
@@ -224,6 +224,8 @@ class PromptReader:
         for prompt in prompts:
             if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
                 check_tokens(len(prompt.tokens), limit)
+        cuts = [sentence_notes(self.loaded.origin, len(prompt.tokens)) for prompt in prompts]
+        prompts = [replace(x, warnings=x.warnings + notes) for x, notes in zip(prompts, cuts, strict=True)]
         if not self.has_decoder:
             if self.generator is not None:
                 return [self.generator.continue_text(prompt, self.on_token) for prompt in prompts]
