@@ -232,6 +232,17 @@ def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, t
     (folder / "chat_template.jinja").write_text(of_parts)
     said = [{"role": "user", "content": [{"type": "text", "text": "hi there"}]}]
     assert text("hi there", "-m", folder, "--chat") == rendered(folder, said) == "<s> user hi there </s> <s> assistant"
+    fails_on_a_text = "{% for m in messages %}<s> {{ m.role }} {{ m.content[0].text + ' ' }}{% endfor %}"
+    (folder / "chat_template.jinja").write_text(fails_on_a_text)
+    assert text("hi there", "-m", folder, "--chat") == rendered(folder, said) == "<s> user hi there "
+    fails_on_parts = (
+        "{% for m in messages %}<s> {{ m.role + ' ' + (m.content if m.role == 'user' else '') }}{% endfor %}"
+    )
+    (folder / "chat_template.jinja").write_text(fails_on_parts)
+    (tmp_path / "m.json").write_text('[{"role": "system", "content": "be brief"}]')
+    run = attn("top", "hi", "-m", folder, "--messages", tmp_path / "m.json", "--json").json
+    assert run["input"]["text"] == "<s> system <s> user hi"
+    assert run["warnings"] == ["the chat template leaves out words of the messages: be, brief"]
     (folder / "chat_template.jinja").write_text("{% for m in messages %}<s> {{ m.role }} {% endfor %}")
     warnings = attn("top", "hi there", "-m", folder, "--chat", "--json").json["warnings"]
     assert warnings == ["the chat template leaves out words of the messages: hi, there"]

@@ -41,25 +41,31 @@ def rendered(
     arguments = {name: value for name, value in chat.items() if name != "messages"}
     given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **arguments}
     said = list(_said(conversation))
-    try:
-        text = str(reader.apply_chat_template(conversation, tokenize=False, **given))
-        if not all(words in text for words in said):
-            parts = [{**m, "content": in_parts(m["content"])} if m.get("content") else m for m in conversation]
-            of_parts = str(reader.apply_chat_template(parts, tokenize=False, **given))
-            text = of_parts if all(words in of_parts for words in said) else text
-        choose = getattr(reader, "get_chat_template", None)  # a processor has none, and its first template is "default"
-        template = choose(tools=given.get("tools")) if choose else reader.chat_template
-        used = template_variables(template if isinstance(template, str) else template["default"])
-    except MemoryError:
-        raise
-    except Exception as error:  # of any type: a template is a program that came with the model
-        line = f"{name}: the chat template refuses these messages: {first_line(error)}"
-        raise InputError(line, hint) from error
+
+    def tried(messages: Sequence[Mapping[str, Any]]) -> str | Exception:
+        try:
+            return str(reader.apply_chat_template(messages, tokenize=False, **given))
+        except MemoryError:
+            raise
+        except Exception as error:  # of any type: a template is a program that came with the model
+            return error
+
+    text = tried(conversation)
+    if isinstance(text, Exception) or not all(each in text for each in said):
+        of_parts = tried([{**m, "content": in_parts(m["content"])} if m.get("content") else m for m in conversation])
+        text = of_parts if isinstance(of_parts, str) and all(each in of_parts for each in said) else text
+    if isinstance(text, Exception):
+        line = f"{name}: the chat template refuses these messages: {first_line(text)}"
+        raise InputError(line, hint) from text
+    choose = getattr(reader, "get_chat_template", None)  # a processor has none, and its first template is "default"
+    template = choose(tools=given.get("tools")) if choose else reader.chat_template
+    used = template_variables(template if isinstance(template, str) else template["default"])
     own = signature(reader.apply_chat_template).parameters.keys() - {"tools", "documents"}
     unused = [argument for argument in arguments if argument not in used | own]
     notes = [f"the chat template doesn't use {listed(unused, 5)}"] if unused else []
     # letters alone: a template may write quotes and line ends in its own way
-    if lost := [word for word in dict.fromkeys(re.findall(r"\w+", " ".join(said))) if word not in text]:
+    words = dict.fromkeys(re.findall(r"\w+", " ".join(said)))
+    if lost := [word for word in words if word.lower() not in text.lower()]:
         notes.append(f"the chat template leaves out words of the messages: {listed(lost, 5)}")
     return text, tuple(notes)
 
