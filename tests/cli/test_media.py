@@ -16,7 +16,7 @@ from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.huggingface.read.processor import without_videos
-from tests.media import RATE, audio_file, image_file
+from tests.media import RATE, audio_file, image_file, saved, tokenizer
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.folders import hard_link
 from tests.views.test_schemas import hold
@@ -173,6 +173,24 @@ def test_a_wav2vec2_hears_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> N
     assert recorded.json["input"] == live.json["input"]
     assert recorded.json["warnings"] == live.json["warnings"]
     assert "attn matrix -m" in attn("top", "-m", tmp_path / "heard.attn", terminal=True).text
+
+
+@torch.no_grad()
+def test_frames_of_audio_have_their_seconds_or_a_note(tone: Path, tmp_path: Path) -> None:
+    config = transformers.MoonshineConfig(vocab_size=64, hidden_size=32, intermediate_size=48,
+                                          encoder_num_hidden_layers=1, decoder_num_hidden_layers=1,
+                                          encoder_num_attention_heads=2, decoder_num_attention_heads=2)  # fmt: skip
+    moonshine = transformers.MoonshineForConditionalGeneration(config)
+    folder = saved(moonshine, tmp_path / "moonshine", transformers.Wav2Vec2FeatureExtractor(), tokenizer())
+    found = arrays(folder, "-m", folder, "--audio", tone)
+    count = moonshine.model.encoder(torch.zeros(1, RATE // 2)).last_hidden_state.shape[1]
+    seconds = [f"{at * 64 * 3 * 2 / RATE:.3f}s" for at in range(count)]  # the strides of its convolutions
+    assert found["encoder.tokens"].tolist() == seconds
+    timeless = transformers.Wav2Vec2BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+                                               intermediate_size=48, feature_projection_input_dim=160)  # fmt: skip
+    saved(transformers.Wav2Vec2BertModel(timeless), tmp_path / "bert", transformers.SeamlessM4TFeatureExtractor())
+    warnings = attn("top", "-m", tmp_path / "bert", "--audio", tone, "-k", "1", "--json").json["warnings"]
+    assert warnings == ["attn doesn't know the times of this model's audio tokens"]
 
 
 @torch.no_grad()

@@ -33,7 +33,7 @@ __all__ = [
     "WITHOUT_TORCH_FUNCTION",
     "TorchDispatchMode",
     "attention_name",
-    "audio_lengths",
+    "audio_frames",
     "bidirectional_mask_function",
     "builder_of",
     "cache_name",
@@ -161,10 +161,13 @@ def is_quantised(model: Any) -> bool:
     return getattr(model, "hf_quantizer", None) is not None
 
 
-def audio_lengths(model: Any, samples: int) -> int:
-    """The number of frames that a speech model's convolutions make of so many samples; 0 where no part says so."""
-    count = "_get_feat_extract_output_lengths"  # of the model, or of its encoder
-    return int(next((getattr(part, count)(samples) for part in model.modules() if hasattr(part, count)), 0))
+def audio_frames(model: Any, samples: int) -> tuple[int, int] | None:
+    """The number of frames that a speech model's convolutions make of so many samples, and the samples of one frame."""
+    lengths = getattr(model, "_get_feat_extract_output_lengths", None)
+    if lengths is None:
+        return None
+    count, more = int(lengths(samples)), 1_000_000
+    return count, round(more / (int(lengths(samples + more)) - count))
 
 
 def builder_of(model_class: Any) -> Callable[..., Any]:
@@ -182,7 +185,7 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
 
 
 def template_variables(template: str) -> set[str]:
-    """The variables that a chat template looks up. Gone: an AttributeError, told as a template that fails."""
+    """The variables that a chat template looks up. Gone: an AttributeError."""
     from jinja2.meta import find_undeclared_variables
     from transformers.utils import chat_template_utils
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,9 @@ def test_speech_models_say_how_many_frames_are_left() -> None:
     model = transformers.Wav2Vec2Model(config).eval()
     samples = torch.randn(1, 400)
     with torch.no_grad():
-        assert compat.audio_lengths(model, 400) == model.feature_extractor(samples).shape[-1]
+        frames = model.feature_extractor(samples).shape[-1]
+    assert compat.audio_frames(model, 400) == (frames, prod(config.conv_stride))
+    assert compat.audio_frames(torch.nn.Linear(1, 1), 400) is None
 
 
 def test_processors_have_a_part_for_videos() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from itertools import islice, takewhile
-from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
-from attn_cli.sources.huggingface.compat import audio_lengths
+from attn_cli.sources.huggingface.compat import audio_frames
 from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
@@ -97,26 +96,25 @@ def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
     """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins."""
     rate = getattr(extractor, "sampling_rate", None)
-    config = model.config
     samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
-    if rate and samples is not None and samples.ndim == 2 and hasattr(config, "conv_stride"):
-        count = audio_lengths(model, samples.shape[1])
-        return _frames(count, prod(config.conv_stride) / rate)
-    frames = type_of(config).frames_per_token
+    if rate and samples is not None and samples.ndim == 2 and (found := audio_frames(model, samples.shape[1])):
+        return _frames(found[0], found[1] / rate)
+    frames = type_of(model.config).frames_per_token
     if rate and spectrum is not None and spectrum.ndim == 3 and frames:
         return _frames(spectrum.shape[2] // frames, frames * extractor.hop_length / rate)  # type: ignore[union-attr]
     return ()
 
 
-def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
-    """A note on the tokens after the end of the audio, where a processor pads it with silence; else ()."""
-    if audio is None or not frames:
+def time_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
+    """A note on the tokens after the end of audio, where a processor adds silence, or on frames of unknown times."""
+    if audio is None:
         return ()
-    seconds = audio.seconds
-    first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= seconds), None)
+    if not frames:
+        return ("attn doesn't know the times of this model's audio tokens",)
+    first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= audio.seconds), None)
     if first is None:
         return ()
-    return (f"the audio ends at {seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
+    return (f"the audio ends at {audio.seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
 
 
 def _of_one_example(array: Any) -> torch.Tensor | None:
@@ -325,7 +323,7 @@ class PromptReader:
                 dict.fromkeys(
                     notes
                     + marked_text.notes
-                    + silence_notes(frames, audio)
+                    + time_notes(frames, audio)
                     + processor.cut_notes(marked_text, arrays)
                     + text_notes(marked_text.text, tokens)
                 )
