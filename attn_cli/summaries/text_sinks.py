@@ -1,6 +1,6 @@
 """The keys that are sinks of a whole text, by how many heads treat them so."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +9,16 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, special_places
 
 HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
+_LEAST_HEADS, _LEAST_ROWS = 3, 3  # of an ordinary token: heads that rest on it, rows that could
 
 
 @dataclass(frozen=True)
 class SinkKey:
-    """A key of a text on which at least a tenth of all heads of its stream (self, encoder, cross ...) rest: a sink.
+    """A key of a text on which a tenth of all heads of its stream (self, encoder, cross ...) rest, and 3 or more: a
+    sink. One head in ten is enough for a special token, or the first of a causal text.
 
     key       the token's index
     heads     the share of all heads of which it is a sink: its mean weight from rows that see it is over 0.3, and over
@@ -56,7 +58,8 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
         weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
         values = [part.value for _, part in of_stream if part.value is not None]
         lengths = [part.residual for _, part in of_stream if part.residual is not None]
-        found = sinks_by_heads(count, heads)
+        expected = {*special_places(keys).tolist(), *(key for _, part in of_stream for key in part.targets.sinks)}
+        found = sinks_by_heads(count, heads, len(of_stream[0][0].queries), expected)
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
@@ -64,10 +67,16 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
     return sinks
 
 
-def sinks_by_heads(of_heads: np.ndarray, heads: int) -> np.ndarray:
-    """The indices of the sinks of a text, ascending: the keys that are a sink of at least a tenth of all heads.
+def sinks_by_heads(of_heads: np.ndarray, heads: int, rows: int, expected: Collection[int]) -> np.ndarray:
+    """The indices of the sinks of a text, ascending, by how many heads rest on each key in so many rows.
 
-    >>> sinks_by_heads(np.array([0, 6, 7, 70]), 70).tolist()
+    expected  keys that heads may rest on whatever they say: special tokens, the first token of causal text
+
+    >>> sinks_by_heads(np.array([0, 6, 7, 70]), 70, 9, ()).tolist()
     [2, 3]
+    >>> sinks_by_heads(np.array([1, 1]), 8, 9, {0}).tolist()
+    [0]
     """
-    return np.flatnonzero((of_heads > 0) & (HEADS_OF_A_SINK * of_heads >= heads))
+    least = np.full(len(of_heads), _LEAST_HEADS if rows >= _LEAST_ROWS else np.inf)
+    least[list(expected)] = 1
+    return np.flatnonzero((of_heads >= least) & (HEADS_OF_A_SINK * of_heads >= heads))

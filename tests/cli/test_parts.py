@@ -59,6 +59,24 @@ def test_the_line_that_an_answer_came_from_comes_first() -> None:
     assert '"Solomon" comes from line 4 ("The clerk keeps a parrot called Solomon.")' in " ".join(screen.split())
 
 
+@pytest.mark.parametrize(("text", "needed"), [("The capital of France is", "France"), (PARROT, "line 4")])
+def test_a_sink_is_no_cause(text: str, needed: str) -> None:
+    """The first word is a sink: hidden it breaks the model, and never is what the answer needs."""
+    asked = ("parts", text, "-m", SMOL)
+    result = attn(*asked, "--json").json["result"]
+    parts = {part["part"]: part for part in result["parts"]}
+    (citation,) = result["citations"]
+    first = parts[citation["needed"][0]["part"]]
+    assert needed in (first["text"].strip(), first["name"])
+    assert result["sinks"][0]["key"] == 0
+    if needed == "France":
+        assert min(result["parts"], key=lambda part: part["hidden_bits"] or 0.0)["text"].strip() == "The"
+        assert not parts[0]["is_context"]
+        screen = attn(*asked).text
+        assert '"Paris." needs "France"' in screen
+        assert f'sink     "The" 0: hiding it breaks the model (2^{-parts[0]["hidden_bits"]:.1f})' in screen
+
+
 def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
     """The same answer, given, written and with --generate, has the same numbers; another one has its own line."""
     expected = [part["hidden_bits"] for part in written().json["result"]["parts"]]

@@ -79,7 +79,7 @@ class PartsRead(Answer):
     @property
     def context(self) -> list[int]:
         """The numbers of the parts that an answer may come from: those given before the question."""
-        return list(_context(self.prompt, [read.part for read in self.read.parts], self.read.rows).parts)
+        return list(_context(self.prompt, [read.part for read in self.read.parts], self.read).parts)
 
     @property
     def citation(self) -> Citation | None:
@@ -202,8 +202,7 @@ def read_parts(
     hidden = None
     if experiment is not None:
         decodes = experiment.target is not None and read.stream == "self"
-        sinks = [sink.token.index for sink in read.sinks] if decodes else ()
-        context = _context(prompt, watcher.parts, reading, sinks)
+        context = _context(prompt, watcher.parts, read, keeps_sinks=decodes)
         if experiment.target is not None:
             pieces = (piece for _, piece in pieces_of(experiment.target, prompt))
             context = replace(context, pieces=(slice(None), *pieces))
@@ -217,14 +216,14 @@ def read_parts(
 
 
 def _context(
-    prompt: Prompt, parts: Sequence[TextPart], rows: Sequence[int], sinks: Sequence[int] = ()
+    prompt: Prompt, parts: Sequence[TextPart], read: TextReading, *, keeps_sinks: bool = False
 ) -> AnswerContext:
-    """The parts that an answer of these rows may come from: those given before the question, without the rows' own."""
-    asks, own = question_of(prompt, parts), set(rows)
-    numbers = (number for number, part in enumerate(parts) if part.kind == "given" and part.tokens)
+    """The parts that an answer may come from: given before the question, not the reading rows' own, no sinks."""
+    asks, own, sinks = question_of(prompt, parts), set(read.rows), {sink.token.index for sink in read.sinks}
+    numbers = (number for number, part in enumerate(parts) if part.kind == "given" and set(part.tokens) - sinks)
     return AnswerContext(
         tuple(number for number in numbers if number not in asks and own.isdisjoint(parts[number].tokens)),
-        frozenset(sinks),
+        frozenset(sinks if keeps_sinks else ()),
     )
 
 

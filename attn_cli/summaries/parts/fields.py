@@ -105,7 +105,7 @@ FIELDS = (
           "cited"),
     Field("hidden", Object(_HIDDEN, nullable=True), "how parts were masked; null where that is impossible, as in a "
           "table"),
-    Field("sinks", Rows(_SINK), "attention sinks of at least a tenth of the heads; non_sink_share and vs_uniform "
+    Field("sinks", Rows(_SINK), "attention sinks, and tokens that may be any; non_sink_share and vs_uniform "
           "exclude them", "read.sinks"),
     Field("learned_sink", NUMBER, "the mean weight that the rows give to a learned sink; 0 without one",
           "read.learned_share"),

@@ -19,10 +19,11 @@ NO_WEIGHT = HiddenWeight()
 
 @dataclass(frozen=True)
 class ReadSink:
-    """A sink of the text: a key that is a sink of at least a tenth of the heads, which means they rest on it.
+    """A sink of the text: a key that a tenth of the heads rest on, and 3 or more; the first of causal text, special
+    tokens.
 
-    It is a sink of a head in which other rows that see it give it over 0.3 of their weight, in the mean, and over 3
-    times what uniform attention would.
+    A head rests on it if the rows that see it give it over 0.3 of their weight, in the mean, and over 3 times what
+    uniform attention would.
 
     heads  the share of heads whose sink it is, 0 to 1
     share  the mean weight that the rows whose reading is measured give it, over all heads and layers
@@ -42,7 +43,7 @@ class ReadPart:
     non_sink_share  the weight on its tokens that are no sinks over all that the rows give to such keys; without keys
                     that the user left out
     vs_uniform  `non_sink_share` divided by what it would be if every row gave the same to all keys that it may see
-    sinks       the sinks of the text that are in it: keys that are a sink of at least a tenth of the heads
+    sinks       the sinks of the text that are in it
     """
 
     number: int
@@ -51,6 +52,11 @@ class ReadPart:
     non_sink_share: float
     vs_uniform: float | None
     sinks: tuple[ReadSink, ...]
+
+    @property
+    def is_sink(self) -> bool:
+        """True if all its tokens are sinks: it is never named as an answer's origin."""
+        return 0 < len(self.part.tokens) == len(self.sinks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +97,10 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
     of_heads = np.sum([x.reception.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0)  # [m]
     left, left_out = float(received.sum()), sorted({key for summary, _, _ in pairs for key in summary.hidden})
     of_heads[left_out] = 0
-    sinks = _sinks(prompt, of_heads, heads, received)
+    expected = {key for _, _, x in pairs if x is not None for key in x.expected}
+    found = {*sinks_by_heads(of_heads, heads, len(pairs[0][0].queries), expected).tolist(), *expected} - set(left_out)
+    order = sorted(found, key=lambda key: -received[key])
+    sinks = tuple(ReadSink(prompt.tokens[key], float(of_heads[key] / heads), float(received[key])) for key in order)
     others = np.ones(len(received))
     others[left_out] = 0
     others[[sink.token.index for sink in sinks]] = 0
@@ -113,9 +122,3 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
         tuple(prompt.tokens[key] for key in left_out),
         left,
     )
-
-
-def _sinks(prompt: Prompt, of_heads: np.ndarray, heads: int, received: np.ndarray) -> tuple[ReadSink, ...]:
-    keys = sinks_by_heads(of_heads, heads)
-    ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
-    return tuple(ReadSink(prompt.tokens[key], float(of_heads[key] / heads), float(received[key])) for key in ordered)

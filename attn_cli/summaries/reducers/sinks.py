@@ -10,7 +10,7 @@ from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sight import sight_of
-from attn_cli.summaries.sinks import Reception, SinkRows
+from attn_cli.summaries.sinks import Reception, SinkRows, expected_sinks
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +22,13 @@ class HeadSinks(Part):
 
     reception  for h heads and m keys the mean weight `[h, m]`, that of uniform attention `[m]`, and which keys are
                sinks, booleans `[h, m]`
+    expected   the keys that heads may rest on whatever they say: the first of causal text, else special tokens
     """
 
     name: ClassVar[str] = "head_sinks"
 
     reception: Reception
+    expected: tuple[int, ...] = ()
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head and sink (key that it rests on): layer, head, key, key_token, reception and baseline."""
@@ -56,7 +58,8 @@ class HeadSinksReducer:
         """The mean weight on each key, and which keys are sinks of a head."""
         told_by = _told_by(call)
         return HeadSinks(
-            told_by.reception(stats.column_sums[ColumnSums()], stats.column_sums[ColumnSums(told_by.few_rows)])
+            told_by.reception(stats.column_sums[ColumnSums()], stats.column_sums[ColumnSums(told_by.few_rows)]),
+            tuple(expected_sinks(call).tolist()),
         )
 
 

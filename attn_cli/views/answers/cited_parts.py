@@ -7,6 +7,7 @@ from rich.text import Text
 
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.citations import Citation, tokens_needing
+from attn_cli.summaries.parts.hidden import NEEDED_BITS
 from attn_cli.text import counted, cut, visible
 from attn_cli.views.drawing.styles import BOLD, DIM
 
@@ -20,11 +21,18 @@ _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
     """One sentence, in lines of `width` columns: the parts that the answer needed, by how much likelier these make
-    it.
+    it; then the sinks that break the model where they are hidden.
     """
     citation = answer.citation
-    if citation is not None and answer.context:
+    if citation is None:
+        return
+    if answer.context:
         yield from wrap(_verdict(answer, citation), width)
+    for read in sorted(answer.read.parts, key=lambda read: answer.effects[read.number])[:_OTHERS]:
+        bits = answer.effects[read.number]
+        if read.is_sink and bits <= -NEEDED_BITS:
+            name = f'"{visible(read.part.text(answer.prompt.text).strip()) or read.sinks[0].token.text}"'
+            yield cut(f"sink     {name} {read.part.tokens[0]}: hiding it breaks the model (2^{-bits:.1f})", width)
 
 
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:

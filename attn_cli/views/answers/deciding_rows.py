@@ -34,7 +34,8 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more."""
     seen = list(report.parts_of(DecidingRows))
-    heads = _heads(seen, resting_keys(seen))
+    of_streams = [[pair for pair in seen if pair[0].place.stream == stream] for stream in report.streams]
+    heads = sorted(head for own in of_streams if own for head in _heads(own, resting_keys(own)))[::-1]
     if not heads and seen[0][1].rows[-1] == 0:
         return on_same_input("inspect", report, invocation)
     if not heads:

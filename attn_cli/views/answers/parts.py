@@ -139,7 +139,7 @@ class _Table:
         numbers = 7 + (12 if self.wide else 0) + (0 if self.effects is None else 9) + 9 * self.logits
         room = screen.width - 4 - self.places - self.number - numbers
         self.bar = min(20, room // 4) if self.wide else 0
-        self.most = max(-effect for effect in answer.effects)
+        self.most = max((-answer.effects[x.number] for x in answer.read.parts if not x.is_sink), default=0.0)
         shown = answer.order[: _MOST + 1]
         longest = max(cell_len(self._label(read)) for read in shown)
         marks = max(self.bar + 2, *(cell_len(self._marks(read)) for read in shown)) if self.bar else 0
@@ -197,7 +197,7 @@ class _Table:
     def _marks(self, read: ReadPart) -> str:
         """The end of a part's line: a bar, and a mark if it is the answer, asks, or holds a sink."""
         marks = [
-            bar(-self.answer.effects[read.number], self.bar, self.most),
+            "" if read.is_sink else bar(-self.answer.effects[read.number], self.bar, self.most),
             "answer" if self.effects is not None and read.part.kind == "generated" else "",
             "question" if read.number in self.asks else "",
             "sink" if read.sinks else "",

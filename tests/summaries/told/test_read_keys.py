@@ -1,6 +1,7 @@
-"""Sinks of a text are told once: a word that one head of few reads is none."""
+"""Sinks of a text are told once: a word that one or two heads of few read is none."""
 
 import numpy as np
+import pytest
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
@@ -38,5 +39,7 @@ def test_a_word_that_one_head_of_four_reads_in_the_last_row_is_no_sink() -> None
     assert _resting(_call({0: ITSELF, 1: ITSELF, 2: ITSELF, 3: [*ITSELF[:-1], 7]})) == {0}
 
 
-def test_a_word_that_a_head_reads_in_all_rows_is_one() -> None:
-    assert _resting(_call({0: ITSELF, 1: ITSELF, 2: ITSELF, 3: [min(at, 7) for at in ITSELF]})) == {0, 7}
+@pytest.mark.parametrize(("readers", "sinks"), [(1, {0}), (2, {0}), (3, {0, 7})])
+def test_a_word_that_three_heads_read_in_all_rows_is_one(readers: int, sinks: set[int]) -> None:
+    heads = {head: [min(at, 7) for at in ITSELF] if head < readers else ITSELF for head in range(8)}
+    assert _resting(_call(heads)) == sinks
