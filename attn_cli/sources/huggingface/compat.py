@@ -23,6 +23,7 @@ from transformers.masking_utils import (
     prepare_padding_mask,
     sdpa_mask,
 )
+from transformers.utils import output_capturing
 
 __all__ = [
     "ATEN_SOFTMAX",
@@ -38,6 +39,7 @@ __all__ = [
     "builder_of",
     "cache_name",
     "causal_mask_function",
+    "collects_attentions",
     "eager_function",
     "eager_mask",
     "entries_of",
@@ -118,6 +120,12 @@ def eager_function(module_class: type) -> Callable[..., Any] | None:
     module = sys.modules.get(module_class.__module__)
     function: Callable[..., Any] | None = getattr(module, "eager_attention_forward", None)
     return function
+
+
+def collects_attentions() -> bool:
+    """True inside of a forward that puts out its attention weights. Gone: an AttributeError in every pass."""
+    collected = output_capturing._active_collector.get() or {}
+    return any("attentions" in name for name in collected)
 
 
 # transformers: configurations and models

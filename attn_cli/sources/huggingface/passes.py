@@ -67,7 +67,7 @@ def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
         eager = eager_function(type(module))
         if eager is not None and rule.sink_per_query is None:
             own = output_of_layer(rule, *qkv).transpose(1, 2)
-            theirs = called_as(eager, call).reshape(own.shape)
+            theirs = called_as(eager, call)[0].reshape(own.shape)
             tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
             unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
         raise SelectionDone

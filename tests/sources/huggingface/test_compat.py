@@ -147,6 +147,14 @@ def test_models_look_their_attention_up_in_the_registrys_entries_under_their_con
     assert "eager" in compat.entries_of(transformers.AttentionMaskInterface)
 
 
+def test_a_forward_says_that_it_collects_attentions() -> None:
+    model, seen = tiny("llama"), list[bool]()
+    model.layers[0].register_forward_hook(lambda *_: seen.append(compat.collects_attentions()))
+    for is_asked in (False, True):
+        model(**sentence(model), output_attentions=is_asked)
+    assert seen == [False, True]
+
+
 def test_an_attention_class_names_the_registry_and_its_own_function() -> None:
     names = inspect.unwrap(modeling_llama.LlamaAttention.forward).__code__.co_names  # transformers 5.24 wraps it
     assert compat.REGISTRY_NAMES & set(names)
@@ -190,8 +198,8 @@ def test_processors_have_a_part_for_videos() -> None:
 
 
 def eager_with(name: str) -> Any:
-    """An eager attention function that names one more argument."""
-    scope: dict[str, Any] = {}
+    """An eager attention function of a later release that names one more argument."""
+    scope: dict[str, Any] = {"__name__": modeling_llama.__name__}
     exec(
         f"def eager(module, query, key, value, attention_mask, scaling, dropout=0.0, {name}=None, **kwargs): ...", scope
     )

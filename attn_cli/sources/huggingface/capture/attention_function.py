@@ -37,8 +37,13 @@ class AttentionFunction:
     def __init__(self, attend: Attend, row_of_texts: RowOfTexts | None = None) -> None:
         self.attend, self.row_of_texts = attend, row_of_texts
 
-    def compute(self, call: RegistryCall) -> torch.Tensor:
-        """The output `[b, n, h, e]` of one layer's attention, in the query's dtype: `attend`'s, or computed here."""
+    def compute(self, call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The output `[b, n, h, e]` of one layer's attention, in the query's dtype: `attend`'s, or computed here.
+
+        Beside it the weights, where the model puts them out.
+        """
+        if call.own is not None:
+            return self._by_own(call, call.own)
         texts, (query, key, _), eager = self.row_of_texts, call.qkv, eager_function(type(call.module))
         self.attend.ledger.dropouts[call.module] = dropout = call.options.get("dropout") or 0.0
         rule = rule_of_layer(call if texts is None else call._replace(mask=texts.mask(call.mask)))
@@ -47,11 +52,24 @@ class AttentionFunction:
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), hidden_from_function_modes():
             output = self.attend.of_products(call.module, "registry", call.qkv, rule)
-            if dropout and eager is not None:
-                return called_as(eager, call)
+            weights = None
+            if eager is not None and (dropout or call.returns_weights):
+                theirs, weights = called_as(eager, call)
+                output = theirs.transpose(1, 2) if dropout else output
             if output is None:
                 output = self._output(rule, call.qkv)
-        return output.to(query.dtype).transpose(1, 2).contiguous()
+        return output.to(query.dtype).transpose(1, 2).contiguous(), weights
+
+    def _by_own(self, call: RegistryCall, own: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """What the user's own function makes of a call; its weights are shown, if it returns any."""
+        output, weights = called_as(own, call)
+        with hidden_from_function_modes():
+            if isinstance(weights, torch.Tensor) and weights.ndim == 4:
+                self.attend.of_softmax(call.module, "registry", weights, None)
+            else:
+                name = getattr(own, "__name__", type(own).__name__)
+                self.attend.ledger.record_unseen(call.module, f"by {name}, which returns no weights")
+        return output, weights
 
     def _output(self, rule: LayerRule, qkv: Products) -> torch.Tensor:
         texts = self.row_of_texts
@@ -60,17 +78,17 @@ class AttentionFunction:
         return texts.without_padding(output_of_layer(rule, *(texts.with_padding(x) for x in qkv)))
 
 
-def called_as(eager: Callable[..., Any], call: RegistryCall) -> torch.Tensor:
-    """The output `[b, n, h, e]` of a model's own eager function, called as the registry calls it."""
-    module, qkv, mask, scaling, options = call
+def called_as(eager: Callable[..., Any], call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The output `[b, n, h, e]` and the weights of an attention function, called as the registry calls it."""
+    module, qkv, mask, scaling, options, *_ = call
     named = {} if scaling is None else {"scaling": scaling}
-    output: torch.Tensor = eager(module, *qkv, mask, **named, **options)[0]
-    return output
+    output, weights = eager(module, *qkv, mask, **named, **options)
+    return output, weights
 
 
 def rule_of_layer(call: RegistryCall) -> LayerRule:
     """The scale, mask, bias and sink of a layer, from what its attention function is called with."""
-    module, (query, key, _), mask, scaling, options = call
+    module, (query, key, _), mask, scaling, options, *_ = call
     given = frozenset(name for name, value in options.items() if value is not None)
     module_class: Any = type(module)  # whose static type isn't hashable
     if unknown := _unknown(module_class, given):

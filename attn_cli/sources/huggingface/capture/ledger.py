@@ -160,7 +160,7 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
         places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)
         return LoadError(
             f"{name} attended where it can't be seen: {places}",
-            "its softmax is in a fused kernel: choose SDPA or eager attention where the module lets you",
+            "choose SDPA or eager attention where the module lets you",
         )
     if ledger.not_over_keys:
         places = _paths(place.path for place in ledger.not_over_keys)

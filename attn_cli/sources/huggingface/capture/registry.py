@@ -10,7 +10,13 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedC
 
 from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
-from attn_cli.sources.huggingface.compat import attention_name, entries_of, set_attention_name
+from attn_cli.sources.huggingface.compat import (
+    attention_name,
+    collects_attentions,
+    eager_function,
+    entries_of,
+    set_attention_name,
+)
 
 
 class RegistryCall(NamedTuple):
@@ -21,6 +27,8 @@ class RegistryCall(NamedTuple):
     mask     as the model made it; None for none
     scaling  the factor on q kᵀ; None for the module's own
     options  all others, by name, such as softcap; a learned sink is one number per head, or per query `[b, h, n, 1]`
+    own      the user's own attention function, which the model was to call; None for one of transformers'
+    returns_weights  whether the model puts out its weights
     """
 
     module: nn.Module
@@ -28,6 +36,8 @@ class RegistryCall(NamedTuple):
     mask: torch.Tensor | None
     scaling: float | None
     options: Mapping[str, Any]
+    own: Callable[..., Any] | None = None
+    returns_weights: bool = False
 
 
 @contextmanager
@@ -47,31 +57,56 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
                 entries[name] = function
 
 
+Attention = Callable[[RegistryCall], tuple[torch.Tensor, torch.Tensor | None]]
+"""Makes the output `[b, n, h, e]` of a call; and its weights `[b, h, n, m]`, None where nobody asks for them."""
+
+
 @contextmanager
-def in_registry(model: nn.Module, attention: Callable[[RegistryCall], torch.Tensor]) -> Iterator[None]:
-    """Context manager: `model` computes its attention by this function, and makes its masks only on demand.
+def in_registry(model: nn.Module, attention: Attention) -> Iterator[None]:
+    """Context manager: `model` computes its attention by this function, and makes its masks only on demand."""
 
-    attention  makes the output `[b, n, h, e]` of a call
-    """
+    def calling(named: Callable[..., Any] | None) -> Callable[..., Any]:
+        """The entry of the registry in place of the user's function `named`, or of transformers' own ones."""
 
-    def called(
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        scaling: float | None = None,
-        **options: Any,
-    ) -> tuple[torch.Tensor, None]:
-        """The output, and None for the weights, which are never held whole."""
-        return attention(RegistryCall(module, (query, key, value), attention_mask, scaling, options)), None
+        def called(
+            module: nn.Module,
+            query: torch.Tensor,
+            key: torch.Tensor,
+            value: torch.Tensor,
+            attention_mask: torch.Tensor | None = None,
+            scaling: float | None = None,
+            **options: Any,
+        ) -> tuple[torch.Tensor, torch.Tensor | None]:
+            eager = eager_function(type(module)) if id(getattr(module, "config", None)) in eager_ones else None
+            own = named or (eager if _is_of_user(eager, type(module)) else None)
+            asked = eager is not None and (bool(options.get("output_attentions")) or collects_attentions())
+            return attention(RegistryCall(module, (query, key, value), attention_mask, scaling, options, own, asked))
 
-    with (
-        replaced(AttentionInterface, {"eager": called}),
-        replaced(AttentionMaskInterface, {"eager": lazy_mask}),
-        all_named(model, "eager"),
-    ):
-        yield
+        return called
+
+    entries = entries_of(AttentionInterface)
+    with _names_kept(model) as configs:
+        names = {id(config): attention_name(config) or "eager" for config in configs}
+        eager_ones = {at for at, name in names.items() if name == "eager"}
+        functions = {name: entries[name] for name in names.values() if name in entries and "/" not in name}
+        own = {name: calling(function) for name, function in functions.items() if _is_of_user(function)}
+        for config in configs:  # a configuration sets those inside it, too
+            name = names[id(config)]
+            set_attention_name(config, name if name in own else "eager")
+        with (
+            replaced(AttentionInterface, {"eager": calling(None)} | own),
+            replaced(AttentionMaskInterface, {"eager": lazy_mask}),
+        ):
+            yield
+
+
+def _is_of_user(function: Callable[..., Any] | None, module_class: type | None = None) -> bool:
+    """True for an attention function that is neither transformers', nor attn's, nor of the code of `module_class`."""
+    if function is None:
+        return False
+    where = getattr(getattr(function, "func", function), "__module__", None) or ""
+    is_known = where.startswith(("transformers.", "attn_cli.")) or where == getattr(module_class, "__module__", None)
+    return not is_known or hasattr(function, "__wrapped__")
 
 
 @contextmanager

@@ -1,11 +1,18 @@
 """What people do in their own runs of a transformers model goes on as without capture, and is shown as it is."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
-from transformers import StaticCache
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface, StaticCache
+from transformers.masking_utils import eager_mask
+from transformers.models.llama import modeling_llama
 
 from attn_cli import FullMatrix, capture, reduce
 from attn_cli.call import Call
+from attn_cli.errors import LoadError
 from tests.sources.huggingface.models import sentence, tiny
 
 
@@ -28,3 +35,66 @@ def test_a_static_cache_has_no_weight_on_its_empty_places() -> None:
     for weights, expected in zip(seen[len(seen) // 2 :], own.attentions, strict=True):
         assert not expected[0, :, :, 4:].any()
         np.testing.assert_allclose(weights, expected[0], atol=1e-6)
+
+
+def _without_head_0(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    output, weights = modeling_llama.eager_attention_forward(module, *args, **kwargs)
+    output, weights = output.clone(), weights.clone()
+    output[:, :, 0], weights[:, 0] = 0, 0
+    return output, weights
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["registered", "patched"])
+def test_an_attention_function_of_ones_own_runs_and_its_weights_are_shown(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, seen = tiny("llama"), list[np.ndarray]()
+    if way == "registered":
+        monkeypatch.setitem(AttentionInterface._global_mapping, "mine", _without_head_0)
+        monkeypatch.setitem(AttentionMaskInterface._global_mapping, "mine", eager_mask)
+        model.set_attn_implementation("mine")
+    else:
+        eager = modeling_llama.eager_attention_forward
+
+        def patched(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            output, weights = eager(*args, **kwargs)
+            return output.roll(1, 2), weights.roll(1, 1)
+
+        monkeypatch.setattr(modeling_llama, "eager_attention_forward", patched)
+    own = model(**sentence(model), output_attentions=True)
+    with capture(model, lambda call: seen.append(_weights(call))):
+        output = model(**sentence(model))
+    torch.testing.assert_close(output[0], own[0], rtol=0, atol=0)
+    assert model.config._attn_implementation == ("mine" if way == "registered" else "eager")
+    for weights, expected in zip(seen, own.attentions, strict=True):
+        np.testing.assert_array_equal(weights, expected[0])
+
+
+@torch.no_grad()
+def test_a_function_of_ones_own_without_weights_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
+        return _without_head_0(*args, **kwargs)[0], None
+
+    model = tiny("llama")
+    monkeypatch.setitem(AttentionInterface._global_mapping, "mine", hidden)
+    model.set_attn_implementation("mine")
+    own, outputs = model(**sentence(model))[0], []
+    error = r"self_attn \(by hidden, which returns no weights\)"
+    with pytest.raises(LoadError, match=error), capture(model, lambda _: None):
+        outputs.append(model(**sentence(model))[0])
+    torch.testing.assert_close(outputs[0], own, rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["llama", "bert", "t5gemma"])
+def test_attentions_that_someone_asks_for_come_as_without_capture(kind: str) -> None:
+    model = tiny(kind)
+    inputs = sentence(model) | {"output_attentions": True}
+    own = model(**inputs)
+    with capture(model, lambda _: None):
+        output = model(**inputs)
+    names = [name for name in own if name.endswith("attentions")]
+    assert names
+    for name in names:
+        torch.testing.assert_close(output[name], own[name], rtol=0, atol=1e-6)
