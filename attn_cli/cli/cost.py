@@ -47,9 +47,7 @@ class SizeOptions:
     ] = None
 
     def sizes(self) -> Sizes:
-        """The sizes of the model (heads, layers, widths ...), each replaced by its option if given; else options
-        alone.
-        """
+        """The sizes of the model, each replaced by its option if given; else options alone."""
         sizes = self._without_model() if self.model is None else read_sizes(self.model)
         layer = self._with_heads(sizes.layer)
         if self.dim is not None:

@@ -57,9 +57,7 @@ class HidingOptions:
         return [row for row in (range(len(queries)) if rows is None else rows) if row not in special]
 
     def check(self, prompt: Prompt, rows: Sequence[int] | None) -> None:
-        """Raise InputError for a --hide pick that names no token of the text, or where no query would be left to
-        show.
-        """
+        """Raise InputError for a --hide pick that names no token, or where no query would be left to show."""
         streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
         for pick in self.hide or () if streams else ():
             if pick != SINK and not any(_places(pick, tokens, prompt.text) for tokens in streams):

@@ -31,8 +31,6 @@ class CommandPlan:
     memory      estimates memory before the model runs and may raise LimitError; None without a check
     settle      changes a layer's results as soon as they are there, to keep less; None to keep them as they are
     finish      changes each report before it is shown; None to show it as it is
-    recordable  whether a recording may go to the view beside each report
-    record      makes the reducer that records a call
     tells       whether each report says what words and heads the model's answer needs, on one text
     copies      whether each report says which heads copy what they attend to, on one text
     """
