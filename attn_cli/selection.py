@@ -1,6 +1,6 @@
 """Selection: which layers and heads are looked at."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ class Selection:
 
     layers, heads  numbers of blocks, and of heads in each of them
     pairs          (layer, head) of single heads, in place of layers and heads: then `layers` are those of the pairs
+    stream         the stack whose layers these are: encoder, decoder, cross ...
 
     Raises InputError for pairs beside layers or heads.
     """
@@ -20,6 +21,7 @@ class Selection:
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     pairs: tuple[tuple[int, int], ...] | None = None
+    stream: str | None = None
 
     def __post_init__(self) -> None:
         if self.pairs is None:
@@ -30,12 +32,26 @@ class Selection:
             )
         object.__setattr__(self, "layers", tuple(dict.fromkeys(layer for layer, _ in self.pairs)))
 
-    def has_layer(self, layer: int, total: int) -> bool:
-        """True if block `layer` of a model with blocks 0 .. total - 1 is chosen."""
-        return self.layers is None or layer in {_from_start(x, total) for x in self.layers}
+    def has_stream(self, stream: str) -> bool:
+        """True if layers of that stack are chosen, by their numbers or all of them."""
+        return self.stream in (None, stream)
 
-    def check_layers(self, numbers: Sequence[int]) -> None:
-        """Raise InputError for a chosen layer that is not among `numbers`, the layers with attention, ascending."""
+    def has_layer(self, layer: int, total: int, stream: str) -> bool:
+        """True if block `layer` of a stack with blocks 0 .. total - 1 is chosen."""
+        return self.has_stream(stream) and (
+            self.layers is None or layer in {_from_start(x, total) for x in self.layers}
+        )
+
+    def check_stream(self, streams: Iterable[str]) -> None:
+        """Raise InputError for a chosen stack that is not among `streams`."""
+        known = dict.fromkeys(streams)
+        if known and self.stream is not None and self.stream not in known:
+            raise InputError(f"there is no attention named {self.stream!r}", f"there is {', '.join(known)}")
+
+    def check_layers(self, of_streams: Collection[tuple[str, int]]) -> None:
+        """Raise InputError for a stack or layer that is chosen and not among `of_streams`, (stack, number)."""
+        self.check_stream(stream for stream, _ in of_streams)
+        numbers = sorted({number for stream, number in of_streams if self.has_stream(stream)})
         total = numbers[-1] + 1
         for layer in self.layers or ():
             if _from_start(layer, total) not in numbers:

@@ -1,4 +1,4 @@
-"""The syntax of --layer and --head: numbers and ranges, or 18.6 for head 6 of layer 18."""
+"""The syntax of --layer and --head: numbers and ranges, 18.6 for head 6 of layer 18, cross:1.1 in cross attention."""
 
 import re
 
@@ -9,17 +9,34 @@ from attn_cli.text import excerpt
 Pair = tuple[int, int]
 
 
+_STREAM = re.compile(r"\s*([A-Za-z_][\w.]*)(?:\s*:\s*|\s+)(?=\S)")
+
+
 def selection_of(layers: str | None, heads: str | None) -> Selection:
-    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None."""
-    layers = "all" if layers is None else layers
-    if heads is None or "." not in heads:
-        return Selection(numbers(layers, "layer"), numbers("all" if heads is None else heads, "head"))
+    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None.
+
+    >>> selection_of(None, "cross:1.1,cross 0.2")
+    Selection(layers=(1, 0), heads=None, pairs=((1, 1), (0, 2)), stream='cross')
+    """
+    streams: dict[str, None] = {}
+
+    def bare(text: str) -> str:
+        parts = text.split(",")
+        streams.update((match[1], None) for part in parts if (match := _STREAM.match(part)))
+        return ",".join(_STREAM.sub("", part, count=1) for part in parts)
+
+    layers, heads = (bare("all" if text is None else text) for text in (layers, heads))
+    if len(streams) > 1:
+        raise InputError(f"{' and '.join(streams)} at once", "choose layers and heads of one of them")
+    stream = next(iter(streams), None)
+    if "." not in heads:
+        return Selection(numbers(layers, "layer"), numbers(heads, "head"), stream=stream)
     pairs = head_pairs(heads, "--head")
     if numbers(layers, "layer") is not None:
         first = heads.split(",")[0].strip()
         raise InputError(f"--layer {layers} and --head {heads} at once",
                          f"{first} names its layer already; leave out --layer")  # fmt: skip
-    return Selection(pairs=pairs)
+    return Selection(pairs=pairs, stream=stream)
 
 
 def head_pairs(text: str, option: str) -> tuple[Pair, ...]:

@@ -41,12 +41,12 @@ class RecordedSource:
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers, with how many of their heads are chosen; InputError for one that was not recorded."""
         layers = self._layers
-        selection.check_layers(sorted({layer.place.layer for layer in layers}))
+        selection.check_layers([(layer.place.stream, layer.place.layer) for layer in layers])
         total = self._total
         return [
             PlannedLayer(layer.place.layer, len(self._heads(layer, selection)))
             for layer in layers
-            if selection.has_layer(layer.place.layer, total)
+            if selection.has_layer(layer.place.layer, total, layer.place.stream)
         ]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
@@ -68,10 +68,10 @@ class RecordedSource:
             raise self._missing("the rotary layout is known while the model runs alone")
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
-        selection.check_layers(sorted({layer.place.layer for layer in self._layers}))
+        selection.check_layers([(layer.place.stream, layer.place.layer) for layer in self._layers])
         for text in range(len(prompts)):
             for layer in self._layers:
-                if selection.has_layer(layer.place.layer, self._total):
+                if selection.has_layer(layer.place.layer, self._total, layer.place.stream):
                     chosen = layer.of_heads(self._heads(layer, selection))
                     visit(replace(chosen, place=replace(chosen.place, text=text)))
 

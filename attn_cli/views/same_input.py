@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.scanned.corpus import ScannedPlace
-from attn_cli.views.drawing.labels import head_name
+from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.invocation import Invocation
 
 MODEL = {
@@ -47,7 +47,7 @@ def is_recorded(invocation: Invocation) -> bool:
 
 def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:
     """The words of `attn matrix` for one head on the same input; None where that came through a pipe."""
-    return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))
+    return on_same_input("matrix", report, invocation, "-H", head_choice(summary.place.stream, head_name(summary, at)))
 
 
 def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:

@@ -1,6 +1,7 @@
 """Models with several stacks: the screen of each has the keys that its own heads read."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from torch import nn
 from transformers import ViTConfig, ViTModel
 
 from tests.cli.test_words import pieces_tokenizer
-from tests.program import attn
+from tests.program import attn, refused
 from tests.sources.huggingface.models import tiny
 
 
@@ -64,3 +65,51 @@ def test_a_patch_that_one_head_of_eight_reads_is_no_sink(tmp_path: Path) -> None
     sources = attn(*asked, "--json").json["result"]["reads"][0]["sources"]
     assert 0 < max(readers[source["key"]] for source in sources) < 3
     assert "no patch reads" not in attn(*asked, terminal=True).text
+
+
+@pytest.mark.parametrize(
+    ("asked", "stream", "layer", "heads"),
+    [
+        (("-H", "cross:1.2"), "cross", 1, [2]),
+        (("-H", "cross 1.2,cross 1.3"), "cross", 1, [2, 3]),
+        (("-l", "encoder:0"), "encoder", 0, [0, 1, 2, 3]),
+        (("-l", "1", "-H", "decoder:0"), "decoder", 1, [0]),
+    ],
+)
+def test_the_heads_of_one_stack(
+    asked: tuple[str, ...], stream: str, layer: int, heads: list[int], tmp_path: Path
+) -> None:
+    model, tokenizer = tiny("bart"), pieces_tokenizer()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    text, decoder = TEXTS[1]
+    rows = attn("matrix", text, "--decoder-text", decoder, "-m", tmp_path, *asked, "--weights", "--json").json
+    with torch.no_grad():
+        returned = model(**{"input_ids" if name == "text" else "decoder_input_ids": torch.tensor([ids])
+                            for name, ids in _ids(rows).items()}, output_attentions=True)  # fmt: skip
+    expected = returned[f"{stream}_attentions"][layer][0, heads]
+    (matrix,) = rows["result"]["matrices"]
+    assert (matrix["stream"], matrix["layer"], matrix["heads"]) == (stream, layer, heads)
+    np.testing.assert_allclose(np.array(matrix["weights"], dtype=float), expected, atol=1e-4)
+
+
+def _ids(document: dict[str, Any]) -> dict[str, list[int]]:
+    streams = {"text": document["input"]["tokens"], "decoder": document["input"]["streams"]["decoder"]}
+    return {name: [token["id"] for token in tokens] for name, tokens in streams.items()}
+
+
+def test_a_stack_that_is_not_there(tmp_path: Path) -> None:
+    tiny("bart").save_pretrained(tmp_path)
+    pieces_tokenizer().save_pretrained(tmp_path)
+    asked = ("heads", TEXTS[0][0], "--decoder-text", TEXTS[0][1], "-m", tmp_path, "-H")
+    refused(attn(*asked, "vision:0.1"), 2, "there is no attention named 'vision'", "there is encoder, decoder, cross")
+    refused(attn(*asked, "cross:2.0"), 2, "there is no layer 2")
+    refused(attn(*asked, "cross:0.1,encoder:0.1"), 2, "cross and encoder at once")
+    refused(attn("heads", "river bank", "-H", "cross:0.1"), 2, "there is no attention named 'cross'", "there is self")
+
+
+def test_the_hint_after_knock_names_the_stack(tmp_path: Path) -> None:
+    tiny("bart").save_pretrained(tmp_path)
+    pieces_tokenizer().save_pretrained(tmp_path)
+    run = attn("knock", TEXTS[0][0], "--decoder-text", TEXTS[0][1], "-m", tmp_path, "-H", "cross:1.1", terminal=True)
+    assert "-H cross:1.1" in run.lines[-1]

@@ -97,5 +97,5 @@ def _numbers(options: ScanOptions) -> dict[str, Any]:
     chosen = options.selection
     return {
         "layers": chosen.layers, "heads": chosen.heads, "pairs": chosen.pairs, "chunk": options.chunk,
-        "stride": options.stride, "seed": options.seed,
+        "stride": options.stride, "seed": options.seed, **({"stream": chosen.stream} if chosen.stream else {}),
     }  # fmt: skip

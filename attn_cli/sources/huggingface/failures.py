@@ -36,9 +36,12 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
             f"{name} ({kind}): no attention was seen in its forward pass",
             "load it with attn_implementation='eager', and give all the inputs that it reads",
         )
+    seen = [(stream, number) for stream, number in ledger.calls if selection.has_stream(stream)]
+    if not seen:
+        selection.check_stream(stream for stream, _ in ledger.calls)
     for layer in selection.layers or ():
-        if not any(layer + ledger.blocks[stream] * (layer < 0) == number for stream, number in ledger.calls):
-            numbers = sorted({number for _, number in ledger.calls})
+        if not any(layer + ledger.blocks[stream] * (layer < 0) == number for stream, number in seen):
+            numbers = sorted({number for _, number in seen})
             return InputError(f"layer {layer} has no softmax attention", f"layers with attention: {ranges(numbers)}")
     return None
 

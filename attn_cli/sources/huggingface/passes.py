@@ -123,7 +123,7 @@ class ModelPasses:
             layers += [
                 PlannedLayer(p.layer, selection.count_heads(heads, p.layer, p.blocks))
                 for p in places
-                if selection.has_layer(p.layer, p.blocks)
+                if selection.has_layer(p.layer, p.blocks, p.stream)
             ]
         return layers
 
@@ -229,7 +229,8 @@ class ModelPasses:
         return self._projections_cache
 
     def _check_layers(self, selection: Selection) -> None:
-        blocks = max((place.blocks for place in self.places), default=0)
+        selection.check_stream(place.stream for place in self.places)
+        blocks = max((place.blocks for place in self.places if selection.has_stream(place.stream)), default=0)
         check_layer_numbers(selection.layers or (), blocks, self.about["model"])
 
     def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -227,7 +227,7 @@ class TableSource:
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The only layer, number 0, with how many of its heads are chosen; InputError for another."""
-        selection.check_layers([0])
+        selection.check_layers([("self", 0)])
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
@@ -245,7 +245,7 @@ class TableSource:
         projections: bool = False,
     ) -> None:
         """Call `visit` once per prompt, with the attention of layer 0."""
-        selection.check_layers([0])
+        selection.check_layers([("self", 0)])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
 
@@ -258,7 +258,7 @@ class TableSource:
         arrive: Callable[[BlockVectors], None],
     ) -> None:
         """Call `visit`, then `arrive` with two vectors of each of `rows`: the word's own, and its output."""
-        selection.check_layers([0])
+        selection.check_layers([("self", 0)])
         call = self.call(prompt, selection)
         visit(call)
         outputs = [band.output.copy() for row in rows for band in call.bands(rows=[row])]

@@ -170,12 +170,11 @@ def knock(
 
 def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
     """The chosen heads by layer, in the order of the forward pass."""
-    numbers = sorted({layer.layer for layer in layers})
-    if numbers:
-        selection.check_layers(numbers)
+    if layers:
+        selection.check_layers([(layer.stream, layer.layer) for layer in layers])
     chosen: list[ChosenHeads] = []
     for layer in layers:
-        if selection.has_layer(layer.layer, layer.blocks):
+        if selection.has_layer(layer.layer, layer.blocks, layer.stream):
             heads = selection.pick_heads(len(layer.groups), layer.layer, layer.blocks)
             chosen.append((layer, [layer.heads[head] for head in heads]))
     if not any(heads for _, heads in chosen):

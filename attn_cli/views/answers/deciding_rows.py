@@ -11,7 +11,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.read_keys import resting_keys
 from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.labels import head_name, key_bar, token_label
+from attn_cli.views.drawing.labels import head_choice, head_name, key_bar, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
@@ -34,13 +34,15 @@ def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more."""
     seen = list(report.parts_of(DecidingRows))
-    of_streams = [[pair for pair in seen if pair[0].place.stream == stream] for stream in report.streams]
-    heads = sorted(head for own in of_streams if own for head in _heads(own, resting_keys(own)))[::-1]
+    heads: list[tuple[float, str]] = []
+    for stream in dict.fromkeys(summary.place.stream for summary, _ in seen):
+        own = [pair for pair in seen if pair[0].place.stream == stream]
+        heads += [(weight, head_choice(stream, name)) for weight, name, _ in _heads(own, resting_keys(own))]
     if not heads and seen[0][1].rows[-1] == 0:
         return on_same_input("inspect", report, invocation)
     if not heads:
         return on_same_input("top", report, invocation, "-t", str(seen[0][1].rows[-1]), "--mean")
-    return on_same_input("matrix", report, invocation, "-H", heads[0][1])
+    return on_same_input("matrix", report, invocation, "-H", max(heads, key=lambda head: head[0])[1])
 
 
 def _of_stream(seen: Seen, stream: str, report: Report, screen: Screen) -> Iterator[Text]:

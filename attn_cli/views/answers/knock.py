@@ -14,7 +14,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.labels import next_word, token_label
+from attn_cli.views.drawing.labels import head_choice, next_word, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
@@ -52,7 +52,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     assert isinstance(report.answer, Knock)
     knock = report.answer
     place = knock.heads[0].place
-    head = f"{place.layer}.{place.head}"
+    head = head_choice(place.stream, f"{place.layer}.{place.head}")
     if place.stream != "self" or knock.everywhere or knock.rows[-1] == 0:  # the first row sees itself alone
         return on_same_input("matrix", report, invocation, "-H", head)
     return on_same_input("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))

@@ -19,6 +19,7 @@ from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import own_picture, query_maps
 from attn_cli.views.drawing.labels import (
+    head_choice,
     head_name,
     place_prefix,
     text_with_mark,
@@ -111,7 +112,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     first = matrix.rows is not None and list(matrix.rows) == [0]  # it may see itself alone
     rows = [] if matrix.rows is None or first else invocation.words({"token"})
     head = head_name(summary, 0) if matrix.heads is None else f"{summary.place.layer}.{matrix.heads[0]}"
-    which = ["-l", str(summary.place.layer), "--mean"] if matrix.averaged else ["-H", head]
+    layer, head = (head_choice(summary.place.stream, name) for name in (str(summary.place.layer), head))
+    which = ["-l", layer, "--mean"] if matrix.averaged else ["-H", head]
     return on_same_input("top", report, invocation, *rows, *which)
 
 

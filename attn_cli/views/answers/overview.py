@@ -34,11 +34,11 @@ from attn_cli.views.answers.heads import HeadRow, head_rows, is_abridged
 from attn_cli.views.drawing.bars import HEIGHTS
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.image import received_maps
-from attn_cli.views.drawing.labels import head_name, token_label
+from attn_cli.views.drawing.labels import head_choice, head_name, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import on_same_input
+from attn_cli.views.same_input import matrix_of_head, on_same_input
 
 _LEFT = 80  # columns of the left of two
 _GAP = 3
@@ -229,8 +229,9 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if next(report.parts_of(Heads), None) is None:
         return None
     if report.command == "heads" and (out := next(iter(standing_out(report.summaries)), None)) is not None:
-        return on_same_input("matrix", report, invocation, "-H", out.name)
+        return matrix_of_head(report.summaries[out.call], out.at, report, invocation)
     for summary, matrix in report.parts_of(Matrix):
         if matrix.chosen is not None and matrix.heads:
-            return on_same_input("matrix", report, invocation, "-H", f"{summary.place.layer}.{matrix.heads[0]}")
+            head = head_choice(summary.place.stream, f"{summary.place.layer}.{matrix.heads[0]}")
+            return on_same_input("matrix", report, invocation, "-H", head)
     return heads.next_words(report, invocation)

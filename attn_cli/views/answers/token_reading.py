@@ -19,7 +19,7 @@ from attn_cli.views.answers import story
 from attn_cli.views.answers.deciding_rows import template_of
 from attn_cli.views.drawing.bars import bar, bar_style, bar_width
 from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.labels import head_name, text_with_mark, token_label
+from attn_cli.views.drawing.labels import head_choice, head_name, text_with_mark, token_label
 from attn_cli.views.drawing.palette import background, ramp_for
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
@@ -135,7 +135,8 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     named = _heads(seen, {*resting_keys(seen), *rows})
     if not named:
         return on_same_input("top", report, invocation, "-t", str(rows[-1]), "--mean")
-    return on_same_input("matrix", report, invocation, "-H", named[0][1])
+    head = head_choice(seen[0][0].place.stream, named[0][1])
+    return on_same_input("matrix", report, invocation, "-H", head)
 
 
 _LEAST_SHARE = 0.05  # of what a token reads, for a sentence that it reads another most

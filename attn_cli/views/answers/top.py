@@ -11,6 +11,7 @@ from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import (
     READS,
+    head_choice,
     head_name,
     key_bars,
     key_cells,
@@ -49,10 +50,11 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
+    layer = head_choice(summary.place.stream, str(summary.place.layer))
     if report.merged_from is not None or summary.place.stream != "self":
-        return on_same_input("matrix", report, invocation, "-l", str(summary.place.layer))
+        return on_same_input("matrix", report, invocation, "-l", layer)
     if top.averaged:
-        return on_same_input("top", report, invocation, *query, "-l", str(summary.place.layer))
+        return on_same_input("top", report, invocation, *query, "-l", layer)
     trivial = float(top.weights[at, row].max()) == 1  # a row that sees one key, such as the first of a causal head
     if is_recorded(invocation) and not trivial:
         return on_same_input("inspect", report, invocation.without(HIDDEN), *query)

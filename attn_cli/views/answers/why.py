@@ -18,7 +18,7 @@ from attn_cli.views.drawing.labels import head_name, stream_suffix, text_with_ma
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import on_same_input
+from attn_cli.views.same_input import matrix_of_head, on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
@@ -96,7 +96,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         head = head_name(summary, why.cells[0].head if why.cells else 0)
         return on_same_input("knock", report, invocation, "-H", head)
     if cell is None:
-        return on_same_input("matrix", report, invocation, "-H", head_name(summary, 0))
+        return matrix_of_head(summary, 0, report, invocation)
     return on_same_input("inspect", report, invocation, "-t", str(summary.queries[cell.query].index))
 
 

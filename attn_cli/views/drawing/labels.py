@@ -38,6 +38,11 @@ def head_name(summary: Summary, at: int) -> str:
     return f"{summary.place.layer}.{summary.place.heads[at]}"
 
 
+def head_choice(stream: str, name: str) -> str:
+    """A head, or some, as -H takes it: `18.6`; `cross:1.1` in a model of several stacks."""
+    return name if stream == "self" else f"{stream}:{name}"
+
+
 def token_label(token: Token) -> str:
     """A token with its number, as users name it: "3 bank"; "5 +Paris" for one that the model generated."""
     return f"{token.index} {visible(text_with_mark(token))}"

@@ -85,7 +85,7 @@ Layer = Annotated[
 Head = Annotated[
     str | None,
     typer.Option("--head", "-H", metavar="HEADS",
-                 help="Choose heads: 3, -1, 0,2, 4-7 or all; 18.6 is head 6 of layer 18."),
+                 help="Choose heads: 3, 0,2, 4-7 or all; 18.6 is head 6 of layer 18, cross:1.1 of cross attention."),
 ]  # fmt: skip
 Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]
 TokenPick = Annotated[

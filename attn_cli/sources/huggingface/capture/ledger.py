@@ -147,7 +147,7 @@ class Ledger:
         return places[run % len(places)]
 
     def _selects(self, place: ModulePlace) -> bool:
-        return self.selection.has_layer(place.layer, place.blocks)
+        return self.selection.has_layer(place.layer, place.blocks, place.stream)
 
     def _is_done(self) -> bool:
         return all(self.runs.get(module, 0) >= places for module, places in self._runs_needed.items())

@@ -93,7 +93,7 @@ class InterventionBatch:
     def _hidden_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
         """The cells that one intervention hides in a layer; None if there are none."""
         hidden_from, h = intervention.hidden_from, len(at.groups)
-        if not intervention.hidden or not hidden_from.has_layer(at.layer, at.blocks):
+        if not intervention.hidden or not hidden_from.has_layer(at.layer, at.blocks, at.stream):
             return None
         chosen = list(hidden_from.pick_heads(h, at.layer, at.blocks))
         rows = self._in_rows(intervention, at.stream, n)

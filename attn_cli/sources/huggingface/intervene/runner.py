@@ -156,7 +156,8 @@ class Runner:
                 numbers += [
                     self.calls.first_block(layer.layer, layer.stream)
                     for layer in self.calls.layers.values()
-                    if batch.can_hide_in(layer.stream) and intervention.hidden_from.has_layer(layer.layer, layer.blocks)
+                    if batch.can_hide_in(layer.stream)
+                    and intervention.hidden_from.has_layer(layer.layer, layer.blocks, layer.stream)
                 ]
         return 0 if OUTSIDE in numbers else min(numbers)
 

@@ -70,6 +70,8 @@ def _blocks(
 ) -> dict[nn.Module, list[ModulePlace]]:
     blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
     for place in places:
-        if place.stream in TEXT_STREAMS and place.block_path and selection.has_layer(place.layer, place.blocks):
+        if not place.block_path or place.stream not in TEXT_STREAMS:
+            continue
+        if selection.has_layer(place.layer, place.blocks, place.stream):
             blocks.setdefault(model.get_submodule(place.block_path), {})[place.block_path] = place
     return {module: list(by_path.values()) for module, by_path in blocks.items()}
