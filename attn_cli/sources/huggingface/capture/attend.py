@@ -25,5 +25,15 @@ class Attend(Protocol):
         e]`.
         """
 
-    def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured."""
+    def of_softmax(
+        self,
+        module: nn.Module,
+        way: str,
+        weights: torch.Tensor,
+        scores: torch.Tensor | None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
+
+        dtype  the roundest type that the weights were in, by default theirs
+        """

@@ -75,23 +75,35 @@ class ObservedAttention:
         return output_of_weights(weights, value)
 
     @torch.no_grad()
-    def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
+    def of_softmax(
+        self,
+        module: nn.Module,
+        way: str,
+        weights: torch.Tensor,
+        scores: torch.Tensor | None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         """Pass the weights of a selected layer to the visitor as `[b, h, n, m]`, and their scores if any were
         captured.
         """
         recorded = self.ledger.record(module, way)
-        self._show_weights(recorded, module, weights, scores)
+        self._show_weights(recorded, module, weights, scores, dtype)
         if recorded.is_selected and recorded.is_last:
             raise SelectionDone
 
     def _show_weights(
-        self, recorded: LedgerEntry, module: nn.Module, weights: torch.Tensor, scores: torch.Tensor | None
+        self,
+        recorded: LedgerEntry,
+        module: nn.Module,
+        weights: torch.Tensor,
+        scores: torch.Tensor | None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         """Show the weights of a selected layer to the visitor, as for `of_softmax`."""
         if self.visitor is None or not recorded.is_selected:
             return
         b, n, way = self.ledger.labels.size, self.ledger.labels.length, recorded.place.way
-        dtype = weights.dtype
+        dtype = dtype or weights.dtype
         weights = as_matrices(weights.detach().float(), module, way, b, n, 0.0)  # [b, h, n, m]
         if scores is not None:
             lowest = torch.finfo(torch.float32).min

@@ -118,7 +118,14 @@ class InterveningAttention(ObservedAttention):
         return output
 
     @torch.no_grad()
-    def of_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
+    def of_softmax(
+        self,
+        module: nn.Module,
+        way: str,
+        weights: torch.Tensor,
+        scores: torch.Tensor | None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         """Change the weights in place, in their module's layout: 0 in ablated heads, softmax without hidden keys."""
         recorded = self.ledger.record(module, way)
         place = recorded.place
@@ -130,7 +137,7 @@ class InterveningAttention(ObservedAttention):
             baseline.add(number, place, recorded.blocks, groups_of(module, h))
             baseline.add_output(number, None)
             baseline.no_cache_reason = "attention in the model's own code"
-            self._show_weights(recorded, module, weights, scores)
+            self._show_weights(recorded, module, weights, scores, dtype)
             return
         layer, stream = baseline.where(number)
         ablated, cells = batch.ablated(layer, stream, h, n), batch.masks(baseline.layers[layer, stream], n, m)

@@ -137,6 +137,10 @@ class Own(nn.Module):
     def changed(self, weights: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
         if self.change == "gates":
             return weights * q.sum(-1, keepdim=True).sigmoid()
+        if self.change.startswith("in bfloat16"):
+            rounded = weights.to(torch.bfloat16)
+            self.kept = rounded.float()
+            return self.kept if self.change == "in bfloat16 and back" else rounded.to(q.dtype)
         if self.change == "largest":
             kept = weights.masked_fill(weights < weights.median(-1, keepdim=True).values, 0)
             return kept / kept.sum(-1, keepdim=True)
@@ -167,11 +171,13 @@ _LESS = "some rows sum to less than 1, as the model's own code makes them"
         ("multi-head dropout", _DROPPED),
         ("gates", _LESS),
         ("largest", ""),
+        ("in bfloat16", ""),
+        ("in bfloat16 and back", ""),
     ],
 )
 def test_what_happens_to_weights_after_the_softmax(change: str, note: str) -> None:
     torch.manual_seed(0)
-    model, x, found = Stack(change).eval(), torch.randn(1, 5, 24), []
+    model, x, found = Stack(change).eval(), torch.randn(1, 40, 24), []
     own = model.layers[0]
     with torch.no_grad():
         torch.manual_seed(1)

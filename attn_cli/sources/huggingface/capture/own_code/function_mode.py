@@ -68,7 +68,7 @@ def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 # what may be done to each weight between the softmax and the product with values
 _CELLS = re.compile(
-    r"_*r?mul_*|_*(true)?_?div(ide)?_*|masked_fill|where|clamp|relu|nan_to_num|clone|to|type_as|float|half"
+    r"_*r?mul_*|_*(true)?_?div(ide)?_*|masked_fill|where|clamp|relu|nan_to_num|clone|to|type_as|float|half|bfloat16"
 )
 _DROPOUTS = ("attn_dropout", "attention_dropout", "attn_drop", "dropout")
 _DROPOUT = inspect.signature(functional.dropout)
@@ -243,7 +243,9 @@ class AttentionMode(TorchFunctionMode):
         else:
             of_owner = self.running[-1 if owner is module else -2]
             of_product = self.tally.products > of_owner.tally.products
-            self.possible.add(PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights))
+            self.possible.add(
+                PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights, weights.dtype)
+            )
 
     def _drop(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> None:
         """Note a dropout of a softmax that waits for its product: its weights are shown as they are before it."""
@@ -268,7 +270,8 @@ class AttentionMode(TorchFunctionMode):
         if possible.is_over_channels:
             self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
         else:
-            self.attend.of_softmax(possible.owner, "softmax", possible.weights, possible.scores)
+            weights, dtype = possible.weights, possible.dtype
+            self.attend.of_softmax(possible.owner, "softmax", weights, possible.scores, dtype)
 
     def _leave_unjudged(self, before: RunningModule) -> None:
         """After a module whose use of a softmax decides: take what only its name can judge."""

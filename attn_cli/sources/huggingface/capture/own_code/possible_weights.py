@@ -11,6 +11,8 @@ class PossibleWeights(NamedTuple):
 
     weights     the result, and what the module's code makes of it; `scores` what the softmax was given
     factor      the same, after a dropout if there is one
+    dtype       the roundest type that the weights were in
+    origin      the number of the softmax in its pass
     owner       the module whose code computed it; where that is an nn.Softmax, the module around it
     given       the shape of the first float input of the owner; None if unknown
     of_product  whether the owner had multiplied matrices before, as queries and keys are
@@ -22,6 +24,8 @@ class PossibleWeights(NamedTuple):
     given: torch.Size | None
     of_product: bool
     factor: torch.Tensor
+    dtype: torch.dtype
+    origin: int = 0
 
     def is_in(self, args: tuple[Any, ...]) -> bool:
         """True if the weights, or a view of them, are among the arguments of a product."""
@@ -47,26 +51,31 @@ class PossibleSoftmaxes:
 
     def __init__(self) -> None:
         self.waiting: list[PossibleWeights] = []
+        self._count = 0
         self._summed: list[tuple[PossibleWeights, torch.Tensor]] = []
 
     def add(self, possible: PossibleWeights) -> None:
         """Keep a softmax until its result is multiplied, or the modules around it have run."""
-        self.waiting.append(possible)
+        self._count += 1
+        self.waiting.append(possible._replace(origin=self._count))
 
     def follow(self, args: tuple[Any, ...], result: Any, *, is_dropped: bool = False) -> list[nn.Module]:
-        """Go on with what a function makes of kept weights, of their shape; the modules whose weights these are."""
-        taken = [(at, x) for at, x in enumerate(self.waiting) if x.is_in(args)]
-        for at, x in taken:
-            if isinstance(result, torch.Tensor) and result.shape == x.weights.shape and not x.is_in((result,)):
-                self.waiting[at] = x._replace(factor=result, weights=x.weights if is_dropped else result)
-        return [x.owner for _, x in taken]
+        """Keep what a function makes of kept weights, too, if of their shape; the modules whose weights these are."""
+        taken = [x for x in self.waiting if x.is_in(args)]
+        for x in taken:
+            is_alike = isinstance(result, torch.Tensor) and result.is_floating_point()
+            if is_alike and result.shape == x.weights.shape and not x.is_in((result,)):
+                dtype = max(x.dtype, result.dtype, key=lambda dtype: torch.finfo(dtype).eps)
+                made = x._replace(factor=result, weights=x.weights if is_dropped else result, dtype=dtype)
+                self.waiting.append(made)
+        return [x.owner for x in taken]
 
     def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
         """The kept softmaxes whose results are among the factors `args` of a product; they are removed."""
-        multiplied = [x for x in self.waiting if x.is_in(args)]
+        multiplied = {x.origin: x for x in self.waiting if x.is_in(args)}
         if multiplied:
-            self.waiting = [x for x in self.waiting if not x.is_in(args)]
-        return multiplied
+            self.waiting = [x for x in self.waiting if x.origin not in multiplied]
+        return list(multiplied.values())
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
         """Keep a softmax together with `result`, its product with values; what `result` is multiplied by next
@@ -96,9 +105,9 @@ class PossibleSoftmaxes:
         if not self.waiting:
             return []
         parts = set(module.modules())
-        inside = [x for x in self.waiting if x.owner in parts]
+        inside = {x.origin: x for x in self.waiting if x.owner in parts}
         self.waiting = [x for x in self.waiting if x.owner not in parts]
-        return inside
+        return list(inside.values())
 
     def clear(self) -> None:
         """Forget all kept softmaxes, after a pass that broke off."""
