@@ -1,5 +1,6 @@
 """Tables in the user's files: open_table_file."""
 
+import csv
 import gzip
 import os
 import re
@@ -20,13 +21,12 @@ from attn_cli.sources.tables.records import RecordTable, WordRecord
 from attn_cli.sources.tables.table import WordTable
 from attn_cli.text import counted, excerpt
 
-_KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), word2vec .bin, .npz, .json or .safetensors"
+_KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), .csv, word2vec .bin, .npz, .json or .safetensors"
 _MOST_RATIO = 1032  # deflate makes at most so many bytes of one: zlib's documentation, "Maximum Compression Factor"
 _WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
 
 
 LONGEST_LINE = 2**20
-_LINE = "expected a word and its numbers on every line, as GloVe and word2vec write them"
 _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
 
 
@@ -36,6 +36,8 @@ class TextFormat:
     A first line of two whole numbers (how many words, how many numbers each) is no word's. Errors: InputError that
     names the line, from 1, of what can't be read.
     """
+
+    hint = "expected a word and its numbers on every line, as GloVe and word2vec write them"
 
     def __init__(self, file: BinaryIO, label: str) -> None:
         self.file, self.label = file, label
@@ -50,7 +52,9 @@ class TextFormat:
         self.d = int(cells[1]) if self.header else len(cells) - 1
         self.begin = len(first) if self.header else len(first) - len(first.removeprefix(b"\xef\xbb\xbf"))
         if self.d < 1 or (self.header and not second.strip()):
-            raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is not a word with numbers", _LINE)
+            raise InputError(
+                f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is not a word with numbers", self.hint
+            )
         self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:
@@ -58,18 +62,23 @@ class TextFormat:
         start = start or self.begin
         self.file.seek(start)
         while line := self._line(self._number(row)):
-            cells = line.split(None, 1)
-            if not cells:
+            if not line.strip():
                 if self.file.read(LONGEST_LINE).strip():
-                    raise InputError(f"{self.label} line {self._number(row)} is blank", _LINE)
+                    raise InputError(f"{self.label} line {self._number(row)} is blank", self.hint)
                 break
-            yield WordRecord(cells[0], row, start, start + len(line), line)
+            first = self._first(line)
+            if not first:
+                raise InputError(f"{self.label} line {self._number(row)} has no word", self.hint)
+            yield WordRecord(first, row, start, start + len(line), line)
             row, start = row + 1, start + len(line)
         if self.word_count is not None and row < self.word_count:
             raise InputError(
                 f"{self.label} is truncated: line 1 promises {self.word_count:,} words, {row:,} are there",
                 "download it again, or correct the first line",
             )
+
+    def _first(self, line: bytes) -> bytes:
+        return line.split(None, 1)[0]
 
     def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
         """A line's word, which may hold blanks, and the d numbers behind it."""
@@ -78,22 +87,21 @@ class TextFormat:
             try:
                 numbers = list(map(float, cells[1:]))
             except ValueError:
-                raise self._spoilt(record) from None
+                raise self._spoilt(record, record.raw.split()) from None
             if all(map(isfinite, numbers)) and (b" " not in cells[0] or not _is_number(cells[0].split()[-1])):
                 return _text(cells[0].strip()), numbers
-        raise self._spoilt(record)
+        raise self._spoilt(record, record.raw.split())
 
-    def _spoilt(self, record: WordRecord) -> InputError:
-        """The error for a line that can't be parsed, with its number."""
+    def _spoilt(self, record: WordRecord, cells: Sequence[bytes]) -> InputError:
+        """The error for a line with its number, whose cells aren't a word and d numbers."""
         place = f"{self.label} line {self._number(record.row)}"
-        cells = record.raw.split()
         if len(cells) - 1 != self.d and all(map(_is_number, cells[1:])):
-            first = "line 1 promises" if self.header else "line 1 has"
-            return InputError(f"{place} has {counted(len(cells) - 1, 'number')}, {first} {self.d}", _LINE)
+            first = f"line {self._number(0)} has" if self.word_count is None else "line 1 promises"
+            return InputError(f"{place} has {counted(len(cells) - 1, 'number')}, {first} {self.d}", self.hint)
         word = excerpt(_text(cells[0]), 40)
         for cell in cells[1:]:
             if not _is_number(cell):
-                return InputError(f"{place}: {excerpt(_text(cell), 40)!r} is not a number (word {word!r})", _LINE)
+                return InputError(f"{place}: {excerpt(_text(cell), 40)!r} is not a number (word {word!r})", self.hint)
             if not isfinite(float(cell)):
                 return InputError(
                     f"{place}: {excerpt(_text(cell), 40)} in the vector of {word!r}", "every number must be finite"
@@ -106,8 +114,58 @@ class TextFormat:
     def _line(self, number: int) -> bytes:
         line = self.file.readline(LONGEST_LINE)
         if len(line) == LONGEST_LINE:
-            raise InputError(f"{self.label} line {number} is longer than {LONGEST_LINE:,} bytes", _LINE)
+            raise InputError(f"{self.label} line {number} is longer than {LONGEST_LINE:,} bytes", self.hint)
         return line
+
+
+_NAMES = (b"", b"word", b"words", b"token", b"tokens")  # of the column of words, where the others are numbered
+
+
+class CsvFormat(TextFormat):
+    """A .csv or .tsv file of word vectors: a word and its numbers on every line; the first line may hold names."""
+
+    hint = "expected a word and its numbers on every line, with commas, semicolons or tabs between; no index column"
+
+    def __init__(self, file: BinaryIO, label: str) -> None:
+        self.file, self.label, self.word_count = file, label, None
+        file.seek(0)
+        first, second = self._line(1), self._line(2)
+        self.begin = len(first) - len(first.removeprefix(b"\xef\xbb\xbf"))
+        first, sample = first[self.begin :], second if second.strip() else first
+        marks = [mark for mark in ";\t," if mark.encode() in sample]
+        self.mark = next((mark for mark in marks if all(map(_is_number, _cells(sample, mark)[1:]))), (*marks, " ")[0])
+        name, *names = _cells(first, self.mark) or [b""]
+        numbered = ([b"%d" % (at + start) for at in range(len(names))] for start in (0, 1))
+        self.header = not any(map(_is_number, names)) or (name.lower() in _NAMES and names in numbered)
+        self.begin += len(first) if self.header else 0
+        self.d = len(_cells(second, self.mark)) - 1 if self.header else len(names)
+        if self.d < 1:
+            line = 2 if self.header and second.strip() else 1
+            words = excerpt(_text(sample.strip()), 40)
+            raise InputError(f"{label} line {line}: {words!r} is not a word with numbers", self.hint)
+        self.parse(next(self.records(0, 0)))
+
+    def _first(self, line: bytes) -> bytes:
+        return _cells(line, self.mark)[0]
+
+    def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
+        """A line's word and the d numbers behind it."""
+        word, *cells = _cells(record.raw, self.mark)
+        if len(cells) == self.d and all(map(_is_number, cells)):
+            numbers = list(map(float, cells))
+            if all(map(isfinite, numbers)):
+                return _text(word), numbers
+        raise self._spoilt(record, [word, *cells])
+
+
+def _cells(line: bytes, mark: str) -> list[bytes]:
+    """The cells of a line: the first, a word, may stand in quotes; a comma in the others is a decimal point."""
+    text = line.decode("latin-1").rstrip("\r\n")
+    cells = next(csv.reader([text], delimiter=mark), [])
+    if len(cells) < 2:  # a quote that nothing closes is a word
+        cells = text.split(mark)
+    word, *numbers = (cell.encode("latin-1").strip() for cell in cells)
+    return [word, *(cell.replace(b",", b".") if mark == ";" else cell for cell in numbers)]
 
 
 def _text(word: bytes) -> str:
@@ -220,4 +278,5 @@ def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
         return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label, most_bytes))
     if not is_text(start):
         raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
-    return RecordTable(path.name, TextFormat(cast(BinaryIO, stream), label))
+    text_format = CsvFormat if {".csv", ".tsv"} & {suffix.lower() for suffix in path.suffixes} else TextFormat
+    return RecordTable(path.name, text_format(cast(BinaryIO, stream), label))

@@ -1,5 +1,6 @@
 """Tables in files: every format gives back what was written, only the asked words are read, faults are named."""
 
+import csv
 import gzip
 import json
 import os
@@ -48,9 +49,29 @@ def glove_without_last_line_end(folder: Path, words: list[str], vectors: Vectors
     return folder / "glove.txt"
 
 
+def cells(file: Path, words: list[str], vectors: Vectors, mark: str, names: list[str], point: str = ".") -> Path:
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter=mark)
+        rows = ([word, *(repr(float(x)).replace(".", point) for x in row)]
+                for word, row in zip(words, vectors, strict=True))  # fmt: skip
+        writer.writerows([*([names] if names else []), *rows])
+    return file
+
+
 def tabs(folder: Path, words: list[str], vectors: Vectors) -> Path:
-    (folder / "words.tsv").write_text(lines(words, vectors, "\t", "\r\n"), "utf-8", newline="")
-    return folder / "words.tsv"
+    return cells(folder / "words.tsv", words, vectors, "\t", [])
+
+
+def commas(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    return cells(folder / "words.csv", words, vectors, ",", [])
+
+
+def commas_and_names(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    return cells(folder / "words.csv", words, vectors, ",", ["word", *map(str, range(vectors.shape[1]))])
+
+
+def semicolons(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    return cells(folder / "words.csv", words, vectors, ";", ["Wort", *(f"x{at}" for at in vectors[0])], ",")
 
 
 def word2vec(folder: Path, words: list[str], vectors: Vectors) -> Path:
@@ -116,7 +137,8 @@ def safetensors_with_a_list_beside(folder: Path, words: list[str], vectors: Vect
 
 Writer = Callable[[Path, list[str], Vectors], Path]
 WRITERS: list[Writer] = [
-    glove, glove_without_last_line_end, tabs, word2vec, gzipped, binary, gensim_binary, npz, compressed_npz,
+    glove, glove_without_last_line_end, tabs, commas, commas_and_names, semicolons, word2vec,
+    gzipped, binary, gensim_binary, npz, compressed_npz,
     json_object, json_lists, safetensors, safetensors_with_bytes, safetensors_with_a_list_beside,
 ]  # fmt: skip
 
@@ -156,6 +178,23 @@ def test_of_equal_words_the_first_counts(tmp_path: Path) -> None:
             assert read.index("a") == 0, write
 
 
+def test_a_csv_table_gives_the_numbers_of_a_glove_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    vectors = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    words = ["the", "cat", ",", 'a "quoted" one']
+    glove(tmp_path, words[:3], vectors[:3])
+    expected = attn("inspect", "the cat, the", "-m", "glove.txt", "-f", "csv").text
+    for write in (tabs, commas, commas_and_names, semicolons):
+        file = write(tmp_path, words, vectors).name
+        assert attn("inspect", "the cat, the", "-m", file, "-f", "csv").text == expected, write
+
+
+def test_a_quote_that_nothing_closes_is_a_word(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text('the\t1\t2\n"\t3\t4\n')
+    read = open_table_file(str(tmp_path / "t.tsv"))
+    assert read.rows([read.index('"')]).tolist() == [[3, 4]]  # type: ignore[list-item]
+
+
 def test_words_may_hold_blanks_and_do_not_hide_others(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("the 1 2\n. . . 3 4\n. 5 6\nat name@domain.com 7 8\nat 9 10\n")
     read = open_table_file(str(tmp_path / "t.txt"))
@@ -185,6 +224,11 @@ FAULTS: list[tuple[str, bytes | str, str]] = [
         gzip.compress(b"a 1 2\nriver 3 4\n" * 999)[:-20],
         "t.txt.gz can't be read: Compressed file ended before",
     ),
+    ("t.csv", "word,x,y\na,1,2\nriver,3\n", "t.csv line 3 has 1 number, line 2 has 2"),
+    ("t.csv", "a;1;2\nriver;3;x\n", "t.csv line 2: 'x' is not a number (word 'river')"),
+    ("t.csv", "a,1,2\n\nriver,3,4\n", "t.csv line 2 is blank"),
+    ("t.csv", "word,x,y\n", "t.csv line 1: 'word,x,y' is not a word with numbers"),
+    ("t.tsv", "a\t1\t2\n\t3\t4\n", "t.tsv line 2 has no word"),
     ("t.bin", b"\x80\x04\x95 a pickle", "pickle"),
     ("t.bin", b"1 1\nriver \0\0\xc0\x7f", "the vector of 'river' (word 1) has NaN or Inf"),
     ("t.json", '{"a": [1, 2], "river": [1]}', "'river' has 1 number, 'a' has 2"),
