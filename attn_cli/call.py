@@ -79,10 +79,6 @@ class Call(ABC):
     A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; by default it has a row and a column for
     each token, and no values.
 
-    place    which attention it is: layer, module, heads, text
-    queries  the tokens of the rows
-    keys     the tokens of the columns
-    rule     how scores become weights: scale, softcap, bias, mask, learned sink
     q, k     queries `[h, n, d]`, keys of g key heads `[g, m, d]`; None where weights alone are known, or were changed
     v        the values `[g, m, e]`, one for each key head; None likewise
     output   memory for the output `[h, n, e]`; None where nobody goes on with it

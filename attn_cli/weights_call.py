@@ -16,8 +16,6 @@ from attn_cli.prompt import Token
 class WeightsCall(Call):
     """One layer's attention of which the weights `[h, n, m]` are known, but not q, k and v.
 
-    place   which attention it is: layer, module, heads, text
-    queries, keys  the tokens of rows and columns
     scores  the input of the softmax `[h, n, m]`, -inf where masked; None if unknown
     rule    scale, mask and the like as far as they are known
     """
