@@ -98,11 +98,10 @@ def inspect(
         kinds = TextKinds()
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
-            reducers: list[Reducer] = [
-                HeadStatistics(rows),
-                of_whole_call(kinds.reducer(call), call),
-                ReceivedShares(rows, by=measure.by),
-            ]
+            of_heads = [HeadStatistics(rows), of_whole_call(kinds.reducer(call), call)]
+            received = ReceivedShares(rows, by=measure.by)
+            # rows of csv are those of the first
+            reducers: list[Reducer] = [received, *of_heads] if measure.by != "weight" else [*of_heads, received]
             if tells and not options.lines and reads_each_token(call):
                 reducers.append(UnitReadsReducer())
             if weights:

@@ -150,9 +150,10 @@ def _result(report: Report) -> dict[str, Any]:
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Every named array, stacked over all layers; where these differ in shape each has its own names."""
     arrays: dict[str, np.ndarray] = {}
-    for name in dict.fromkeys(name for summary in summaries for part in summary.parts for name in part.arrays()):
+    parts = [(summary, part) for summary in summaries for part in summary.parts]
+    for kind, name in dict.fromkeys((part.name, name) for _, part in parts for name in part.arrays()):
         items = [
-            (summary, part.arrays()[name]) for summary in summaries for part in summary.parts if name in part.arrays()
+            (summary, part.arrays()[name]) for summary, part in parts if part.name == kind and name in part.arrays()
         ]
         if len(items) == len(summaries) and len({values.shape for _, values in items}) == 1:
             arrays[name] = np.stack([values for _, values in items])
