@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.anatomy.image_grid import PatchGrid, row_by_row
+from attn_cli.sources.huggingface.anatomy.image_grid import Patch, PatchGrid, row_by_row
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 
 # Pixels that a place of a map stands for, each way: of patches of 1 or 14, doubled again and again.
@@ -49,20 +49,20 @@ class PictureMap:
     def _tokens(
         self, grid: PatchGrid, window: tuple[int, int] = (0, 0), shift: tuple[int, int] = (0, 0), number: int = 0
     ) -> tuple[Token, ...]:
-        patches = row_by_row(grid)
         if not window[0]:
-            return tuple(patch.labelled(Token(at, ""), self.places) for at, patch in enumerate(patches))
+            return tuple(patch.labelled(Token(at, ""), self.places) for at, patch in enumerate(row_by_row(grid)))
         high, wide = window
         down, across = -(-grid.rows // high), -(-grid.columns // wide)
-        cells = np.full((down * high, across * wide), -1)  # -1: padding
-        cells[: grid.rows, : grid.columns] = np.arange(grid.size).reshape(grid.rows, grid.columns)
-        rolled = np.roll(cells, (-shift[0], -shift[1]), (0, 1)).reshape(down, high, across, wide)
-        return tuple(
-            Token(at, "[PAD]", special=True, piece=number)
-            if cell < 0
-            else patches[cell]._replace(window=number).labelled(Token(at, ""), self.places)
-            for at, cell in enumerate(rolled.swapaxes(1, 2).reshape(-1, high * wide)[number].tolist())
-        )
+        top, left = number // across * high + shift[0], number % across * wide + shift[1]
+        tokens = []
+        for at, (row, column) in enumerate(product(range(top, top + high), range(left, left + wide))):
+            row, column = row % (down * high), column % (across * wide)  # shifted windows go on at the other edge
+            if row >= grid.rows or column >= grid.columns:
+                tokens.append(Token(at, "[PAD]", special=True, piece=number))
+            else:
+                patch = Patch(row, column, window=number, region=grid.region(row, column))
+                tokens.append(patch.labelled(Token(at, ""), self.places))
+        return tuple(tokens)
 
     def _grids(self) -> Iterator[PatchGrid]:
         for step in _STEPS:
