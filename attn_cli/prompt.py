@@ -45,6 +45,9 @@ class Token:
     generated: bool = False
 
 
+_CLOSING, _SENTENCE_ENDS = " \"'”’)]»", tuple(".!?…。！？\n")
+
+
 @dataclass(frozen=True)
 class Generated:
     """The text that a model generated after a prompt, or that the user gave as its answer.
@@ -60,6 +63,13 @@ class Generated:
     ended: bool
     start: int | None = None
     given: bool = False
+
+    @property
+    def quote(self) -> str:
+        """The text without white space around it, and with a mark where the model stopped at a limit in a sentence."""
+        text = self.text.strip() or self.text
+        whole = self.ended or self.given or self.text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
+        return f"{text} …" if text and not whole else text
 
 
 @dataclass(frozen=True)

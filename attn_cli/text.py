@@ -55,6 +55,16 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[:longest] + "..."
 
 
+def cut_after_word(text: str, longest: int) -> str:
+    """Return the beginning of a long text to the end of a word, with a mark that it goes on; all of a short one.
+
+    >>> cut_after_word("the Blue Heron is open", 11)
+    'the Blue Heron …'
+    """
+    end = next((at for at in range(longest, min(longest + 20, len(text))) if text[at].isspace()), longest)
+    return text if len(text) <= max(longest, end) else f"{text[:end]} …"
+
+
 def shortened_words(text: str, longest: int = 300) -> str:
     """Return a message in which words of more than `longest` characters lack their middle, so that it can be read.
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from attn_cli.prompt import Generated
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted, visible
+from attn_cli.text import counted, cut_after_word, visible
 from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.cells import fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, printed
@@ -22,6 +22,7 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.shell_words import command_line
 
 _MANY_TOKENS = 200
+_LONGEST = 200  # characters of a text
 _MOST_LINES = 4  # of a screen, that the command to ask next takes
 _FEW_PATCHES = 6
 _FEW_TOKENS = 32  # that stand before the answer
@@ -72,9 +73,9 @@ def _answer(generated: Generated) -> str:
     if not generated.tokens:
         return "generated nothing: ended at once"
     ended = " and ended" if generated.ended else ""
-    text = generated.text.strip() or generated.text
     how = "answer of" if generated.given else "generated"
-    return f"+ {how} {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
+    text = cut_after_word(visible(generated.quote), _LONGEST)
+    return f"+ {how} {counted(generated.tokens, 'token')}{ended}" + (f": {text}" if text else "")
 
 
 def _about(report: Report, width: int) -> Iterator[str]:
@@ -134,7 +135,7 @@ def _rule_words(summary: Summary) -> str:
     return ", ".join(words)
 
 
-def _short(text: str, longest: int = 200) -> str:
+def _short(text: str, longest: int = _LONGEST) -> str:
     text = visible(text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

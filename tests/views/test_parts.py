@@ -1,12 +1,13 @@
 """The screen of attn parts: no line is wider than the screen, also of a part that leads and holds a sink."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from attn_cli.model.intervention import Outcome, Target
-from attn_cli.prompt import Generated, Prompt, Token
+from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.hidden import HiddenParts
 from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
@@ -59,13 +60,22 @@ def drawn(answer: PartsRead, width: int) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
+def test_a_quote_of_an_answer_ends_with_a_word() -> None:
+    answer, word = many_lines(), Word("w14")
+    pieces = [Token(20, "w1", 1, 100, 102, word=word), Token(21, "4", 2, 102, 103, word=word), answer.prompt.tokens[22]]
+    assert answer.hidden is not None and answer.hidden.target is not None
+    target = replace(answer.hidden.target, tokens=tuple(replace(token, generated=True) for token in pieces))
+    lines = drawn(replace(answer, hidden=replace(answer.hidden, target=target)), 100)
+    assert lines[1].startswith('"w14 …" comes from line 29')  # its first piece alone loses a tenth
+
+
 def test_the_first_sentence_and_the_table_name_the_same_line_and_all_lines_are_counted() -> None:
     lines = drawn(many_lines(), 100)
-    assert '"w14" comes from line 29 ("w14"): hidden, it makes the answer 1 million times (2^20.00)' in lines[1]
+    assert '"w14 …" comes from line 29 ("w14"): hidden, it makes the answer 1 million times (2^20.00)' in lines[1]
     assert any(line.startswith("the answer's p 0.25 (log2 p -2.00)") for line in lines)
     heading = next(at for at, line in enumerate(lines) if "share" in line and "hidden" in line)
     assert lines[heading + 1].split()[:3] == ["14", "29", "w14"], "token, line, and its text"
-    (rest,) = (line for line in lines if "…" in line)
+    (rest,) = (line for line in lines[heading:] if "…" in line)
     shown = [line.split()[1] for line in lines[heading + 1 : lines.index(rest)]]
     assert len(shown) == 12 and "… 10 more parts" in rest
     said = "    8 lines, 2 of the answer; line 1 has 0.500 of the share, with a sink"

@@ -81,7 +81,9 @@ class ModelSource(ModelPasses):
         """
         notes = tuple(note for note in prompt.warnings if note not in self.choosing_notes)
         prompt = replace(prompt, warnings=notes)
-        return self.reader.continued(prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence))
+        return self.reader.continued(
+            prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence, whole_words=True)
+        )
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
         """The prompt with `answer` after it, as if the model had written it."""

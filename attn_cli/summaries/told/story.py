@@ -5,13 +5,13 @@ log2 p is compared. All of that is one run of these rows on the keys and values 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from attn_cli.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.model.intervention import Experiment, HeadPlace, Intervention, Target
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.told.deciding_rows import DecidingRows
@@ -82,6 +82,7 @@ class Story:
     rounding   the largest |effect| of a run in which nothing was changed
     obstacle   why nothing was masked; "" where it was
     is_last    whether the rows end the text
+    written    what was generated; None where the answer is the next token
     """
 
     target: Target
@@ -94,11 +95,13 @@ class Story:
     estimated: bool = False
     obstacle: str = ""
     is_last: bool = True
+    written: Generated | None = None
 
     @property
     def answer(self) -> str:
         """The text of the answer: of the likeliest next token, or of what was generated."""
-        return "".join(token.text for token in self.target.tokens)
+        written = "" if self.written is None else self.written.text
+        return written or "".join(token.text for token in self.target.tokens)
 
     @property
     def needed(self) -> list[StoryWord]:
@@ -173,6 +176,11 @@ def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
 
 def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
     """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows."""
+    story = _told(experiment, prompt, summaries)
+    return replace(story, written=prompt.generated) if story is not None and story.target.generated else story
+
+
+def _told(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
     target = experiment.target
     if target is None:
         return None

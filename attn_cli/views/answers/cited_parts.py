@@ -8,7 +8,7 @@ from rich.text import Text
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.citations import Citation, tokens_needing
 from attn_cli.summaries.parts.hidden import NEEDED_BITS
-from attn_cli.text import counted, cut, visible
+from attn_cli.text import counted, cut, cut_after_word, visible
 from attn_cli.views.drawing.styles import BOLD, DIM
 
 _ANSWER, _PART = 48, 40  # characters of an answer, and of a part's text, in a sentence
@@ -62,7 +62,7 @@ def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
 
 
 def _verdict(answer: PartsRead, citation: Citation) -> str:
-    said = f'"{visible(cut(_needing(answer, citation), _ANSWER))}"'
+    said = f'"{visible(_needing(answer, citation))}"'
     if citation.either:
         names = " and ".join(_named(answer, part) for part in citation.either)
         without = _times(citation.without or 0.0)
@@ -86,14 +86,19 @@ def _verdict(answer: PartsRead, citation: Citation) -> str:
 
 
 def _needing(answer: PartsRead, citation: Citation) -> str:
-    """The words of the answer that lose most with the only part hidden that it needs; else all of them."""
-    hidden, whole = answer.hidden, citation.text.strip()
+    """The words of the answer that lose most with the only part hidden that it needs; else its beginning."""
+    hidden, generated, whole = answer.hidden, answer.prompt.generated, citation.text.strip()
+    text = cut_after_word(generated.quote if generated and generated.text.strip() == whole else whole, _ANSWER)
     if len(citation.needed) != 1 or hidden is None or hidden.target is None or not hidden.target.generated:
-        return whole
+        return text
     tokens = hidden.target.tokens
-    own = tokens[tokens_needing(hidden.outcomes[citation.needed[0][0]], len(tokens))]
+    needing = tokens_needing(hidden.outcomes[citation.needed[0][0]], len(tokens))
+    words = {id(token.word) for token in tokens[needing] if token.word is not None}
+    own = [token for at, token in enumerate(tokens) if at in range(len(tokens))[needing] or id(token.word) in words]
     start, end = own[0].start, own[-1].end
-    return whole if start is None or end is None else answer.prompt.text[start:end].strip() or whole
+    found = "" if start is None or end is None else answer.prompt.text[start:end].strip()
+    goes_on = any(map(str.isalnum, answer.prompt.text[end:]))
+    return cut_after_word(f"{found} …" if goes_on else found, _ANSWER) if found else text
 
 
 def _marked(citation: Citation) -> str:

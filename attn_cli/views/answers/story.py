@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.told.story import LEAST_BITS, LEAST_WEIGHT, Story, StoryHead, StoryWord
-from attn_cli.text import counted, excerpt, listed, visible
+from attn_cli.text import counted, cut_after_word, listed, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.labels import next_word, token_label
 from attn_cli.views.drawing.screen import Screen
@@ -27,8 +27,9 @@ def draw(story: Story, screen: Screen) -> Iterator[Text]:
     """Lines: the predicted token or the answer, the words and heads that it needs, those against it, and captions."""
     yield Text()
     if story.target.generated:
-        text = excerpt(story.answer.strip(), _LONGEST)
-        yield from _named("it wrote", [f"{visible(text)} (probability {story.target.probability:.2g})"], screen)
+        quote = "" if story.written is None else story.written.quote
+        text = cut_after_word(visible(quote or story.answer.strip()), _LONGEST)
+        yield from _named("it wrote", [f"{text} (probability {story.target.probability:.2g})"], screen)
     else:
         yield from _named("next token", _likeliest(story.likeliest), screen)
     if story.obstacle:

@@ -20,6 +20,8 @@ from attn_cli.sources.huggingface.read.positions import position_limit
 from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import labels
 
+_WORD = 8  # tokens beyond the limit that may end a word
+
 
 @dataclass(frozen=True)
 class TextGenerator:
@@ -27,11 +29,13 @@ class TextGenerator:
 
     most          how many, at most
     one_sentence  whether the continuation ends with its first sentence or line
+    whole_words   whether it may be some tokens longer, to the end of a word
     """
 
     loaded: LoadedModel
     most: int
     one_sentence: bool = False
+    whole_words: bool = False
 
     def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
         """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
@@ -40,13 +44,13 @@ class TextGenerator:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
         prompt = without_end(loaded, prompt)
         count = len(prompt.tokens)
-        self._check_limit(count, position_limit(loaded.model))
+        most = self._with_word(count, position_limit(loaded.model))
         before = [token.id or 0 for token in prompt.tokens]
         generation = generate(
-            loaded, _arguments(loaded, prompt), self.most, on_token=on_token,
-            is_enough=lambda ids: self.one_sentence and self._of_first_sentence(before, ids) is not None,
+            loaded, _arguments(loaded, prompt), most, on_token=on_token,
+            is_enough=lambda ids: self._end(before, ids) is not None,
         )  # fmt: skip
-        ids = generation.ids[: self._of_first_sentence(before, generation.ids)] if self.one_sentence else generation.ids
+        ids = generation.ids[: self._end(before, generation.ids)]
         longer = _continued(loaded, prompt, generation.before, ids, ended=generation.ended and ids == generation.ids)
         return replace(longer, warnings=longer.warnings + generation.notes)
 
@@ -56,16 +60,15 @@ class TextGenerator:
         """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
         loaded = self.loaded
         decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
-        self._check_limit(len(decoder), position_limit(loaded.model, decoder=True))
+        most = self._with_word(len(decoder), position_limit(loaded.model, decoder=True))
         arguments = _arguments(loaded, prompt)
         start = [token.id for token in decoder]
         if len(start) > 1:
             arguments["decoder_input_ids"] = torch.tensor([start], device=device_of_module(loaded.model))
         generation = generate(
-            loaded, arguments, self.most, start[0], on_token,
-            is_enough=lambda ids: self.one_sentence and self._of_first_sentence((), ids) is not None,
-        )  # fmt: skip
-        ids = generation.ids[: self._of_first_sentence((), generation.ids)] if self.one_sentence else generation.ids
+            loaded, arguments, most, start[0], on_token, is_enough=lambda ids: self._end((), ids) is not None
+        )
+        ids = generation.ids[: self._end((), generation.ids)]
         if generation.before != tuple(start):
             decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
         text, new_tokens = detokenize(loaded.tokenizer, generation.before, ids)
@@ -79,17 +82,27 @@ class TextGenerator:
             generated=Generated(text, len(new_tokens), generation.ended and ids == generation.ids),
         )
 
-    def _of_first_sentence(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
+    def _end(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
+        """How many of the tokens are the first sentence, or the words within the limit; None where it may go on."""
+        if not self.one_sentence and len(ids) <= self.most:
+            return None
         text, tokens = detokenize(self.loaded.tokenizer, before, ids)
-        end = first_end(text)
-        return None if end is None else sum(token.start is None or token.start < end for token in tokens)
+        end = first_end(text) if self.one_sentence else None
+        if end is not None:
+            return sum(token.start is None or token.start < end for token in tokens)
+        words = [token.word for token in tokens]
+        beyond = range(self.most, len(tokens))
+        return next((at for at in beyond if words[at] is None or words[at] is not words[at - 1]), None)
 
-    def _check_limit(self, read: int, limit: int | None) -> None:
+    def _with_word(self, read: int, limit: int | None) -> int:
+        """The most tokens with those of a last word; LimitError where positions are too few for the most."""
         if limit is not None and read + self.most > limit:
             raise LimitError(
                 f"--generate {self.most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
                 f"--generate {limit - read} at most" if limit > read else "shorten the text",
             )
+        most = self.most + _WORD * self.whole_words
+        return most if limit is None else min(most, limit - read)
 
 
 def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:

@@ -13,7 +13,7 @@ from transformers import GenerationConfig, PreTrainedModel, T5EncoderModel
 
 from attn_cli.call import Call
 from attn_cli.errors import AttnError, LoadError
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.capture.registry import all_named
@@ -30,6 +30,7 @@ from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.check import built
 from tests.architectures.tiny import each_of, tiny_model
 from tests.media import KINDS, audio_file, image_file, tokenizer
+from tests.real_models import SMOL
 
 TEXT = "the cat sat on a photo"
 CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss", "qwen3", "bloom", "opt", "mpt",
@@ -475,3 +476,36 @@ def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(
     np.testing.assert_allclose(shown, np.stack(rows), atol=1e-5)
     for name, x in prompt.first_arrays(model, ids.shape[1]).items():
         assert torch.equal(x, inputs[name])
+
+
+def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
+    """What is written to a limit is the beginning of the model's own text, to the end of the word there."""
+    text = "Unbelievably, the anthropologist's photographs of Ouagadougou show"
+    source = opened(SMOL, predicts=True)
+    tokenizer = source.loaded.tokenizer
+    assert tokenizer is not None
+    ids = tokenizer(text, return_tensors="pt")["input_ids"]
+    own = head_of(source).generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=40, do_sample=False)
+    whole = tokenizer.decode(own[0])
+    (prompt,) = source.read([text])
+    grown = 0
+    for most in range(1, 24):
+        generated = source.written(prompt, most, one_sentence=False).generated
+        assert generated is not None and most <= generated.tokens < most + 8
+        longer = text + generated.text
+        assert whole.startswith(longer)
+        assert not (longer[-1].isalnum() and whole[len(longer)].isalnum())
+        assert generated.quote.endswith(" …") != longer.endswith((".", "\n"))
+        grown += generated.tokens > most
+    assert grown
+
+
+def test_quotes_of_what_was_written() -> None:
+    def quote(text: str, **more: Any) -> str:
+        return Generated(text, 2, more.pop("ended", False), **more).quote
+
+    assert quote(" Blue Heron") == "Blue Heron …"
+    assert quote(" Blue Heron", ended=True) == quote(" Blue Heron", given=True) == "Blue Heron"
+    assert quote(' it is "Blue Heron."\n') == 'it is "Blue Heron."'
+    assert quote("東京です。") == "東京です。"
+    assert quote("") == ""
