@@ -15,7 +15,8 @@ from typing import NamedTuple
 from attn_cli.interrupts import unfinished
 
 OFF = ("off", "0", "no", "none", "false")
-DEFAULT_BYTES = 10**9
+ALL = "all"  # keeps runs on piped texts too, in the usual folder
+DEFAULT_BYTES = 256 * 10**6
 _DIGEST = 16  # bytes
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 
@@ -33,7 +34,7 @@ def cache_folder(setting: str | None = None) -> Path | None:
     if setting is not None and setting.lower() in ("", *OFF):
         return None
     try:
-        if setting is not None:
+        if setting is not None and setting.lower() != ALL:
             return Path(setting).expanduser()
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         return Path(base).expanduser() / "attn"

@@ -20,6 +20,8 @@ SCREENS = [
     ["top", "--words", "--no-special"], ["inspect"],
 ]  # fmt: skip
 
+FIRST = "runs are kept for a second look, in {}/runs; ATTN_CACHE=off keeps none"
+
 
 @pytest.fixture(scope="module")
 def model() -> str:
@@ -97,6 +99,26 @@ def test_what_is_not_kept(
     assert attn("top", TEXT, "-m", model, *words, env=cache).code == 0
     assert attn("top", TEXT, env=cache).code == 0
     assert runs(cache) == []
+
+
+def test_the_first_run_that_is_kept_says_so(model: str, cache: dict[str, str]) -> None:
+    note = f"attn: {FIRST.format(cache['ATTN_CACHE'])}\n"
+    assert attn("top", TEXT, "-m", model, env=cache).errors == note
+    for again in (["top", TEXT], ["top", f"{TEXT} bank"], ["inspect", TEXT]):
+        assert attn(*again, "-m", model, env=cache).errors == ""
+    assert attn("env", "--json", env=cache).json["result"]["kept"]["most"] == 256_000_000
+
+
+def test_text_that_came_through_a_pipe_is_kept_where_a_setting_says_so(model: str, tmp_path: Path) -> None:
+    """In the usual folder, too, whose place XDG_CACHE_HOME says."""
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "ATTN_CACHE": "all"}
+    piped = [["top", "-m", model], ["top", "-", "-m", model], ["heads", "-m", model, "-F", "-"]]
+    for words in piped:
+        assert attn(*words, stdin=TEXT.encode(), env={"ATTN_CACHE": str(tmp_path / "attn")}).code == 0
+    assert not (tmp_path / "attn" / "runs").exists()
+    for words in piped:
+        assert attn(*words, stdin=TEXT.encode(), env=cache).code == 0
+    assert len(list((tmp_path / "attn" / "runs").iterdir())) == 1
 
 
 def test_a_spoilt_run_is_run_again_and_an_unusable_cache_is_a_note(
@@ -220,4 +242,5 @@ def test_a_story_that_cannot_be_read_is_told_anew(
         context.setattr(kept_story, "told_document", lambda story, rows: spoilt)
         first = attn("inspect", TEXT, "-m", llama, env=cache)
     again = attn("inspect", TEXT, "-m", llama, env=cache)
-    assert (again.code, again.text, again.errors) == (0, first.text, first.errors)
+    assert (again.code, again.text) == (0, first.text)
+    assert first.errors == f"{again.errors}attn: {FIRST.format(cache['ATTN_CACHE'])}\n"

@@ -45,7 +45,10 @@ class KeptRun:
         return None
 
     def keep(self, recording: Recording) -> str:
-        """Store a recording of up to 64 MB, with the sentences on its answer that an older file of the run holds."""
+        """Store a recording of up to 64 MB, with the sentences on its answer that an older file of the run holds.
+
+        Returns a note where it isn't stored, and where it is the first one that is.
+        """
         operands = [x for layer in recording.layers for x in (layer.q, layer.k, layer.seen) if x is not None]
         if sum(x.nbytes for x in operands) > MOST_BYTES:
             return ""
@@ -53,11 +56,14 @@ class KeptRun:
         if older is not None and older.recording.told:
             told = {**older.recording.told, **(recording.told or {})}
             recording = Recording(recording.about, recording.prompt, recording.layers, told)
+        is_first = not self.folder.path.exists()
         try:
             content = list(chunks(recording))
             whole = all(layer.q is not None or layer.seen is not None for layer in recording.layers)
             if whole and sum(map(len, content)) <= min(MOST_BYTES, self.folder.most):
                 self.folder.write(self.names[-1], content)
+                if is_first:
+                    return f"runs are kept for a second look, in {self.folder.path}; ATTN_CACHE=off keeps none"
         except (OSError, LoadError) as error:
             words = reason(error) if isinstance(error, OSError) else error.message
             return f"the run is not kept: {words}; ATTN_CACHE=off keeps none"
@@ -70,7 +76,9 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     runs = is_model(options.model) and opened.get() is None
     if not runs or options.lines or options.inputs is not None or (len(texts) != 1 and not options.without_text):
         return None
-    folder = kept_folder()
+    file = options.file or ""
+    reads_stdin = not options.without_text and (options.text or options.file) in (None, "-")
+    folder = kept_folder(piped=reads_stdin or file.startswith(("/dev/", "/proc/")))
     model = None if folder is None else state_of_all(options.model, options.adapter or ())
     media = [None if file is None else file_state(file) for file in (reading.get("image"), reading.get("audio"))]
     if folder is None or model is None:
