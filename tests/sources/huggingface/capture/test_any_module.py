@@ -75,6 +75,11 @@ class MixedHeads(Heads):
         q, k, v = self.split(x)
         return self.joined(self.mix(self.attend(q @ k.mT * q.shape[-1] ** -0.5)) @ v)
 
+    def plain(self) -> torch.Tensor:
+        """The weights `[b, h, n, n]` that the values get: mixed ones."""
+        mixed: torch.Tensor = self.mix(super().plain())
+        return mixed.detach()
+
 
 class TalkingAttention(nn.Module):
     def __init__(self) -> None:

@@ -212,7 +212,7 @@ class AttentionMode(TorchFunctionMode):
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
-        if func in _PRODUCTS:
+        if func in _PRODUCTS and not (func is torch.einsum and self._mixes_heads(args)):
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
             if isinstance(result, torch.Tensor) and result.ndim > 2:
                 self.ledger.multiplied[module] = None
@@ -226,8 +226,8 @@ class AttentionMode(TorchFunctionMode):
                 self._softmax(result, scores)
             else:
                 self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
-        elif self.possible.waiting and _CELLS.fullmatch(getattr(func, "__name__", "")):
-            self.possible.follow(args, result)
+        elif self.possible.waiting:
+            self.possible.follow(args, result, by_cell=_CELLS.fullmatch(getattr(func, "__name__", "")) is not None)
         return result
 
     def _softmax(self, weights: torch.Tensor, scores: torch.Tensor) -> None:
@@ -246,6 +246,15 @@ class AttentionMode(TorchFunctionMode):
             self.possible.add(
                 PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights, weights.dtype)
             )
+
+    def _mixes_heads(self, args: tuple[Any, ...]) -> bool:
+        """True for an einsum of weights whose keys stay: it mixes their heads, and multiplies no values."""
+        equation, *factors = args
+        if not isinstance(equation, str) or "->" not in equation or "." in equation:
+            return False
+        terms, _, made = equation.replace(" ", "").partition("->")
+        named = zip(terms.split(","), factors, strict=False)
+        return any(term[-1] in made and x.is_in((factor,)) for term, factor in named for x in self.possible.waiting)
 
     def _drop(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> None:
         """Note a dropout of a softmax that waits for its product: its weights are shown as they are before it."""

@@ -9,7 +9,8 @@ from torch import nn
 class PossibleWeights(NamedTuple):
     """The result of a softmax over the last axis, which is attention if it is then multiplied with values.
 
-    weights     the result, and what the module's code makes of it; `scores` what the softmax was given
+    weights     the result, and what the module's code makes of it; `scores` what the softmax was given,
+                None where more than single cells changed since
     factor      the same, after a dropout if there is one
     dtype       the roundest type that the weights were in
     origin      the number of the softmax in its pass
@@ -19,7 +20,7 @@ class PossibleWeights(NamedTuple):
     """
 
     weights: torch.Tensor
-    scores: torch.Tensor
+    scores: torch.Tensor | None
     owner: nn.Module
     given: torch.Size | None
     of_product: bool
@@ -30,6 +31,12 @@ class PossibleWeights(NamedTuple):
     def is_in(self, args: tuple[Any, ...]) -> bool:
         """True if the weights, or a view of them, are among the arguments of a product."""
         return _is_in(self.factor, args)
+
+    def as_factor(self, args: tuple[Any, ...]) -> "PossibleWeights":
+        """These weights in the layout of the factor `args` that they are, where the softmax's is lost."""
+        if self.scores is not None or self.weights is not self.factor:
+            return self
+        return self._replace(weights=next(x for x in args if isinstance(x, torch.Tensor) and _is_in(self.factor, (x,))))
 
     @property
     def is_over_channels(self) -> bool:
@@ -59,23 +66,29 @@ class PossibleSoftmaxes:
         self._count += 1
         self.waiting.append(possible._replace(origin=self._count))
 
-    def follow(self, args: tuple[Any, ...], result: Any, *, is_dropped: bool = False) -> list[nn.Module]:
-        """Keep what a function makes of kept weights, too, if of their shape; the modules whose weights these are."""
+    def follow(
+        self, args: tuple[Any, ...], result: Any, *, is_dropped: bool = False, by_cell: bool = True
+    ) -> list[nn.Module]:
+        """Keep what a function makes of kept weights, too, if of their size; the modules whose weights these are."""
         taken = [x for x in self.waiting if x.is_in(args)]
         for x in taken:
             is_alike = isinstance(result, torch.Tensor) and result.is_floating_point()
-            if is_alike and result.shape == x.weights.shape and not x.is_in((result,)):
+            is_of_cells = by_cell and is_alike and len({other.origin for other in taken}) == 1
+            is_alike = is_alike and result.ndim == x.weights.ndim and result.numel() == x.weights.numel()
+            if is_alike and not x.is_in((result,)):
                 dtype = max(x.dtype, result.dtype, key=lambda dtype: torch.finfo(dtype).eps)
-                made = x._replace(factor=result, weights=x.weights if is_dropped else result, dtype=dtype)
+                scores = x.scores if is_of_cells else None
+                weights = x.weights if is_dropped else result
+                made = x._replace(factor=result, weights=weights, dtype=dtype, scores=scores)
                 self.waiting.append(made)
         return [x.owner for x in taken]
 
     def taken_by(self, args: tuple[Any, ...]) -> list[PossibleWeights]:
-        """The kept softmaxes whose results are among the factors `args` of a product; they are removed."""
-        multiplied = {x.origin: x for x in self.waiting if x.is_in(args)}
+        """The kept softmaxes whose results are among the factors `args` of a product, one for each; removed."""
+        multiplied = {x.origin: x.as_factor(args) for x in self.waiting if x.is_in(args)}
         if multiplied:
             self.waiting = [x for x in self.waiting if x.origin not in multiplied]
-        return list(multiplied.values())
+        return list({_memory(x.factor): x for x in multiplied.values()}.values())
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
         """Keep a softmax together with `result`, its product with values; what `result` is multiplied by next

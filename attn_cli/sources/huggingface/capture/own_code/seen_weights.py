@@ -14,6 +14,7 @@ _MOST_SCALED = 32  # the root of a head's size, about, by which scores are divid
 
 
 _LESS = "some rows sum to less than 1, as the model's own code makes them"
+_OTHER = "some cells are below 0 or rows sum to more than 1, as the model's own code makes them"
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
@@ -26,12 +27,14 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
 def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
     """The place of weights `[h, n, m]`, with a note where rows sum to less than 1, but for a sink's.
 
-    Raises LoadError for weights outside [0, 1], or rows that sum to more than 1, each by over 0.001.
+    Raises LoadError for returned weights outside [0, 1], or rows that sum to more than 1, each by over 0.001.
     """
     tolerance = _tolerance(dtype)
     low, high, sums = float(weights.min()), float(weights.max()), weights.sum(-1)
     least, most = float(sums.min()), float(sums.max())
     if low < -tolerance or high > 1 + tolerance or most > 1 + tolerance:
+        if place.way == "softmax":
+            return replace(place, note=place.note or _OTHER)
         raise LoadError(
             f"layer {place.layer} ({place.name}): what its {place.way} gave is not attention "
             f"(cells {low:.3g} to {high:.3g}, row sums up to {most:.5g})",
