@@ -16,9 +16,7 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """What a layer's q, k and v (h heads, n queries, m keys) were computed from, and what follows its output.
-
-    None where unknown or absent.
+    """What a layer's q, k and v (h heads, n queries, m keys) came from, and what follows its output; None: unknown.
 
     x           embeddings of the queries `[n, width]`
     context     embeddings of keys and values `[m, width]`, if they are not x
@@ -52,9 +50,6 @@ class AttentionCall(Call):
 
     n queries in h query heads attend to m keys in g key heads, each of which h / g query heads read.
 
-    rule         how scores become weights: scale, softcap, bias, mask, learned sink
-    place        which attention it is: layer, module, heads, text
-    queries, keys  the tokens of rows and columns
     output       memory for the output `[h, n, e]`, filled as weights are computed; None where nobody wants it
     ingredients  what q, k and v were computed from, as far as it is known
     planner      a function that decides how many heads and rows are computed at a time

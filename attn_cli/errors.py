@@ -26,11 +26,7 @@ class ExitCode(IntEnum):
 
 
 class AttnError(Exception):
-    """Base of all expected failures.
-
-    message  one line without a final full stop: what came and what was expected
-    hint     one line that says what to do next; may be empty
-    """
+    """Base of expected failures: a message, what came and what was expected, and a hint, what to do next."""
 
     code = ExitCode.BUG
 

@@ -1,9 +1,7 @@
 """Ctrl-C at any moment: exit code 130, no traceback, no half-written file, and no long wait.
 
-Python runs its own handler between two of its instructions, and a product of large matrices is one of them; while
-modules are imported, it would show where. An exception that unwinds everything also meets what can't bear one: a class
-that is being made from text makes the interpreter end by the signal itself, and threads of a library may abort it. So
-the program ends itself at once, after it has put away what it leaves behind.
+Python's own handler waits for a product of large matrices, and what it raises may abort threads of a library. So the
+program ends itself at once, after it has put away what it leaves behind.
 """
 
 import _thread  # not threading: handlers stand before it is loaded

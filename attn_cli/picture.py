@@ -40,11 +40,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReadPicture:
-    """A picture that a model read, as it is drawn below a heat map of weights.
-
-    pixels         `[h, w, 3]` bytes of red, green and blue; fewer than the file has, where that is large
-    height, width  of the file's picture, in its pixels
-    """
+    """A picture that a model read: pixels `[h, w, 3]` in bytes, maybe fewer than the file's height and width."""
 
     pixels: np.ndarray
     height: int

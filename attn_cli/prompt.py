@@ -124,8 +124,6 @@ def later_pieces(tokens: Sequence[Token]) -> list[bool]:
 class EncodedText(NamedTuple):
     """The n tokens of a text as arrays.
 
-    ids      their ids in the vocabulary `[n]`
-    special  which are special tokens, booleans `[n]`
     starts   their first characters in the text `[n]`, -1 where a token stands for no text or its place is unknown
     ends     the characters after their last ones `[n]`, -1 likewise
     """
