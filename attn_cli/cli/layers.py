@@ -51,13 +51,13 @@ def layers(
       attn layers -m ./my-model --json | jq -r '.result.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
-    image_file, audio_file = o.once(image, "--image"), o.once(audio, "--audio")
-    check_alone(inputs, text=text is not None, media=(image_file, audio_file) != (None, None))
-    without_text = is_recording(model) or any(x is not None for x in (inputs, image_file, audio_file))
+    audio_file = o.once(audio, "--audio")
+    check_alone(inputs, text=text is not None, media=bool(image or audio_file))
+    without_text = is_recording(model) or any((inputs, image, audio_file))
     (text,) = whole_texts(("" if without_text else DEFAULT_TEXT,) if text is None else (text,))
     with output.view() as view:
         source = loading.open(
-            model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image_file, audio=audio_file
+            model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image or None, audio=audio_file
         )
         prompt = source.read([text])[0]
         layer_map = LayerMap()

@@ -51,7 +51,7 @@ class TokenTables:
 
 
 _TOKEN = ("text", "id", "start", "end", "special", "row", "column", "piece", "generated")
-_COLUMNS = (*_TOKEN, "word")
+_COLUMNS = (*_TOKEN, "word", "image")
 TABLES = (
     Field("words", each(TEXT), "occurrences of words, which tokens name by number",
           lambda result: [text for _, text in result["tables"].words().values()]),
@@ -139,7 +139,8 @@ def prompt_of_document(
 
 
 def _token_document(token: Token, words: Mapping[int, tuple[int, str]]) -> list[Any]:
-    return [*(getattr(token, name) for name in _TOKEN), None if token.word is None else words[id(token.word)][0]]
+    word = None if token.word is None else words[id(token.word)][0]
+    return [*(getattr(token, name) for name in _TOKEN), word, token.image]
 
 
 def _boxes_document(tokens: Tokens) -> list[list[float] | None] | None:
@@ -148,7 +149,7 @@ def _boxes_document(tokens: Tokens) -> list[list[float] | None] | None:
 
 
 def _token(index: int, entry: Sequence[Any], words: Sequence[Word], box: Sequence[float] | None) -> Token:
-    text, number, start, end, special, row, column, piece, generated, word = entry
+    text, number, start, end, special, row, column, piece, generated, word, *image = entry
     return Token(
         index,
         _text(text),
@@ -162,6 +163,7 @@ def _token(index: int, entry: Sequence[Any], words: Sequence[Word], box: Sequenc
         None if box is None else Box(*map(float, box)),
         None if word is None else words[word],
         bool(generated),
+        _number(image[0] if image else None),
     )
 
 

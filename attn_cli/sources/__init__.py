@@ -47,7 +47,7 @@ class Reading(TypedDict, total=False):
     decoder_text: str | None
     generate: int | None
     inputs: str | None
-    image: str | None
+    image: str | Sequence[str] | None
     audio: str | None
     chat: Chat | None
     target_lang: str | None
@@ -85,7 +85,7 @@ def open_source(
     decoder_text: str | None = None,
     generate: int | None = None,
     inputs: str | None = None,
-    image: str | None = None,
+    image: str | Sequence[str] | None = None,
     audio: str | None = None,
     chat: Chat | None = None,
     target_lang: str | None = None,
@@ -99,7 +99,7 @@ def open_source(
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
-    image         an image file, read beside every text, or instead of texts by a model that reads none
+    image         an image file, read beside every text, or instead of texts by a model that reads none; or several
     audio         a .wav file, read in the same way
     chat          messages before the text, which is then a user's message; or a mapping with them as "messages", and
                   with arguments of the chat template, such as "tools"
@@ -161,7 +161,9 @@ def open_source(
     )
 
 
-def _open_module(name: ModuleName, inputs: str | None, image: str | None, others: set[str], loading: Loading) -> Source:
+def _open_module(
+    name: ModuleName, inputs: str | None, image: str | Sequence[str] | None, others: set[str], loading: Loading
+) -> Source:
     """A torch module of another library as a source; InputError for options that are for transformers models."""
     from attn_cli.sources.huggingface.load.origin import OriginOptions, check_options
     from attn_cli.sources.huggingface.read.media import read_media

@@ -20,6 +20,7 @@ _TOKEN = (
           lambda token: None if token.box is None else [round(edge, 1) for edge in token.box], optional=True),
     Field("generated", FLAG, "true for generated tokens, with --generate; missing otherwise",
           lambda token: token.generated or None, optional=True),
+    Field("image", COUNT, "the number of its picture, from 1; missing where one is read or none", optional=True),
 )  # fmt: skip
 _GENERATED = (
     Field("text", TEXT, "the text, exactly"),
@@ -42,6 +43,8 @@ _ALL = (
           lambda of: {name: _TOKENS.of(tokens) for name, tokens in of.others.items()} or None, optional=True),
     Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.files.get("image"),
           optional=True),
+    Field("images", each(TEXT), "the pictures, where several were read, side by side in `box`",
+          lambda of: [file for kind, file in of.files.items() if kind.startswith("image ")] or None, optional=True),
     Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.files.get("audio"),
           optional=True),
     Field("generated", Object(_GENERATED), "what the model generated first, with --generate", optional=True),

@@ -101,7 +101,8 @@ def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
     `queries` where only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and
-    column, -1 for what is none) where tokens are patches of an image, `generated` `[n]` where some were generated.
+    column, -1 for what is none) where tokens are patches of an image, `images` `[n]` (0 for none) where there are
+    several, `generated` `[n]` where some were generated.
     """
     if report.answer is not None:
         return report.answer.arrays()
@@ -231,6 +232,8 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
         arrays[f"{prefix}patches"] = np.array(places)
     if any(token.piece is not None for token in tokens):
         arrays[f"{prefix}pieces"] = np.array([-1 if token.piece is None else token.piece for token in tokens])
+    if any(token.image is not None for token in tokens):
+        arrays[f"{prefix}images"] = np.array([token.image or 0 for token in tokens])
     if any(token.generated for token in tokens):
         arrays[f"{prefix}generated"] = np.array([token.generated for token in tokens])
     return arrays

@@ -442,7 +442,7 @@ def test_models_and_media_that_do_not_go_together(seeing: Seeing, cat: Path, ton
     refused(attn("heads", "-m", vit, "--audio", tone), 2, "--audio")
     refused(attn("heads", "the cat", "-m", vit), 2, "--image FILE")
     refused(attn("heads", "<image> or <image>", "-m", seeing("llava"), "--image", cat), 2, "<image>")
-    refused(attn("heads", "-m", vit, "--image", cat, "--image", cat), 2, "2 times")
+    refused(attn("heads", "-m", whisper, "--audio", tone, "--audio", tone), 2, "2 times")
     refused(attn("heads", "the cat", "-m", vit, "--image", cat), 2, "no text")
     refused(attn("heads", "-m", clip, "--image", cat), 2, "reads a text")
     refused(attn("heads", "the cat", "-m", whisper), 2, "--audio FILE")

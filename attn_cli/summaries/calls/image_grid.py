@@ -1,7 +1,7 @@
 """The patches of an image among the tokens, laid out as the image is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ class ImageGrid:
 
     cells          the index of each patch among the tokens `[rows, columns]`
     rows, columns  the labels of its rows and columns, their numbers as text
-    name           which of several grids of one image it is, WHOLE or TILED; "" for the only one
+    name           which of several grids it is: WHOLE or TILED, after "image 2" where there are several; "" for one
     box            the part of the picture that it covers; None where that is unknown
     """
 
@@ -35,13 +35,24 @@ class ImageGrid:
 
 
 def image_grids(tokens: Sequence[Token]) -> list[ImageGrid]:
-    """The grids of the patches among `tokens`: one, or of an image in tiles that of the whole and that of its tiles.
+    """The grids of the patches of each image: one, or of an image in tiles that of the whole and that of its tiles.
 
     >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]
     >>> image_grids(tokens)[0].cells.tolist(), image_grids(tokens[:4])
     ([[1, 2], [3, 4]], [])
     """
-    patches = [at for at, token in enumerate(tokens) if token.row is not None]
+    images: dict[int | None, list[int]] = {}
+    for at, token in enumerate(tokens):
+        if token.row is not None:
+            images.setdefault(token.image, []).append(at)
+    return [
+        grid if image is None else replace(grid, name=f"image {image}" + (f", {grid.name}" if grid.name else ""))
+        for image, patches in images.items()
+        for grid in _grids_of_image(tokens, patches)
+    ]
+
+
+def _grids_of_image(tokens: Sequence[Token], patches: Sequence[int]) -> list[ImageGrid]:
     numbered = _by_numbers(tokens, patches)
     if numbered is not None:
         return [numbered]
@@ -111,7 +122,8 @@ def _whole_piece(tokens: Sequence[Token], pieces: dict[int | None, list[int]]) -
         return None
     for piece, own in pieces.items():
         extent = reduce(Box.around, [box for at in own if (box := tokens[at].box)])
-        others = [box.middle for at in range(len(tokens)) if (box := tokens[at].box) and tokens[at].piece != piece]
+        beside = [at for other, of in pieces.items() if other != piece for at in of]
+        others = [box.middle for at in beside if (box := tokens[at].box)]
         inside = [extent.top <= y <= extent.bottom and extent.left <= x <= extent.right for y, x in others]
         if np.mean(inside) >= _MOST:
             return piece

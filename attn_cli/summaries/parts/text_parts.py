@@ -237,6 +237,8 @@ def _place(part: TextPart) -> tuple[int, int]:
 def _name_outside(token: Token, rest: str) -> str:
     if token.start is not None:
         return rest
+    if token.image is not None:
+        return f"image {token.image}"
     return "image" if token.row is not None or token.piece is not None else "special"
 
 

@@ -109,8 +109,8 @@ def own_picture(report: Report) -> ReadPicture | None:
 
 
 def _in_one_piece(grids: Sequence[ImageGrid], keys: Sequence[Token]) -> bool:
-    pieces = {keys[at].piece for grid in grids for at in grid.cells.ravel()}
-    return len(pieces) == 1 and None not in pieces
+    pieces = {(keys[at].image, keys[at].piece) for grid in grids for at in grid.cells.ravel()}
+    return len(pieces) == 1 and pieces != {(None, None)}
 
 
 def _rest(weights: np.ndarray, grids: Sequence[ImageGrid], keys: Sequence[Token], screen: Screen) -> Text:
@@ -119,7 +119,8 @@ def _rest(weights: np.ndarray, grids: Sequence[ImageGrid], keys: Sequence[Token]
     parts = []
     for grid in grids:
         beside[grid.cells.ravel()] = False
-        parts.append(f"{_ON.get(grid.name, 'on the image')} {weights[grid.cells].sum():.3f}")
+        where = _ON.get(grid.name, f"on {grid.name or 'the image'}")
+        parts.append(f"{where} {weights[grid.cells].sum():.3f}")
     order = np.argsort(-np.where(beside, weights, -1.0), kind="stable")[: min(_OTHERS, int(beside.sum()))]
     parts += [f"{fit(token_label(keys[int(key)]), 16).rstrip()} {weights[key]:.3f}" for key in order]
     return packed_text(parts, screen, DIM)

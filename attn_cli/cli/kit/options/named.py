@@ -43,15 +43,15 @@ Inputs = Annotated[
     _reading("--inputs", metavar="FILE",
                  help="Read all model inputs from .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
-Image = Annotated[  # a list, so that a repeated option is an error and doesn't silently replace the first
+Image = Annotated[
     list[str] | None,
     _reading(
         "--image",
-        help="Give the model an image, with a text or alone.",
+        help="Give the model an image, with a text or alone; repeat it for several.",
         metavar="FILE",
     ),
 ]
-Audio = Annotated[
+Audio = Annotated[  # a list, so that a repeated option is an error and doesn't silently replace the first
     list[str] | None,
     _reading("--audio", help="Give the model audio from a .wav file.", metavar="FILE"),
 ]

@@ -109,10 +109,10 @@ class TextOptions:
             "target_lang": self.target_lang,
         }
 
-    def _media(self) -> tuple[str | None, str | None]:
+    def _media(self) -> tuple[list[str] | None, str | None]:
         """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
-        image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
+        image, audio = self.image or None, o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
         if self.generate is not None and (self.inputs, self.pair) != (None, None):
             raise InputError(

@@ -80,7 +80,7 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
     reads_stdin = not options.without_text and (options.text or options.file) in (None, "-")
     folder = kept_folder(piped=reads_stdin or file.startswith(("/dev/", "/proc/")))
     model = None if folder is None else state_of_all(options.model, options.adapter or ())
-    media = [None if file is None else file_state(file) for file in (reading.get("image"), reading.get("audio"))]
+    media = [[file_state(file) for file in files] for files in (options.image or (), options.audio or ())]
     if folder is None or model is None:
         return None
     asked = [

@@ -191,11 +191,12 @@ class BatchLabels:
     def _tile_tokens(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
         """The tokens of a call on one piece of an image, such as a tile or a window; empty for other calls."""
         tokens = self._tokens_read(place.stream, place.text) if place.stream in OWN_STREAMS else ()
-        if n != m or n >= len(tokens) or all(token.piece is None for token in tokens):
+        pieces = [(token.image, token.piece) for token in tokens]
+        if n != m or n >= len(tokens) or set(pieces) <= {(None, None)}:
             return ()
         start = self.tile_stops.get((place.name, place.text, place.call - 1), 0)
         end = self.tile_stops[place.name, place.text, place.call] = start + n
-        bounds = {0, len(tokens)} | {at for at in range(1, len(tokens)) if tokens[at - 1].piece != tokens[at].piece}
+        bounds = {0, len(tokens)} | {at for at in range(1, len(tokens)) if pieces[at - 1] != pieces[at]}
         if not {start, end} <= bounds:
             return ()
         return tuple(replace(token, index=index) for index, token in enumerate(tokens[start:end]))

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.anatomy.picture_places import Placement, place
 from attn_cli.sources.huggingface.modules.build import BuiltModule
 from attn_cli.sources.huggingface.read.cuts import picture_notes
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.media import Media, picture_of
+from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.reader import PromptReader
 
 
@@ -33,6 +33,8 @@ class ModuleReader(PromptReader):
         if media is not None and (media.image is None or built.transform is None):
             kind = "audio" if media.image is None else "image"
             raise InputError(f"{self.about['model']} states no transform for --{kind}", f"give arrays: {self._inputs}")
+        if media is not None and len(media.images) > 1:
+            raise InputError(f"{self.about['model']} reads one image at a time", "give one --image")
 
     @property
     def _inputs(self) -> str:
@@ -58,7 +60,7 @@ class ModuleReader(PromptReader):
         assert media.image is not None
         places = placements(media.image.height, media.image.width, lambda other: transform(other)[None])
         notes = picture_notes((media.image.height, media.image.width), pixels[None], places)
-        patches, picture = _patches(model, pixels, places), picture_of(media.image)
+        patches, picture = _patches(model, pixels, places), media.picture
         if self._built.tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")

@@ -3,7 +3,7 @@
 Known for the types in `known_types`, and for one image; nothing is guessed for others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import isqrt
@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attn_cli.picture import Box
-from attn_cli.prompt import Token
+from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.image_grid import (
     Patch,
@@ -172,7 +172,7 @@ def with_patches(
     tokens: Sequence[Token], model: PreTrainedModel, arrays: Mapping[str, Any], places: Sequence[Placement | None] = ()
 ) -> tuple[Token, ...]:
     """The tokens of a text, those of the image labelled by the patches that they hold, where these are known."""
-    marked = _image_places(configuration_of(model), tokens)
+    marked = image_places(configuration_of(model), tokens)
     labelled = list(tokens)
     for at in marked:  # image tokens are neither special tokens nor words of the text
         labelled[at] = replace(tokens[at], special=False, start=None, end=None)
@@ -187,16 +187,39 @@ def with_patches(
     return tuple(labelled)
 
 
+def with_images(
+    config: PreTrainedConfig, prompt: Prompt, parts: Sequence[Prompt], lefts: Sequence[int]
+) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """The tokens of a text with several images, and of the tower, labelled as in prompts of each image alone."""
+    marked = image_places(config, prompt.tokens)
+    own = list(_numbered([[part.tokens[at] for at in image_places(config, part.tokens)] for part in parts], lefts))
+    tokens = list(prompt.tokens)
+    for number, at in enumerate(marked):
+        token = own[number] if len(own) == len(marked) else replace(tokens[at], special=False, start=None, end=None)
+        tokens[at] = replace(token, index=at)
+    towers = [part.others.get("vision", ()) for part in parts if len(own) == len(marked)]
+    return tuple(tokens), tuple(_numbered(towers, lefts))
+
+
+def _numbered(images: Sequence[Sequence[Token]], lefts: Sequence[int]) -> Iterator[Token]:
+    tokens = ((number, token) for number, of in enumerate(images, 1) for token in of)
+    for index, (number, token) in enumerate(tokens):
+        box, left = token.box, lefts[number - 1]
+        moved = None if box is None else box._replace(left=box.left + left, right=box.right + left)
+        yield replace(token, index=index, text=f"{number}:{token.text}", image=number, box=moved)
+
+
 def unplaced_notes(config: PreTrainedConfig, text: Sequence[Token], tower: Sequence[Token]) -> tuple[str, ...]:
     """A note where nobody knows which part of the picture the image's tokens show; () where that is known."""
-    marked = [text[at] for at in _image_places(config, text)]
+    marked = [text[at] for at in image_places(config, text)]
     if any(token.box is not None for token in marked or (*text, *tower)):
         return ()
     which = "the text's tokens of the image" if marked else "the tokens of the image"
     return (f"{which} have no known place in it ({config.model_type}): they are drawn as tokens, not on the picture",)
 
 
-def _image_places(config: PreTrainedConfig, tokens: Sequence[Token]) -> list[int]:
+def image_places(config: PreTrainedConfig, tokens: Sequence[Token]) -> list[int]:
+    """The indices of the tokens that stand for images in a text."""
     marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
     return [at for at, token in enumerate(tokens) if token.id in marks]
 

@@ -2,7 +2,7 @@
 
 import warnings
 import wave
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _IMAGES = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
-# Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
 _LARGEST = 640  # pixels a side of what is drawn and kept of an image
+_GAP, _BEYOND = 8, 128  # pixels between images side by side, and their grey
+# Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
 _RATES = range(1_000, 1_000_001)
 
 
@@ -61,31 +62,55 @@ class Audio:
 
 @dataclass(frozen=True, eq=False)
 class Media:
-    """An image and audio, at least one of them.
+    """Images and audio, at least one of them.
 
-    image  None where none was given
     audio  None where none was given
-    files  their file names by kind: "image", "audio"
+    files  their file names by kind: "image", of several "image 1", "image 2" ..., "audio"
     """
 
-    image: "Image | None"
+    images: tuple["Image", ...]
     audio: Audio | None
     files: Mapping[str, str]
 
+    @property
+    def image(self) -> "Image | None":
+        """The first image; None without any."""
+        return self.images[0] if self.images else None
 
-def read_media(image: str | None, audio: str | None) -> Media | None:
-    """The image and audio in these files; None if neither is given."""
-    files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many files there are of each kind that was given: "image", "audio"."""
+        counts = {"image": len(self.images), "audio": int(self.audio is not None)}
+        return {kind: count for kind, count in counts.items() if count}
+
+    @property
+    def lefts(self) -> list[int]:
+        """The left edge of each image in the picture that has them side by side."""
+        return [sum(image.width + _GAP for image in self.images[:at]) for at in range(len(self.images))]
+
+    @property
+    def picture(self) -> ReadPicture | None:
+        """The images for drawing, side by side, at most 640 pixels a side, with the size of the originals."""
+        if not self.images:
+            return None
+        from PIL.Image import new  # an optional package
+
+        size = self.lefts[-1] + self.images[-1].width, max(image.height for image in self.images)
+        joined = new("RGB", size, (_BEYOND,) * 3)
+        for image, left in zip(self.images, self.lefts, strict=True):
+            joined.paste(image, (left, 0))
+        joined.thumbnail((_LARGEST, _LARGEST))
+        return ReadPicture(np.asarray(joined), size[1], size[0])
+
+
+def read_media(image: str | Sequence[str] | None, audio: str | None) -> Media | None:
+    """The images and audio in these files; None if neither is given."""
+    images = [image] if isinstance(image, str) else list(image or ())
+    names = ["image"] if len(images) == 1 else [f"image {number}" for number in range(1, len(images) + 1)]
+    files = dict(zip(names, images, strict=True)) | ({} if audio is None else {"audio": audio})
     if not files:
         return None
-    return Media(None if image is None else read_image(image), None if audio is None else read_audio(audio), files)
-
-
-def picture_of(image: "Image") -> ReadPicture:
-    """The image for drawing: a copy of at most 640 pixels a side, with the height and width of the original."""
-    small = image.copy()
-    small.thumbnail((_LARGEST, _LARGEST))
-    return ReadPicture(np.asarray(small), image.height, image.width)
+    return Media(tuple(map(read_image, images)), None if audio is None else read_audio(audio), files)
 
 
 def read_image(file: str) -> "Image":

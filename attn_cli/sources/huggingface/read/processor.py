@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -43,6 +45,7 @@ from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
 from attn_cli.sources.huggingface.read.cuts import audio_notes, picture_notes
 from attn_cli.sources.huggingface.read.media import Audio, Media
 from attn_cli.sources.huggingface.read.positions import position_count
+from attn_cli.text import counted
 
 _PART = "video_processor"
 
@@ -134,18 +137,21 @@ class Processor:
         self.description = f"{self.name} ({loaded.about['type']})"
         parameters = signature(loaded.model.forward).parameters
         for kind, names in _ARGUMENTS.items():
-            if kind in media.files and not any(name in parameters for name in names):
+            if kind in media.counts and not any(name in parameters for name in names):
                 readable = [medium for medium in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[medium])]
                 main = "text alone" if "input_ids" in parameters else f"{next(iter(parameters))}, by --inputs FILE"
                 hint = f"it reads --{readable[0]}" if readable else f"it reads {main}"
                 raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
+        if len(media.images) > 1 and not self.reads_text:
+            raise self.one_image()
         self.padded_length = (
             position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
         )
         self._config = configuration_of(loaded.model)
         self._placements: tuple[Placement | None, ...] | None = None
         self._cut_notes: tuple[str, ...] | None = None
+        self._singles: list[Processor] = []
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -156,11 +162,13 @@ class Processor:
             if text or chat is not None:
                 raise InputError(f"{self.description} reads no text beside --{self._kinds[0]}", "leave out the text")
             return MarkedText("", complete=False)
-        marks = [mark for kind in self._kinds if (mark := self._mark(kind))]
+        marks = {mark: count for kind, count in self.media.counts.items() if (mark := self._mark(kind))}
         missing = [mark for mark in marks if mark not in text]
-        for mark in marks:
-            if text.count(mark) > 1:
-                raise InputError(f"the text has {text.count(mark)} places for one file ({mark})", "leave one of them")
+        for mark, count in marks.items():
+            if text.count(mark) not in (0, count):
+                files = "one file" if count == 1 else f"{count} files"
+                hint = "leave one of them" if count == 1 else "give each file its place, or none"
+                raise InputError(f"the text has {counted(text.count(mark), 'place')} for {files} ({mark})", hint)
         if not text and not marks:
             raise InputError(f"{self.description} reads a text beside --{self._kinds[0]}", "give the text too")
         if chat is None and not missing:
@@ -171,7 +179,24 @@ class Processor:
             return MarkedText(marked_text, complete=True, notes=own + notes)
         if chat is not None:
             raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
-        return MarkedText("".join(missing) + text, complete=False)
+        return MarkedText("".join(mark * marks[mark] for mark in missing) + text, complete=False)
+
+    def one_image(self) -> InputError:
+        """The error for a model that can't read several images together."""
+        return InputError(f"{self.description} reads one image at a time", "give one --image")
+
+    def singles(self, marked_text: MarkedText) -> list[tuple["Processor", MarkedText]]:
+        """A processor of each of several images with the text that has its mark alone; [] where marks don't say so."""
+        mark, images = self._mark("image"), self.media.images
+        parts = marked_text.text.split(mark) if mark else []
+        if len(parts) != len(images) + 1 or len(images) < 2:
+            return []
+        if not self._singles:  # beside every text the same
+            self._singles = [copy(self) for _ in images]
+            for single, image in zip(self._singles, images, strict=True):
+                single.media = replace(self.media, images=(image,))
+        texts = [f"{mark}".join(["".join(parts[:at]), "".join(parts[at:])]) for at in range(1, len(parts))]
+        return [(one, marked_text._replace(text=text)) for one, text in zip(self._singles, texts, strict=True)]
 
     def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
         """Where each tile that the model sees is in the image; () without an image, or where that is unknown."""
@@ -187,14 +212,19 @@ class Processor:
     def cut_notes(self, marked_text: MarkedText, arrays: Mapping[str, Any]) -> tuple[str, ...]:
         """Notes on what the processor leaves out of the media; found once, for the same media beside every text."""
         if self._cut_notes is None:
-            audio, image = self._audio, self.media.image
-            self._cut_notes = ()
+            audio, heard = self._audio, tuple[str, ...]()
             if audio is not None:
-                self._cut_notes = audio_notes(audio.samples, audio.rate, lambda x: self.arrays(marked_text, samples=x))
-            if image is not None:
-                tiles, size = tile_pixels(self._config, arrays), (image.height, image.width)
-                self._cut_notes += picture_notes(size, tiles, self.placements(marked_text))
+                heard = audio_notes(audio.samples, audio.rate, lambda x: self.arrays(marked_text, samples=x))
+            self._cut_notes = heard + self._crop_notes(marked_text, arrays)
         return self._cut_notes
+
+    def _crop_notes(self, marked_text: MarkedText, arrays: Mapping[str, Any]) -> tuple[str, ...]:
+        image = self.media.image
+        if image is not None and len(self.media.images) == 1:
+            tiles, size = tile_pixels(self._config, arrays), (image.height, image.width)
+            return picture_notes(size, tiles, self.placements(marked_text))
+        of_each = [single._crop_notes(text, single.arrays(text)) for single, text in self.singles(marked_text)]
+        return tuple(f"image {number}: {note}" for number, notes in enumerate(of_each, 1) for note in notes)
 
     def arrays(self, marked_text: MarkedText, image: Any = None, samples: Any = None) -> dict[str, Any]:
         """The processor's arrays for one example, batched: a leading axis of 1; of another image or other samples."""
@@ -204,8 +234,9 @@ class Processor:
             samples = audio.samples if samples is None else samples
         if not self.reads_text and audio is not None:
             return self._run_processor(samples, sampling_rate=audio.rate, **arguments)
-        if self.media.image is not None:
-            arguments["images"] = self.media.image if image is None else image
+        images = self.media.images if image is None else (image,)
+        if images:
+            arguments["images"] = images[0] if len(images) == 1 else list(images)
         if not self.reads_text:
             return self._run_processor(**arguments)
         if audio is not None:
@@ -214,7 +245,12 @@ class Processor:
             arguments["add_special_tokens"] = False
         if self.padded_length is not None:
             arguments |= {"padding": "max_length", "max_length": self.padded_length}
-        return self._run_processor(text=[marked_text.text], **arguments)
+        try:
+            return self._run_processor(text=[marked_text.text], **arguments)
+        except InputError:
+            if len(images) < 2:
+                raise
+        return self._run_processor(text=[marked_text.text], **arguments | {"images": [list(images)]})
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -227,7 +263,7 @@ class Processor:
 
     @property
     def _kinds(self) -> list[str]:
-        return list(self.media.files)
+        return list(self.media.counts)
 
     @property
     def _rate(self) -> int:
@@ -246,7 +282,8 @@ class Processor:
     def _in_chat(self, text: str, chat: Mapping[str, Any], missing: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         messages = [{**m, "content": in_parts(m["content"])} if m.get("content") else m for m in chat["messages"]]
         placed = {part.get("type") for message in messages for part in message.get("content") or ()}
-        media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing and kind not in placed]
+        new = {kind: n for kind, n in self.media.counts.items() if self._mark(kind) in missing and kind not in placed}
+        media = [{"type": kind} for kind, count in new.items() for _ in range(count)]
         if media or text:
             messages.append({"role": "user", "content": [*media, *(in_parts(text) if text else [])]})
         hint = f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat"
@@ -274,7 +311,7 @@ class Processor:
                 f"{self.name} has no processor (neither {' nor '.join(PROCESSOR_FILES)})",
                 "copy that file of the original model into the folder, or give prepared arrays with --inputs",
             )
-        kind = AutoImageProcessor if "image" in self.media.files else AutoFeatureExtractor
+        kind = AutoImageProcessor if self.media.images else AutoFeatureExtractor
         try:
             with without_videos(), without_native_output():
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)

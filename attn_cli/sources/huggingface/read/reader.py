@@ -23,7 +23,7 @@ from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
-from attn_cli.sources.huggingface.read.image_tokens import unplaced_notes
+from attn_cli.sources.huggingface.read.image_tokens import image_places, unplaced_notes, with_images
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
     array_prompt,
@@ -31,7 +31,7 @@ from attn_cli.sources.huggingface.read.input_files import (
     file_prompt,
     read_inputs,
 )
-from attn_cli.sources.huggingface.read.media import Audio, Media, picture_of
+from attn_cli.sources.huggingface.read.media import Audio, Media
 from attn_cli.sources.huggingface.read.positions import (
     check_letters,
     check_tokens,
@@ -39,7 +39,7 @@ from attn_cli.sources.huggingface.read.positions import (
     position_count,
     position_limit,
 )
-from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
+from attn_cli.sources.huggingface.read.processor import MarkedText, Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
@@ -300,7 +300,25 @@ class PromptReader:
     def _with_media(self, processor: Processor, text: str) -> Prompt:
         """A text and the media through the model's processor, labelled by text, patch or time."""
         marked_text = processor.marked_text(text, self.chat and self._going_on(self.chat, text))
-        arrays = processor.arrays(marked_text)
+        model, media = self.loaded.model, processor.media
+        config = configuration_of(model)
+        prompt = self._processed(processor, marked_text)
+        if len(media.images) > 1:
+            if not image_places(config, prompt.tokens):
+                raise processor.one_image()
+            parts = [self._processed(*single) for single in processor.singles(marked_text)]
+            tokens, tower = with_images(config, prompt, parts, media.lefts)
+            prompt = replace(prompt, tokens=tokens, others={"vision": tower} if tower else {})
+        if not media.images or any(hasattr(module, "shift_size") for module in model.modules()):
+            return prompt
+        if is_pair(model) and not self.has_decoder:  # like windows, the map of object queries is placed as it is seen
+            return prompt
+        notes = unplaced_notes(config, prompt.tokens, prompt.others.get("vision", ()))
+        return replace(prompt, warnings=prompt.warnings + notes)
+
+    def _processed(self, processor: Processor, marked_text: MarkedText) -> ArrayPrompt:
+        """What the processor makes of a text and its media; the tokens of several images are not labelled."""
+        model, media, arrays = self.loaded.model, processor.media, processor.arrays(marked_text)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
         notes: tuple[str, ...] = ()
@@ -308,35 +326,16 @@ class PromptReader:
             tokens, notes = aligned(
                 processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete
             )
-        frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
-        audio, image = processor.media.audio, processor.media.image
-        prompt = array_prompt(
-            self.loaded.model,
-            marked_text.text,
-            tokens,
-            arrays_for_forward(self.loaded.model, arrays),
-            frames=frames,
-            files=processor.media.files,
-            places=processor.placements(marked_text),
-            picture=None if image is None else picture_of(image),
-            warnings=tuple(
-                dict.fromkeys(
-                    notes
-                    + marked_text.notes
-                    + time_notes(frames, audio)
-                    + processor.cut_notes(marked_text, arrays)
-                    + text_notes(marked_text.text, tokens)
-                )
-            ),
-        )
-        model = self.loaded.model
-        if image is None or any(hasattr(module, "shift_size") for module in model.modules()):
-            return prompt
-        if is_pair(model) and not self.has_decoder:  # like windows, the map of object queries is placed as it is seen
-            return prompt
-        tower = prompt.others.get("vision", ())
-        notes = unplaced_notes(configuration_of(self.loaded.model), prompt.tokens, tower)
-        return replace(prompt, warnings=prompt.warnings + notes)
+        frames = frame_tokens(model, arrays, processor.extractor)
+        notes += marked_text.notes + time_notes(frames, media.audio)
+        notes += processor.cut_notes(marked_text, arrays) + text_notes(marked_text.text, tokens)
+        more: dict[str, Any] = {"files": media.files, "picture": media.picture}
+        more["warnings"] = tuple(dict.fromkeys(notes))
+        arguments = arrays_for_forward(model, arrays)
+        if len(media.images) > 1:
+            return ArrayPrompt(marked_text.text, tokens, arrays=arguments, **more)
+        places = processor.placements(marked_text)
+        return array_prompt(model, marked_text.text, tokens, arguments, frames=frames, places=places, **more)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The token ids of each text, with their places in it; InputError for a model that reads more than text."""

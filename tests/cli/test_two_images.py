@@ -1,0 +1,111 @@
+"""Several --image: each on its grid, as the folder's own processor and the model's eager attention have them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from attn_cli.sources.huggingface.read.media import read_image
+from attn_cli.sources.huggingface.read.processor import without_videos
+from tests.architectures.tiny import each_of
+from tests.media import KINDS, image_file
+from tests.program import attn, refused
+from tests.tiled_media import TILED_KINDS
+
+ALL = {**KINDS, **{kind: TILED_KINDS[kind] for kind in ("internvl", "idefics3", "gemma3", "llava_onevision")}}
+READING = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "internvl", "idefics3", "gemma3", "llava_onevision"]
+ASKED = "what is here ?"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[Path]:
+    """A picture of 32 x 64 pixels and one of 32 x 32."""
+    return [
+        image_file(tmp_path / "wide.png", bright=(1, 5), columns=8),
+        image_file(tmp_path / "small.png", bright=(2, 1)),
+    ]
+
+
+def images(files: list[Path]) -> list[str]:
+    return [word for file in files for word in ("--image", str(file))]
+
+
+def own_inputs(folder: Path, text: str, files: list[Path]) -> Any:
+    with without_videos():
+        processor = transformers.AutoProcessor.from_pretrained(folder)
+    pictures = [read_image(str(file)) for file in files]
+    more = {"add_special_tokens": False} if getattr(processor, "chat_template", None) else {}
+    nested = [pictures] if folder.name == "gemma3" else pictures
+    return processor(images=nested, text=[text], return_tensors="pt", **more)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", each_of(READING, daily="llava qwen2_vl gemma3"))
+def test_two_images_are_read_as_the_model_reads_them(kind: str, pair: list[Path], tmp_path: Path) -> None:
+    folder = ALL[kind](tmp_path / kind)
+    run = attn("matrix", ASKED, "-m", folder, *images(pair), "--weights", "-q", "-o", tmp_path / "x.npz")
+    assert run.code == 0, run.errors
+    found = dict(np.load(tmp_path / "x.npz"))
+    read = attn("top", ASKED, "-m", folder, *images(pair), "-l", "0", "-H", "0", "--json", "-q").json["input"]
+    given = own_inputs(folder, read["text"], pair)
+    assert found["text.token_ids"].tolist() == given["input_ids"][0].tolist()
+    name = transformers.AutoConfig.from_pretrained(folder).architectures[0]
+    model = getattr(transformers, name).from_pretrained(folder, attn_implementation="eager").eval()
+    returned = torch.cat(model(**given, output_attentions=True).attentions)
+    np.testing.assert_allclose(found["text.weights"], returned.numpy(), atol=3e-5)
+    assert read["images"] == [str(file) for file in pair]
+    one = [attn("top", ASKED, "-m", folder, "--image", file, "-l", "0", "-H", "0", "--json", "-q") for file in pair]
+    labels = [[token["text"] for token in run.json["input"]["tokens"] if "row" in token] for run in one]
+    right = [f"{number}:{label}" for number, of in enumerate(labels, 1) for label in of]
+    assert right and [token["text"] for token in read["tokens"] if "row" in token] == right
+    boxes = [token["box"] for token in read["tokens"] if token.get("image") == 2 and "box" in token]
+    assert all(left >= 64 + 8 - 4 for _, left, _, _ in boxes) and boxes  # beside the first, 8 pixels apart
+
+
+@pytest.mark.parametrize("place", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("kind", ["llava", "qwen2_vl"])
+def test_the_bright_patch_of_the_second_image_is_the_one_that_is_named(
+    kind: str, place: tuple[int, int], seeing: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """In the tower's first block a patch's key holds its own pixels alone."""
+    shown = []
+    for bright in ((1, 1), place):
+        files = [image_file(tmp_path / f"{at}.png", bright=of) for at, of in enumerate(((0, 0), bright))]
+        shown.append(
+            attn("matrix", "the cat", "-m", seeing(kind), *images(files), "--scores", "-l", "0", "--json").json
+        )
+    scores = [[np.array(of["scores"]) for of in run["result"]["matrices"] if of["stream"] == "vision"] for run in shown]
+    tokens = shown[0]["input"]["streams"]["vision"]
+    changed = np.concatenate([np.median(np.abs(a - b).max(0), 0) for a, b in zip(*scores, strict=True)])
+    named = {token["text"] for token, x in zip(tokens, changed, strict=True) if x > 1e-4}
+    assert named == {"2:r1,c1", f"2:r{place[0]},c{place[1]}"}
+
+
+def test_images_stand_where_the_text_says_and_each_has_its_share(
+    pair: list[Path], seeing: Callable[[str], Path], tmp_path: Path
+) -> None:
+    asked = ("what <image> is <image> here ?", "-m", seeing("llava"), *images(pair), "-l", "1", "-H", "2")
+    shown = attn("matrix", *asked, "-t", "here", "--json", "-q").json
+    names = [token["text"] for token in shown["input"]["tokens"]]
+    assert names[:3] == ["<s>", "what", "1:r0,c0"] and names[18:20] == ["is", "2:r0,c0"] and len(names) == 38
+    weights = np.array(shown["result"]["matrices"][0]["weights"])[0, 0]
+    text = attn("matrix", *asked, "-t", "here", "-q").text
+    assert f"on image 1 {weights[2:18].sum():.3f} · on image 2 {weights[19:35].sum():.3f}" in text
+    assert "weights of 35 here · image 2 · 4 x 4" in text
+    run = attn("inspect", *asked, "-q", "-o", tmp_path / "run.attn")
+    assert run.code == 0, run.errors
+    again = attn("matrix", "-m", tmp_path / "run.attn", "-t", "here", "-q").text
+    assert f"on image 1 {weights[2:18].sum():.3f}" in again
+    parts = attn("parts", *asked[:7], "--answer", "the cat", "--json", "-q")
+    assert {"image 1", "image 2"} <= {part["name"] for part in parts.json["result"]["parts"]}
+
+
+def test_models_of_one_image_refuse_two(pair: list[Path], seeing: Callable[[str], Path]) -> None:
+    for kind, text in (("vit", []), ("trocr", []), ("clip", ["a cat"]), ("siglip", ["a cat"])):
+        refused(attn("heads", *text, "-m", seeing(kind), *images(pair)), 2, "reads one image at a time")
+    for marks, said in (("<image>", "1 place for 2 files"), ("<image>" * 3, "3 places for 2 files")):
+        refused(attn("heads", f"{marks} a cat", "-m", seeing("llava"), *images(pair)), 2, said)
