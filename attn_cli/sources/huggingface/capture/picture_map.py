@@ -9,11 +9,11 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.anatomy.image_grid import Patch, PatchGrid, row_by_row
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
+from attn_cli.sources.huggingface.anatomy.image_grid import Patch, PatchGrid, row_by_row, vision_config
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 
-# Pixels that a place of a map stands for, each way: of patches of 1 or 14, doubled again and again.
-_STEPS = sorted((*(1 << k for k in range(9)), *(7 << k for k in range(5))))
+_HALVED = 9  # times at most that a map of patches, or of pixels, is made half as high and wide
 _MAPS = ("encoder", "vision", "cross")  # streams whose keys are a map if they are as many: others may be queries
 
 
@@ -25,6 +25,8 @@ class PictureMap:
 
     def __init__(self, model: nn.Module, size: tuple[int, int], places: Sequence[Placement | None]) -> None:
         self.model, self.size, self.places = model, size, places
+        patch = getattr(vision_config(configuration_of(model)), "patch_size", 1)
+        self._step = max(_pair(patch)) if isinstance(patch, int | tuple | list) else 1
         self._tokens_of = cache(self._tokens)
 
     def of_keys(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
@@ -65,7 +67,7 @@ class PictureMap:
         return tuple(tokens)
 
     def _grids(self) -> Iterator[PatchGrid]:
-        for step in _STEPS:
+        for step in (self._step << times for times in range(_HALVED)):
             yield PatchGrid(-(-self.size[0] // step), -(-self.size[1] // step), step, step)
 
     def _windowed(self, path: str) -> nn.Module | None:
@@ -82,4 +84,4 @@ class PictureMap:
 
 
 def _pair(size: Any) -> tuple[int, int]:
-    return (int(size[0]), int(size[1])) if isinstance(size, tuple | list) else (int(size), int(size))
+    return (int(size[0]), int(size[-1])) if isinstance(size, tuple | list) else (int(size), int(size))

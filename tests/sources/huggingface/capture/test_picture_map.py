@@ -72,6 +72,20 @@ def test_tokens_of_a_shifted_window_have_the_places_that_they_come_from(kind: st
     assert rolled == 2  # of four blocks every second one is shifted
 
 
+def test_windows_that_are_not_shifted_have_their_places_too() -> None:
+    config = transformers.VitDetConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=4, image_size=112, pretrain_image_size=112,
+        patch_size=16, window_size=3, window_block_indices=[0],
+    )  # fmt: skip
+    calls: list[Call] = []
+    model = transformers.VitDetModel(config).eval()
+    with capture(model, calls.append), torch.no_grad():
+        model(pixel_values=torch.randn(1, 3, 112, 112))
+    cells = np.pad(np.arange(49).reshape(7, 7), (0, 2), constant_values=-1)  # to 9 x 9
+    right = cells.reshape(3, 3, 3, 3).swapaxes(1, 2).reshape(9, 9)
+    assert [places(call.keys, 7) for call in calls] == right.tolist()
+
+
 def test_windows_that_nobody_knows_are_numbered() -> None:
     config = transformers.HieraConfig(
         image_size=[64, 64], embed_dim=16, depths=[1, 1, 1], num_heads=[1, 2, 4], num_query_pool=2,
