@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attn_cli.sources.tables import open_table
-from tests.fuzz.kinds.models import chatting
+from tests.chat_models import chatting
 from tests.program import attn, refused
 from tests.real_models import MINILM, SMOL
 from tests.sources.huggingface.folders import edited_weights, linked

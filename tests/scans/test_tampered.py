@@ -14,7 +14,6 @@ from attn_cli.errors import InputError
 from attn_cli.scans.read import shards
 from attn_cli.scans.run import run
 from attn_cli.scans.run.scan import scan
-from tests.fuzz.findings import files_of
 from tests.program import attn, refused
 from tests.scans.corpora import sentences, small_shards, written
 from tests.scans.word_texts import open_words
@@ -48,6 +47,11 @@ def _edit(file: Path, name: str, array: np.ndarray) -> None:
     with np.load(file) as read:
         arrays = dict(read)
     np.savez(file, **arrays | {name: array})
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The files below a folder, by their paths in it."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def _is_refused(folder: Path) -> None:
