@@ -71,7 +71,11 @@ def test_values_by_the_weights_are_the_output(kind: str, texts: int, tokens: int
         if call.place.way == "returned":
             assert not call.place.note
             assert [token.index for token in call.keys] == list(range(tokens))
-            seen[call.place.name, call.place.text] = reduce(call, FullMatrix()).parts[0].weights
+            found = reduce(call, FullMatrix(scores=call.shows_scores)).parts[0]
+            seen[call.place.name, call.place.text] = found.weights
+            assert call.shows_scores == bool(seen_by_all)
+            if call.shows_scores:
+                np.testing.assert_allclose(torch.from_numpy(found.scores).softmax(-1), found.weights, atol=1e-6)
 
     torch.manual_seed(2)
     with capture(model, visit), torch.no_grad():
@@ -100,6 +104,15 @@ def _values(x: torch.Tensor, text: int, texts: int, tokens: int) -> np.ndarray:
     """The values `[h, m, d]` of one text, whichever of its axes texts are."""
     of_text = x[text] if len(x) == texts else x[:, text]
     return of_text[:tokens].unflatten(-1, (2, -1)).transpose(0, 1).numpy()
+
+
+def test_what_a_model_returns_stays() -> None:
+    model, inputs = _model("BigBird"), _inputs(1, 31, [])
+    with torch.no_grad():
+        plain = model(**inputs, output_attentions=True).attentions
+        with capture(model, lambda call: None):
+            output = model(**inputs, output_attentions=True).attentions
+    torch.testing.assert_close(output, plain, rtol=0, atol=0)
 
 
 def test_a_sink_takes_its_share_without_a_note() -> None:

@@ -27,7 +27,7 @@ from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, m
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_whole
-from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import has_token_columns
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import has_token_columns, with_global_tokens
 from attn_cli.sources.huggingface.capture.own_code.through_values import random_state, weights_through_values
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import TYPES
@@ -54,9 +54,8 @@ def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
     def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         weights = output.attention_probs if hasattr(output, "attention_probs") else output[1]
         with hidden_from_function_modes():
-            if not are_whole(weights):
-                found = weights_through_values(module, args, kwargs, state)
-                weights = weights if found is None else found
+            if not are_whole(weights, output[0]):
+                weights = weights_through_values(module, (args, kwargs), output[0], weights, state)
             attend.of_softmax(module, "returned", weights, None)
 
     return [
@@ -121,6 +120,7 @@ class RunningModule(NamedTuple):
     calls         how many attention calls were recorded before it began
     tally         how many matrix products, and softmaxes over other axes than keys, came before it began
     given         the shape of its first float input, None without one
+    seen_by_all   of Longformer which tokens of each text are global, booleans `[b, n]`
     """
 
     module: nn.Module
@@ -128,6 +128,7 @@ class RunningModule(NamedTuple):
     calls: int
     tally: Tally
     given: torch.Size | None
+    seen_by_all: torch.Tensor | None
 
 
 class AttentionMode(TorchFunctionMode):
@@ -138,7 +139,7 @@ class AttentionMode(TorchFunctionMode):
     running   the watched modules that run now, outermost first
     tally     the matrix products, and softmaxes over other axes than keys, so far
     possible  softmaxes that are attention if their results are multiplied with values
-    unplaced  the modules that run now whose softmax has other columns than tokens
+    local     Longformer's softmax over global tokens and a window, and its scores, until that of global tokens comes
     """
 
     def __init__(self, attend: Attend) -> None:
@@ -147,7 +148,7 @@ class AttentionMode(TorchFunctionMode):
         self.running: list[RunningModule] = []
         self.tally = Tally(0, 0)
         self.possible = PossibleSoftmaxes()
-        self.unplaced: set[nn.Module] = set()
+        self.local: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
         """Hooks that record when `module` runs, and switch the mode on for that time."""
@@ -160,11 +161,12 @@ class AttentionMode(TorchFunctionMode):
                     given = None if x is None else x.shape
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally, given))
+            seen_by_all = kwargs.get("is_index_global_attn")
+            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally, given, seen_by_all))
 
         return [
             module.register_forward_pre_hook(enter, with_kwargs=True),
-            module.register_forward_hook(self._leave, with_kwargs=True, always_call=True),
+            module.register_forward_hook(self._leave, always_call=True),
         ]
 
     def close(self) -> None:
@@ -172,18 +174,13 @@ class AttentionMode(TorchFunctionMode):
         if self.running:
             self.running.clear()
             self.possible.clear()
+            self.local = None
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
-    def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def _leave(self, module: nn.Module, *_: Any) -> None:
         """After a watched module's forward, also if it raised: record attention of which no call was intercepted."""
         if not self.running or self.running[-1].module is not module:
             return
-        if module in self.unplaced:
-            self.unplaced.remove(module)
-            with hidden_from_function_modes():
-                weights = None if output is None else weights_through_values(module, args, kwargs, random_state())
-                if weights is not None:
-                    self.attend.of_softmax(module, "returned", weights, None)
         before = self.running.pop()
         if before.is_attention is None:
             self._leave_unjudged(before)
@@ -232,14 +229,22 @@ class AttentionMode(TorchFunctionMode):
 
     def _softmax(self, weights: torch.Tensor, scores: torch.Tensor) -> None:
         """Take in a softmax over the last axis: at once in an attention module, else when its result is multiplied."""
-        module, is_attention, *_ = self.running[-1]
+        module, is_attention, *_, seen_by_all = self.running[-1]
         owner = self._owner(module)
         if is_attention:
-            if owner in self.unplaced or not has_token_columns(weights, owner):
-                self.unplaced.add(owner)
+            if self.local is None and not has_token_columns(weights, owner):
+                self.local = weights, scores
                 return
+            way = "softmax"
+            if self.local is not None and seen_by_all is not None:
+                way = "returned"
+                weights, scores = (
+                    with_global_tokens(local, of_global, seen_by_all, fill)
+                    for local, of_global, fill in zip(self.local, (weights, scores), (0.0, -torch.inf), strict=True)
+                )
+                self.local = None
             self.ledger.dropouts[owner] = _dropout_of(owner)
-            self.attend.of_softmax(owner, "softmax", weights, scores)
+            self.attend.of_softmax(owner, way, weights, scores)
         else:
             of_owner = self.running[-1 if owner is module else -2]
             of_product = self.tally.products > of_owner.tally.products

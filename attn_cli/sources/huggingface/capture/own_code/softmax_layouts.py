@@ -43,6 +43,26 @@ def _from_band(x: torch.Tensor, window: int, tokens: int | None, fill: float) ->
     return cells[:, :, :real, window : window + real]
 
 
+def with_global_tokens(
+    local: torch.Tensor, of_global: torch.Tensor, is_global: torch.Tensor, fill: float
+) -> torch.Tensor:
+    """Longformer's two softmaxes as `[b, h, n, n]`.
+
+    local      each token's, over g global tokens and a window `[b, n, h, g + window + 1 + window]`
+    of_global  the global tokens' own `[b * h, g, n]`
+    is_global  which tokens of each text are global `[b, n]`
+    """
+    (b, n, h, _), g = local.shape, of_global.shape[1]
+    band = local[..., g:]
+    cells = _from_band(band, band.shape[-1] // 2, None, fill)
+    of_global = of_global.view(b, h, g, n)
+    for text, chosen in enumerate(is_global):
+        places = chosen.nonzero()[:, 0]
+        cells[text][:, :, places] = local[text, :, :, : len(places)].transpose(0, 1)
+        cells[text][:, places] = of_global[text, :, : len(places)].to(cells.dtype)
+    return cells
+
+
 def _from_blocks(x: torch.Tensor, tokens: int, fill: float) -> torch.Tensor:
     """LongT5's blocks `[b, blocks, h, l, 3 * l + g]` as `[b, h, tokens, tokens + g]`."""
     x = x.transpose(1, 2)  # [b, h, blocks, l, 3 * l + g]

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_whole
 
 _VALUES = re.compile(r"v(alue)?(_|$)")
 RandomState = tuple[torch.Tensor, list[torch.Tensor]]
@@ -26,35 +26,44 @@ def random_state() -> RandomState:
 
 @torch.no_grad()
 def weights_through_values(
-    module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], state: RandomState
-) -> torch.Tensor | None:
-    """The weights `[b, h, n, m]` of a call of `module`, whose output is `[b, n, h * d]`; None without value layers.
+    module: nn.Module,
+    given: tuple[tuple[Any, ...], Mapping[str, Any]],
+    output: torch.Tensor,
+    returned: torch.Tensor,
+    state: RandomState,
+) -> torch.Tensor:
+    """The weights `[b, h, n, m]` of a call of `module`, whose output is `[b, n, h * d]`; as returned without values.
 
-    state  of the random numbers before the call: the same hashes are drawn again
+    given     its arguments, by position and by name
+    returned  the weights that it returned, none above the true ones: columns are sought until all rows sum to 1
+    state     of the random numbers before the call: the same hashes are drawn again
     """
+    args, kwargs = given
+    h = heads_of(module)
     values = [part for name, part in module.named_children() if isinstance(part, nn.Linear) and _VALUES.match(name)]
-    given, h = first_float_input(args, kwargs), heads_of(module)
-    if not values or given is None or not h:
-        return None
-    columns: list[torch.Tensor] = []
-    size, first = 0, 0
+    if not values or not h:
+        return returned
+    weights, size, first = returned.clone(), 0, 0
 
-    def one_hot(_: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+    def one_hot(_: nn.Module, args: object, value: torch.Tensor) -> torch.Tensor:
         """The c-th unit vector for token `first` + c in every head, 0 for all others."""
         nonlocal size
-        has_texts_first = output.shape[0] == len(given) and not torch.equal(inputs[0].transpose(0, 1), given)
-        changed = torch.zeros_like(output).view(*output.shape[:-1], h, -1)
-        by_token = changed.transpose(0, 1) if has_texts_first else changed  # [m, b, h, d]
-        size, d = by_token.shape[0], by_token.shape[-1]
-        count = min(d, size - first)
-        by_token[first : first + count, :, :, :count] = torch.eye(count).to(output)[:, None, None]
+        changed = torch.zeros_like(value).view(*value.shape[:2], h, -1)  # [b, m, h, d]
+        size = value.shape[1]
+        count = min(changed.shape[-1], size - first)
+        changed[:, first : first + count, :, :count] = torch.eye(count).to(value)[:, None]
         return changed.flatten(-2)
 
     with hooked(*(part.register_forward_hook(one_hot) for part in values)), torch.random.fork_rng():
-        while not columns or first < size:
+        while first == 0 or (first < size and not are_whole(weights, output)):
             torch.set_rng_state(state[0])
             torch.cuda.set_rng_state_all(state[1])
-            output: torch.Tensor = module.forward(*args, **kwargs)[0]
-            columns.append(output.reshape(*output.shape[:2], h, -1).transpose(1, 2))  # [b, h, n, d]
-            first += output.shape[-1] // h
-    return torch.cat(columns, -1)[..., :size] if size else None
+            mixed: torch.Tensor = module.forward(*args, **kwargs)[0]
+            columns = mixed.reshape(*mixed.shape[:2], h, -1).transpose(1, 2)  # [b, h, n, d]
+            if not size:
+                return returned
+            if weights.shape != (*columns.shape[:3], size):  # those of pieces
+                weights = columns.new_zeros((*columns.shape[:3], size))
+            weights[..., first : first + columns.shape[-1]] = columns[..., : size - first]
+            first += columns.shape[-1]
+    return weights
