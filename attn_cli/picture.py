@@ -9,10 +9,7 @@ _BEYOND = 128  # the grey of what lies outside the picture, where a processor pa
 
 
 class Box(NamedTuple):
-    """The edges of a rectangle in pixels from a picture's top left corner: top, left, bottom and right.
-
-    It reaches beyond the picture where a processor padded it.
-    """
+    """The edges of a rectangle in a picture's pixels; beyond the picture where a processor padded it."""
 
     top: float
     left: float

@@ -72,9 +72,7 @@ def rows_of_stream(pick: str | None, queries: Sequence[Token], text: str) -> lis
 
 
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
-    """The indices of the tokens of the first place that `pick`, as --token takes it, names; a note if there are
-    more.
-    """
+    """The indices of the tokens of the first place that `pick` names; a note if there are more."""
     indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)
     if not notes:
         return indices, ()

@@ -19,9 +19,7 @@ def split_revision(model: str) -> tuple[str, str | None]:
 
 
 def model_state(model: str) -> list[object] | None:
-    """What tells later whether a model's files changed: their names, sizes and times, or the commit in the hub's
-    cache.
-    """
+    """What tells whether a model's files changed: names, sizes and times, or the commit in the hub's cache."""
     try:
         path = Path(model).expanduser()
         if path.is_dir():

@@ -24,11 +24,7 @@ MOST_BYTES = 64 * 10**6  # of a run that is kept: of its queries and keys, and o
 
 @dataclass(frozen=True)
 class KeptRun:
-    """The recording of a model's run on one text, on disk, from which later commands answer without the model.
-
-    names   the files that can answer it: the one of all layers and heads, then, where heads are chosen, the one of
-            these alone; it is written to the last
-    """
+    """The recording of a model's run on one text, on disk, from which later commands answer without the model."""
 
     folder: KeptFolder
     names: tuple[str, ...]

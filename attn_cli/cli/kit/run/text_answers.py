@@ -25,10 +25,7 @@ from attn_cli.views.view import View
 
 @dataclass(frozen=True)
 class TextAnswers:
-    """Answers texts: runs the model on them, computes what the command asks, and makes the reports.
-
-    keeps  whether each run is also recorded, to be stored for later commands
-    """
+    """Answers texts: runs the model on them, computes what the command asks, and makes the reports."""
 
     command: str
     options: TextCommandOptions

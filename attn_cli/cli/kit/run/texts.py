@@ -112,8 +112,6 @@ class Texts(Iterator[str | InputError]):
 
     For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
     InputError for no text at all, for text and file at once, for a file's name, and for a whole text that isn't UTF-8.
-
-    option  the command's option that reads a file, named where a text is a file's name; None where it has none
     """
 
     def __init__(self, text: str | None, file: str | None, *, lines: bool, option: str | None = "--file") -> None:

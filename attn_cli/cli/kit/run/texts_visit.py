@@ -53,11 +53,7 @@ class TextResult:
 
 
 class TextsVisit(PackedVisit):
-    """Collects what is computed of several texts that go through the model together, layer by layer.
-
-    records  whether each layer is recorded for the view
-    keeps    whether layers of runs small enough are recorded beside the answer, to be stored for later commands
-    """
+    """Collects what is computed of several texts that go through the model together, layer by layer."""
 
     def __init__(
         self, plan: CommandPlan, results: Sequence[TextResult], progress: Progress, *, records: bool, keeps: bool
@@ -131,10 +127,7 @@ class TextsVisit(PackedVisit):
 
 
 class _Seen(NamedTuple):
-    """A call as it is measured, without hidden keys and in words if so asked, and its reducers.
-
-    record  what records the call as it is
-    """
+    """A call as it is measured, without hidden keys and in words if so asked, and its reducers."""
 
     call: Call
     reducers: tuple[Reducer, ...]
