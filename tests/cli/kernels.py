@@ -85,9 +85,9 @@ def flash(a: Arrays, tile: int, *, rescale: str = "both", sums: Callable[[np.nda
     return acc / np.where(total > 0, total, 1)
 
 
-def turned(x: np.ndarray, first: int = 0, base: float = 10000.0) -> np.ndarray:
+def turned(x: np.ndarray, first: int = 0, base: float = 10000.0, sign: int = 1) -> np.ndarray:
     n, d = x.shape[-2:]
-    angles = np.arange(first, first + n)[:, None] * base ** (-np.arange(d // 2) * 2 / d)
+    angles = sign * np.arange(first, first + n)[:, None] * base ** (-np.arange(d // 2) * 2 / d)
     pairs = (x[..., : d // 2] + 1j * x[..., d // 2 :]) * np.exp(1j * angles)
     return np.concatenate((pairs.real, pairs.imag), axis=-1)
 

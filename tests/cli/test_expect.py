@@ -1,8 +1,6 @@
-"""`attn compute --expect`: right kernels pass, and each usual mistake, made here by other code, is named."""
+"""`attn compute --expect`: right kernels pass, in every layout and type; rounding, NaN and nonsense are told apart."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,10 +39,8 @@ def case(h: int = 4, g: int = 2, n: int = 5, m: int = 7, d: int = 4, e: int = 3)
     return {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
 
 
-def attention(arrays: dict[str, np.ndarray], mask: np.ndarray | None = None, scale: float = 0.5, **how) -> np.ndarray:
+def attention(arrays: dict[str, np.ndarray], mask: np.ndarray | None = None, scale: float = 0.5) -> np.ndarray:
     q, k, v = (torch.from_numpy(arrays[name]) for name in "qkv")
-    if how.pop("tile", False):
-        k, v = (x.repeat(len(q) // len(x), 1, 1) for x in (k, v))
     allowed = None if mask is None else torch.from_numpy(mask)
     return scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale, enable_gqa=len(q) != len(k)).numpy()
 
@@ -60,178 +56,6 @@ def test_torchs_output_is_right_in_its_precision(dtype: type) -> None:
     run = check([*save(**arrays), "--mask", "causal", "-q"], attention(wide, CAUSAL).astype(dtype))
     assert run.code == 0, run.text
     assert "right: output within" in run.text
-
-
-@pytest.mark.parametrize(
-    ("wrong", "options", "words"),
-    [
-        (lambda a: attention(a, CAUSAL, 1.0), ["--mask", "causal"], "the scale is missing"),
-        (lambda a: attention(a, CAUSAL, 0.25), ["--mask", "causal"], "applied twice, or is 1/d"),
-        (lambda a: attention(a, CAUSAL, 2.0), ["--mask", "causal"], "divided by 0.5 instead of multiplied"),
-        (lambda a: attention(a), ["--mask", "causal"], "the mask is missing (causal)"),
-        (lambda a: attention(a, None, 1.0), ["--mask", "causal"], "not multiplied by 0.5; and the mask is missing"),
-        (lambda a: attention(a, CAUSAL), [], "a causal mask was applied without being requested"),
-        (lambda a: attention(a, BOTTOM), ["--mask", "causal"], "aligned the other way: last query with the last key"),
-        (lambda a: attention(a, CAUSAL), ["--mask", "causal-bottom-right"], "other way: first query with the first"),
-        (lambda a: attention(a, np.tril(CAUSAL, 1) | np.tril(np.ones((5, 7), dtype=bool), 1)), ["--mask", "causal"],
-         "see one key ahead"),
-        (lambda a: attention(a, BOTTOM & np.tril(BOTTOM, 1)), ["--mask", "causal-bottom-right"],
-         "blocks the diagonal too"),
-        (lambda a: attention(a, CAUSAL, tile=True), ["--mask", "causal"], "tiled instead of repeated"),
-    ],
-)  # fmt: skip
-def test_a_wrong_rule_is_named(wrong: Callable, options: list[str], words: str) -> None:
-    arrays = case()
-    run = check([*save(**arrays), *options, "-q"], wrong(arrays), "--json")
-    assert run.code == 1
-    verdict = run.json["result"]["check"][0]
-    assert words in verdict["cause"], verdict["cause"]
-    assert verdict["cause_error"] < 1e-12
-    assert not verdict["right"]
-
-
-NEIGHBOURS = {
-    "without its diagonal": (np.tril(CAUSAL, -1), "blocks the diagonal too", True),
-    "transposed": (np.triu(np.ones((5, 7), dtype=bool)), "is transposed", False),
-    "inverted": (~CAUSAL[:, :5], "is inverted", True),
-}
-
-
-@pytest.mark.parametrize("masked", [-np.inf, -1e9], ids=["infinite", "finite"])
-@pytest.mark.parametrize(("mask", "words", "is_empty"), NEIGHBOURS.values(), ids=NEIGHBOURS)
-def test_a_neighbour_of_the_causal_mask_is_named(mask: np.ndarray, words: str, is_empty: bool, masked: float) -> None:
-    m = mask.shape[1]
-    arrays = case(m=m)
-    k, v = (arrays[name].repeat(2, axis=0) for name in "kv")
-    scores = np.where(mask, arrays["q"] @ k.swapaxes(-1, -2) / 2, masked)
-    verdict = check([*save(**arrays), "--mask", "causal", "-q"], softmax(scores) @ v, "--json").json["result"]["check"][
-        0
-    ]
-    assert words in verdict["cause"], verdict["cause"]
-    empty = (
-        "rows that it leaves no key are NaN" if masked == -np.inf else "a row that it leaves no key spreads over all"
-    )
-    assert (empty in verdict["cause"]) == is_empty
-
-
-@pytest.mark.parametrize(
-    ("cap", "options", "words"),
-    [
-        (lambda x: x / 2, ["--softcap", "1.5"], "the softcap is missing"),
-        (lambda x: np.where(CAUSAL, x / 2, -np.inf), ["--softcap", "1.5"],
-         "a causal mask was applied without being requested; and the softcap is missing"),
-        (lambda x: x, ["--softcap", "1.5"], "not multiplied by 0.5; and the softcap is missing"),
-        (lambda x: 1.5 * np.tanh(x / 1.5) / 2, ["--softcap", "1.5"], "the softcap was applied before the scale"),
-        (lambda x: 30 * np.tanh(x / 60), [], "a softcap of 30 was applied without being requested"),
-    ],
-)  # fmt: skip
-def test_a_wrong_softcap_is_named(cap: Callable[[np.ndarray], np.ndarray], options: list[str], words: str) -> None:
-    a = case(g=4)
-    scores = a["q"] @ a["k"].swapaxes(-1, -2)
-    verdict = check([*save(**a), *options, "-q"], softmax(cap(scores)) @ a["v"], "--json").json["result"]["check"][0]
-    assert words in verdict["cause"], verdict["cause"]
-    assert verdict["cause_error"] < 1e-12
-
-
-def test_a_softmax_over_the_wrong_axis_is_named() -> None:
-    a = case(g=4)
-    scores = a["q"] @ a["k"].swapaxes(-1, -2) / 2
-    command = save(**a)
-    for axis, words in ((-2, "over the queries"), (0, "over the heads")):
-        assert words in check(command, softmax(scores, axis) @ a["v"]).text
-    assert "the softmax is missing" in check(command, scores @ a["v"]).text
-
-
-def test_a_mask_in_the_wrong_place_is_named() -> None:
-    a = case(g=4)
-    scores = a["q"] @ a["k"].swapaxes(-1, -2) / 2
-    command = [*save(**a), "--mask", "causal", "-q"]
-    assert "after the softmax" in check(command, np.where(CAUSAL, softmax(scores), 0) @ a["v"]).text
-    assert "set to 0 instead of -inf" in check(command, softmax(np.where(CAUSAL, scores, 0)) @ a["v"]).text
-    mask = RANDOM.random((5, 7)) < 0.5
-    mask[:, :2] = [True, False]
-    inverted = softmax(np.where(mask, -np.inf, scores)) @ a["v"]
-    assert "the mask is inverted" in check([*save(**a, mask=mask), "-q"], inverted).text
-
-
-def test_heads_that_were_cut_or_joined_wrongly_are_named() -> None:
-    x = RANDOM.normal(size=(6, 8))
-    ws = {name: RANDOM.normal(size=(8, 8)) for name in ("wq", "wk", "wv", "wo")}
-    command = [*save(x=x, **ws), "--heads", "2"]
-    q, k, v = (x @ ws[name] for name in ("wq", "wk", "wv"))
-
-    def heads(a: np.ndarray) -> np.ndarray:
-        return a.reshape(6, 2, 4).swapaxes(0, 1)
-
-    def mix(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return softmax(q @ k.swapaxes(-1, -2) / 2) @ v
-
-    right = mix(heads(q), heads(k), heads(v))
-    assert check(command, right.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).code == 0
-    assert "joined by a reshape alone" in check(command, right.reshape(6, 8) @ ws["wo"]).text
-    cut = mix(*(a.reshape(2, 6, 4) for a in (q, k, v)))
-    assert "cut by a reshape alone" in check(command, cut.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).text
-    reshaped = softmax(heads(q) @ heads(k).reshape(2, 4, 6) / 2) @ heads(v)
-    assert (
-        "reshaped where it must be transposed" in check(command, reshaped.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).text
-    )
-
-
-def turned(
-    x: np.ndarray, first: int = 0, base: float = 10000.0, *, interleaved: bool = False, sign: int = 1
-) -> np.ndarray:
-    """Rotary positions as complex numbers: pair c of row i times e^(i angle)."""
-    n, d = x.shape[-2:]
-    angles = sign * np.arange(first, first + n)[:, None] * base ** (-np.arange(d // 2) * 2 / d)
-    if interleaved:
-        pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
-        return np.stack((pairs.real, pairs.imag), axis=-1).reshape(x.shape)
-    pairs = (x[..., : d // 2] + 1j * x[..., d // 2 :]) * np.exp(1j * angles)
-    return np.concatenate((pairs.real, pairs.imag), axis=-1)
-
-
-BASES = ["--positions", "rotary:500000"]
-
-
-@pytest.mark.parametrize(
-    ("q_how", "k_how", "options", "words"),
-    [
-        (None, None, [], "q and k were not rotated"),
-        ({}, None, [], "k was not rotated"),
-        (None, {}, [], "q was not rotated"),
-        ({"interleaved": True}, {"interleaved": True}, [], "columns 2i and 2i + 1, columns i and i + d/2 were"),
-        ({"base": 10000.0}, {"base": 10000.0}, BASES, "the base of rotary positions is 10,000, 500,000 was asked for"),
-        ({"base": 1e6}, {"base": 1e6}, [], "the base of rotary positions is 1,000,000, 10,000 was asked for"),
-        ({"interleaved": True}, {"interleaved": True}, BASES, "i + d/2 were asked for; and the base of rotary"),
-        ({"first": 2}, {}, [], "the first query was put at position 2, not 0"),
-        ({}, {}, ["--mask", "causal-bottom-right"], "the first query was put at position 0, not 2"),
-    ],
-)  # fmt: skip
-def test_wrong_rotary_positions_are_named(q_how: Any, k_how: Any, options: list[str], words: str) -> None:
-    a = case(g=4)
-    positions = options if options == BASES else ["--positions", "rotary", *options]
-    command = [*save(**a), *positions, "-q"]
-    mask = BOTTOM if "causal-bottom-right" in options else None
-    right = {"base": 500000.0} if options == BASES else {}
-    queries = {"first": 2} if mask is not None else {}
-    expected = a | {"q": turned(a["q"], **right, **queries), "k": turned(a["k"], **right)}
-    assert check(command, attention(expected, mask)).code == 0
-    wrong = a | {name: a[name] if how is None else turned(a[name], **how) for name, how in (("q", q_how), ("k", k_how))}
-    verdict = check(command, attention(wrong, mask), "--json").json["result"]["check"][0]
-    assert words in verdict["cause"], verdict["cause"]
-    assert verdict["cause_error"] < 1e-11
-
-
-def test_rotary_positions_turned_twice_backwards_or_unasked_are_named() -> None:
-    a = case(g=4)
-    unasked = a | {name: turned(a[name], interleaved=True) for name in "qk"}
-    words = "without being requested (columns 2i and 2i + 1, base 10,000)"
-    assert words in " ".join(check([*save(**a), "-q"], attention(unasked)).text.split())
-    command = [*save(**a), "--positions", "rotary", "-q"]
-    twice = a | {name: turned(turned(a[name])) for name in "qk"}
-    assert "rotated twice" in check(command, attention(twice)).text
-    back = a | {name: turned(a[name], sign=-1) for name in "qk"}
-    assert "the sine has the wrong sign" in " ".join(check(command, attention(back)).text.split())
 
 
 def test_nan_is_explained() -> None:

@@ -101,3 +101,31 @@ def test_square_weights_of_linear_layers_are_named_as_transposed(names: str, dty
     output = kernels.plain({"q": q, "k": k, "v": v}, mask=None if options else np.ones((1, 1), bool))
     named = cause(given, {"expect": output.swapaxes(0, 1).reshape(20, 32) @ wo}, "--heads", "4", *options, dtype=dtype)
     assert named.startswith(f"{', '.join(f'w{n}' for n in names)} {'is' if len(names) == 1 else 'are'} transposed")
+
+
+def test_w_o_left_out_is_named() -> None:
+    random = np.random.default_rng(0)
+    given = {"x": random.normal(size=(9, 8)), "wo": random.normal(size=(8, 8))}
+    heads = given["x"].reshape(9, 2, 4).swapaxes(0, 1)
+    output = (kernels.soft(heads @ heads.mT / 2) @ heads).swapaxes(0, 1).reshape(9, 8)
+    assert "W_O was not applied" in cause(given, {"expect": output}, "--heads", "2")
+
+
+def test_mixed_batch_entries_are_named() -> None:
+    random = np.random.default_rng(0)
+    q, k, v = random.normal(size=(3, 3, 2, 7, 4))
+    seen = np.arange(7) < np.array([4, 7, 6])[:, None, None, None]
+
+    def attention(k: np.ndarray, v: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        return kernels.soft(np.where(seen, q @ k.mT / 2, -np.inf)) @ v
+
+    def causes(output: np.ndarray) -> list[str | None]:
+        cause({"q": q, "k": k, "v": v}, {"expect": output}, "--mask", "lengths:4,7,6")
+        files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", "lengths:4,7,6", "--expect", "expect.npy")
+        return [check["cause"] for check in attn("compute", *files, "-q", "--json").json["result"]["check"]]
+
+    first, swapped, _ = causes(attention(k, v, seen)[[1, 0, 2]])
+    assert first == "batch entries are in another order: the numbers of entry 0 stand in entry 1"
+    assert swapped == "batch entries are in another order: the numbers of entry 1 stand in entry 0"
+    assert causes(attention(k[:1], v[:1], seen)) == [None, *["k and v are those of batch entry 0"] * 2]
+    assert causes(attention(k, v, seen[:1])) == [None, *["the mask is that of batch entry 0"] * 2]

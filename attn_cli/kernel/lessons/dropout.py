@@ -5,9 +5,10 @@ import numpy as np
 _FEWEST = 3  # numbers at 0
 _SPREAD = 5.0  # standard errors that the share of numbers at 0 may be from p
 _LOOSE = 4.0  # times the error of a number that it may be off
-_ROWS = 16  # that the search takes
+_ROWS = 8  # that the search takes
 _SOLVED = 0.5  # of these, where it finds all that was dropped
 _USUAL, _ALL = (0.1, 0.2, 0.5, 0.05, 0.3), np.arange(1, 91) / 100
+_MOST = 0.8  # of p, as the size of errors tells it, beyond which too little is left to tell
 
 
 def dropout_rate(yours: np.ndarray, right: np.ndarray, error: np.ndarray, told: np.ndarray) -> float | None:
@@ -51,19 +52,22 @@ def dropout_in_output(
     yours, allowed = output[heads, rows], _LOOSE * tolerance * sizes[heads, rows]
     squares = float((parts**2).sum())
     guess = 1 / (1 + squares / max(float(((yours - parts.sum(axis=1)) ** 2).sum()), 1e-300))
-    for p in (*_USUAL, *sorted(_ALL[np.abs(_ALL - guess) <= guess / 2], key=lambda p: abs(p - guess))):
+    if guess > _MOST:
+        return None
+    found = []
+    for p in {*_USUAL, *_ALL[np.abs(_ALL - guess) <= guess / 2].tolist()}:
         dropped, left = _dropped(parts, parts.sum(axis=1) - (1 - p) * yours)
         solved = (np.abs(left) <= allowed).all(axis=-1)
         if solved.mean() >= _SOLVED and dropped[solved].sum() >= _FEWEST:
-            return float(p)
-    return None
+            found.append((float(np.mean((left / allowed)[solved] ** 2)), p))
+    return min(found)[1] if found else None
 
 
 def _dropped(parts: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Booleans `[rows, m]`, True for parts `[rows, m, e]` that add up to `left [rows, e]`, and what is left then."""
     dropped = np.zeros(parts.shape[:2], dtype=bool)
     squares, rows = (parts**2).sum(axis=-1), np.arange(len(parts))
-    for _ in range(2 * parts.shape[1]):
+    for _ in range(parts.shape[1]):
         sign = np.where(dropped, -1.0, 1.0)
         gain = 2 * sign * (parts @ left[:, :, None])[..., 0] - squares
         best = gain.argmax(axis=1)

@@ -5,11 +5,12 @@ What is called rounding has errors without structure, and what is called a mista
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.dense import attend, scores
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.mask import Mask
@@ -19,6 +20,7 @@ from attn_cli.kernel.lessons.dropout import dropout_in_output, dropout_rate
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 from attn_cli.kernel.lessons.mistakes.register import Fitted, fitted_mistakes, mistakes, sum_mistakes, why_nan
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
+from attn_cli.kernel.lessons.mistakes.tile_masks import tile_mask_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.solved_weights import SolvedWeights, solved_weights, weights_in_words
 from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
@@ -55,14 +57,22 @@ class Cause(NamedTuple):
     picture: str = ""
 
 
-def cause_of(numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, *, own_tolerance: bool) -> Cause:
-    """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers."""
-    return _Search(numbers, tolerance, bad, own_tolerance).cause()
+def cause_of(
+    numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, first: AttentionCall, *, own_tolerance: bool
+) -> Cause:
+    """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers.
+
+    first  the call of batch entry 0, whose operands another entry may have got
+    """
+    return _Search(numbers, tolerance, bad, first, own_tolerance).cause()
 
 
 class _Search:
-    def __init__(self, numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, own_tolerance: bool) -> None:
+    def __init__(
+        self, numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, first: AttentionCall, own_tolerance: bool
+    ) -> None:
         self.numbers, self.tolerance, self.bad, self.own_tolerance = numbers, tolerance, bad, own_tolerance
+        self.first = first
         call = numbers.call
         self.rows = min(call.n, max(1, _MOST_CELLS // (call.h * call.m)))
 
@@ -131,7 +141,8 @@ class _Search:
         width = call.h * call.q.shape[-1] if ingredients.x is None else ingredients.x.shape[-1]
         rule = call.rule.of_rows(start, stop, call.m)
         rotation = ingredients.rotation if ingredients.latent is None else None
-        return Problem(call.q[:, start:stop], call.k, call.v, rule, width, rotation)
+        wrong = np.asarray(self.bad.any(axis=(0, 2)))[start:stop]
+        return Problem(call.q[:, start:stop], call.k, call.v, rule, width, rotation, wrong=wrong)
 
     def _off(self, mistake: Mistake) -> ErrorSize:
         return self.numbers.distance(self.numbers.in_user_layout(mistake.output), mistake.weights)
@@ -159,20 +170,28 @@ class _Search:
     def _why_no_key(self) -> str:
         """The mistake that leaves no key to exactly the rows that hold NaN, and is right in all others; "" if none."""
         zeroed = {name: np.where(np.isfinite(x), x, 0.0) for name, x in self.numbers.user.items()}
-        rest = _Search(replace(self.numbers, user=zeroed), self.tolerance, self.bad, self.own_tolerance)
-        off, words = self._nearest((each.words, rest._off(each)) for each in rule_mistakes(self._problem(0, self.rows)))
+        rest = _Search(replace(self.numbers, user=zeroed), self.tolerance, self.bad, self.first, self.own_tolerance)
+        off, words = self._nearest((each.words, rest._off(each)) for each in self._masks())
         return (
             f"{words}; rows that it leaves no key are NaN, the softmax of -inf alone"
             if (off.worst <= self.tolerance)
             else ""
         )
 
+    def _masks(self) -> Iterator[Mistake]:
+        problem = self._problem(0, self.rows)
+        return chain(rule_mistakes(problem), tile_mask_mistakes(problem))
+
     def _readings(self) -> Iterator[tuple[str, ErrorSize]]:
         """Errors of layout, each with its distance: axes in another order, rows left at 0, q, k, v with rows first."""
         yield from self._transposed()
-        output = self.numbers.user.get("output")
+        yield from self._of_first_entry()
+        output, w_o = self.numbers.user.get("output"), self.numbers.call.ingredients.projection
         if output is None:
             return
+        if w_o is not None and w_o.shape[0] == w_o.shape[1]:
+            joined = join_heads(self._problem(0, self.rows).right.output)
+            yield "W_O was not applied: these are the joined heads", self.numbers.distance(joined, None)
         right = self.numbers.right.output
         orders = [((-1, -2), "the output is transposed: the array is [e, n]")]
         orders += [((0, 1), "rows come before heads: the array is [n, h, e]")] if output.ndim == 3 else []
@@ -189,6 +208,18 @@ class _Search:
             words = words.replace("they was", "they were")
             yield words, self.numbers.distance_of("output", output, np.where(empty[:, None], 0.0, right))
         yield from self._heads_second(output)
+
+    def _of_first_entry(self) -> Iterator[tuple[str, ErrorSize]]:
+        """What the operands or the mask of batch entry 0 give in another entry."""
+        call, first = self.numbers.call, self.first
+        if call is first:
+            return
+        for words, kv, rule in (
+            ("k and v are those of batch entry 0", first, call.rule),
+            ("the mask is that of batch entry 0", call, first.rule),
+        ):
+            made = attend(call.q[:, : self.rows], kv.k, kv.v, rule.of_rows(0, self.rows, call.m))
+            yield words, self.numbers.distance(self.numbers.in_user_layout(made.output), made.weights)
 
     def _transposed(self) -> Iterator[tuple[str, ErrorSize]]:
         """Square projections, some of them transposed, each choice with its distance."""

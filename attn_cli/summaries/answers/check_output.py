@@ -29,6 +29,7 @@ class CheckOutput:
         self.arrays = {name: x for name, x in (("output", output), ("weights", weights)) if x is not None}
         self.own_tolerance, self.joined = tolerance, joined
         self.tolerance = max(map(self._tolerance, self.arrays))
+        self.first: AttentionCall | None = None  # the call of batch entry 0, once it was seen
 
     def _tolerance(self, what: str) -> float:
         return self.arrays[what].precision.tolerance if self.own_tolerance is None else self.own_tolerance
@@ -41,9 +42,8 @@ class CheckOutput:
         """The verdict on the user's arrays, by one call's q, k and v; InputError where it shows weights alone."""
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can check")
-        heads, entry = list(call.place.heads), call.place.text
-        user = {name: x.values[entry] if self.joined and name == "output" else x.values[entry][heads]
-                for name, x in self.arrays.items()}  # fmt: skip
+        self.first = self.first or call
+        user = self._of_entry(call, call.place.text)
         precisions = {name: x.precision for name, x in self.arrays.items()}
         numbers = CheckedNumbers(call, user, precisions, self.joined)
         rows = {name: np.full(1, self._tolerance(name)) for name in self.arrays}
@@ -58,8 +58,27 @@ class CheckOutput:
         if not any(head.bad for head in checks):
             return Check(checks, self.tolerance, names, widest)
         bad = self._bad(numbers, rows)
-        cause = cause_of(numbers, self.tolerance, bad, own_tolerance=self.own_tolerance is not None)
+        words = self._elsewhere(numbers)
+        if words:
+            return Check(checks, self.tolerance, names, widest, words)
+        cause = cause_of(numbers, self.tolerance, bad, self.first, own_tolerance=self.own_tolerance is not None)
         return Check(checks, self.tolerance, names, widest, cause.words, cause.error, cause.rounding, cause.picture)
+
+    def _of_entry(self, call: AttentionCall, entry: int) -> dict[str, np.ndarray]:
+        """The user's arrays of a batch entry, of the call's heads."""
+        heads = list(call.place.heads)
+        return {name: x.values[entry] if self.joined and name == "output" else x.values[entry][heads]
+                for name, x in self.arrays.items()}  # fmt: skip
+
+    def _elsewhere(self, numbers: CheckedNumbers) -> str:
+        """In words which other batch entry holds the right numbers of this one; "" for none."""
+        entry, entries = numbers.call.place.text, min(len(x.values) for x in self.arrays.values())
+        for other in (other for other in range(entries) if other != entry):
+            user = self._of_entry(numbers.call, other)
+            if all(numbers.distance_of(name, x, numbers.right_of(name)).worst <= self.tolerance
+                   for name, x in user.items()):  # fmt: skip
+                return f"batch entries are in another order: the numbers of entry {entry} stand in entry {other}"
+        return ""
 
     def _head_checks(self, numbers: CheckedNumbers, rows: dict[str, np.ndarray]) -> tuple[HeadCheck, ...]:
         """Every head of every array; `rows` is the tolerance of each row, `[h, n]` or one number for all."""

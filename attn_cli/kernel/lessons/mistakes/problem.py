@@ -21,6 +21,7 @@ class Problem:
     rule      scale, mask and the like, as they should be
     width     the width of the model that the heads are cut from
     rotation  the rotary positions of q and k; None where they are not rotated
+    wrong     booleans `[n]`, True for rows whose wrong output is to be explained; None where that isn't known
     """
 
     q: np.ndarray
@@ -29,6 +30,22 @@ class Problem:
     rule: Rule
     width: int
     rotation: Rotation | None = None
+    wrong: np.ndarray | None = None
+
+    def may_be(self, changed: np.ndarray) -> bool:
+        """True if a mistake that changes these rows `[n]` or `[h, n]` changes every row that is wrong."""
+        if self.wrong is None:
+            return True
+        rows = np.asarray(changed.reshape(-1, len(self.wrong)).any(axis=0))
+        return bool(rows[self.wrong].all())
+
+    def before_rotary(self, change: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """q and k after a change that is made before rotary positions turn them."""
+        turn = self.rotation
+        if turn is None:
+            return change(self.q), change(self.k)
+        q, k = change(turn.turn(self.q, turn.offset, times=-1)), change(turn.turn(self.k, times=-1))
+        return turn.turn(q, turn.offset), turn.turn(k)
 
     @cached_property
     def right(self) -> Attention:

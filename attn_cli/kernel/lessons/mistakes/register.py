@@ -16,15 +16,11 @@ from attn_cli.kernel.definition.heads import expand_groups, join_heads, split_he
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
-from attn_cli.kernel.lessons.mistakes.problem import (
-    Made,
-    Mistake,
-    Problem,
-    attended,
-    attending,
-)
+from attn_cli.kernel.lessons.mistakes.problem import Made, Mistake, Problem, attended, attending
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
+from attn_cli.kernel.lessons.mistakes.steps import operand_mistakes, softmax_mistakes
+from attn_cli.kernel.lessons.mistakes.tile_masks import tile_mask_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
 
@@ -75,9 +71,9 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
         return np.asarray(split_heads(output.reshape(n, h * e), h))
 
     words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
-    yield attending(words, lambda: (_recut(q), _recut(k), _recut(v), rule))
+    yield attending(words, lambda: (*problem.before_rotary(_recut), _recut(v), rule))
     words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
-    yield attending(words, lambda: (_recut(q), _recut(k), _recut(v), rule), joined)
+    yield attending(words, lambda: (*problem.before_rotary(_recut), _recut(v), rule), joined)
     words = "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis"
     yield attending(words, lambda: (q, k, v, rule), joined)
     words = "the output's rows and heads were reshaped, [n, h, e] to [h, n, e], where they must be transposed"
@@ -212,10 +208,46 @@ def fitted_mistakes(problem: Problem) -> Iterator[Fitted]:
             lambda scale: problem.attended(_scale_words(scale, rule.scale), replace(rule, scale=scale)),
             rule.scale * 2.0 ** np.arange(-5, 5.25, 0.25),
         )
+    if rule.sink is None:
+        denominator = _Denominator(problem)
+        for name in ("subtracted", "whole", "weights"):
+            yield Fitted(f"epsilon-{name}", getattr(denominator, name), 10.0 ** np.arange(-12, 1.5, 0.5))
+    if isinstance(rule.bias, np.ndarray) and rule.bias.any():
+        grid = 2.0 ** np.arange(-4, 4.25, 0.25)
+        yield Fitted("bias-times", partial(_bias_times, problem, rule.bias), np.concatenate([-grid[::-1], grid]))
     if not isinstance(rule.mask, Open) and rule.sink is None:
         leak = _Leak(problem)
         yield Fitted("mask-set", leak.set_to, np.arange(-44.0, 9.0))
         yield Fitted("mask-added", leak.lowered_by, np.arange(-44.0, 9.0))
+
+
+def _bias_times(problem: Problem, bias: np.ndarray, factor: float) -> Mistake:
+    rule = replace(problem.rule, bias=bias * factor)
+    return problem.attended(f"the bias is {factor:.3g} times the one that was asked for", rule)
+
+
+class _Denominator:
+    """The weights of a softmax with an epsilon in its denominator."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        top = problem.right.scores.max(axis=-1, keepdims=True)
+        self.top = np.where(np.isfinite(top), top, 0.0)
+        self.powers = np.exp(problem.right.scores - self.top)
+        self.total = self.powers.sum(axis=-1, keepdims=True)
+
+    def subtracted(self, epsilon: float) -> Mistake:
+        return self._mixed(f"an epsilon of {epsilon:.3g} is added to the softmax's sum", epsilon)
+
+    def whole(self, epsilon: float) -> Mistake:
+        words = f"{epsilon:.3g} is added to the softmax's sum before the maximum is subtracted"
+        return self._mixed(words, epsilon * np.exp(-self.top))
+
+    def weights(self, epsilon: float) -> Mistake:
+        return self._mixed(f"weights are divided by their sum and an epsilon of {epsilon:.3g}", epsilon * self.total)
+
+    def _mixed(self, words: str, added: float | np.ndarray) -> Mistake:
+        return self.problem.mixed(words, lambda: self.powers / (self.total + added))
 
 
 def _scale_words(scale: float, right: float) -> str:
@@ -252,7 +284,10 @@ def _round(number: float) -> str:
     return f"{near}" if abs(number - near) < 0.02 else f"{number:.3g}"
 
 
+_KERNELS = (tile_mistakes, tile_mask_mistakes, softmax_mistakes, operand_mistakes)
+
+
 def mistakes(problem: Problem) -> Iterator[Mistake]:
     """The usual mistakes of implementations of this attention, the more usual families first."""
-    for family in (rule_mistakes, axis_mistakes, head_mistakes, key_mistakes, rotary_mistakes, tile_mistakes):
+    for family in (rule_mistakes, axis_mistakes, head_mistakes, key_mistakes, rotary_mistakes, *_KERNELS):
         yield from family(problem)

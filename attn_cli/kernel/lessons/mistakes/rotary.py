@@ -61,8 +61,14 @@ def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str,
     for step, side in ((1, "further on"), (-1, "further back")):
         words = f"keys are rotated one place {side} than queries: key {max(-step, 0)} as at position {max(step, 0)}"
         yield words, partial(lambda by: (q, right.turn(plain_k, by)), step)
+    if q.shape[-1] % 4 == 0:
+        words = "only the first half of the columns was rotated, with the angles of heads half as wide"
+        yield words, lambda: (_half(right, plain_q, offset), _half(right, plain_k))
+        other_way = right._replace(interleaved=not right.interleaved)
+        words = f"cos and sin stand as for pairs of {_layout(other_way)}, and the pairs are {_layout(right)}"
+        yield words, lambda: (_crossed(right, plain_q, offset), _crossed(right, plain_k))
     layouts = (right.interleaved, not right.interleaved)[: 1 + (q.shape[-1] > 2)]  # of two columns there is one pair
-    for interleaved, base in product(layouts, dict.fromkeys((right.base, *_BASES))):
+    for interleaved, base in product(layouts, dict.fromkeys((right.base, *_BASES, right.base**0.5, right.base**2))):
         other = right._replace(interleaved=interleaved, base=base)
         if other == right:
             continue
@@ -72,6 +78,25 @@ def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str,
         if other.base != right.base:
             parts.append(f"the base of rotary positions is {other.base:,.0f}, {right.base:,.0f} was asked for")
         yield "; and ".join(parts), partial(_turned, other, plain_q, plain_k, offset)
+
+
+def _half(right: Rotation, x: np.ndarray, offset: int = 0) -> np.ndarray:
+    half = x.shape[-1] // 2
+    return np.concatenate((right.turn(x[..., :half], offset), x[..., half:]), axis=-1)
+
+
+def _crossed(right: Rotation, x: np.ndarray, offset: int = 0) -> np.ndarray:
+    """x turned in the right pairs of columns, by cos and sin that stand in the columns of the other layout."""
+    d = x.shape[-1]
+    halves, neighbours = (slice(d // 2), slice(d // 2, d)), (slice(0, d, 2), slice(1, d, 2))
+    own, other = (neighbours, halves) if right.interleaved else (halves, neighbours)
+    unit, cos, sin, across = (np.zeros_like(x) for _ in range(4))
+    unit[..., other[0]] = 1.0
+    unit = right._replace(interleaved=not right.interleaved).turn(unit, offset)
+    for columns in other:
+        cos[..., columns], sin[..., columns] = unit[..., other[0]], unit[..., other[1]]
+    across[..., own[0]], across[..., own[1]] = -x[..., own[1]], x[..., own[0]]
+    return x * cos + across * sin
 
 
 def _layout(rotation: Rotation) -> str:

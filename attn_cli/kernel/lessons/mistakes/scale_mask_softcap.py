@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, Prefix, Window, all_of
+from attn_cli.kernel.definition.mask import Intervals, Mask, dense, intervals
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Open, Prefix, Window, all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended
 
 _AT_ONCE = 2  # mistakes in a rule that are tried together
+_LATE = 8  # rows by which the first number that is clearly wrong may come after the first wrong one
 _USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
 
 
@@ -36,6 +37,7 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
             yield problem.attended(words, replace(rule, scale=scale.scale, mask=mask.mask, softcap=cap.softcap))
             if wrong == [mask]:
                 yield from _without_keys(problem, mask)
+    yield from _other_windows(problem)
     if rule.softcap is None:
         for usual in _USUAL_CAPS:
             words = f"a softcap of {usual:g} was applied without being requested"
@@ -105,14 +107,56 @@ def _masks(problem: Problem) -> Iterator[_Change]:
         if isinstance(part, Causal):
             yield from _diagonals(part, rest, n, m)
         if isinstance(part, Window):
-            yield from _windows(part, rest)
+            yield from _windows(part, rest, m - n)
         if isinstance(part, Given):
-            yield _Change("the mask is inverted: 1 was taken as blocked", mask=all_of(Given(~part.cells), *rest))
+            words = "the mask is inverted: 1 was taken as blocked"
+            yield _Change(words, mask=all_of(Given(~part.cells), *rest))
+            if n == m:
+                words = "the mask is transposed: its rows are queries"
+                yield _Change(words, mask=all_of(Given(part.cells.swapaxes(-1, -2)), *rest))
+        if isinstance(part, Prefix):
+            yield _Change("the prefix is masked causally too", mask=all_of(Causal(part.offset), *rest))
+        if isinstance(part, Keys):
+            yield from _lengths(part, rest)
     if not any(isinstance(part, Causal | Prefix) for part in parts):
         yield _Change("a causal mask was applied without being requested", mask=all_of(Causal(), mask))
         if n != m:
             words = "a causal mask (bottom-right) was applied without being requested"
             yield _Change(words, mask=all_of(Causal(m - n), mask))
+
+
+def _lengths(keys: Keys, rest: list[Mask]) -> Iterator[_Change]:
+    real = np.asarray(keys.real)
+    for words, other in (
+        ("is inverted: padding alone is seen", ~real),
+        ("is that of padding on the other side", real[::-1]),
+        ("takes one key of padding in", real | np.roll(real, 1)),
+        ("leaves the last real key out", real & np.roll(real, -1)),
+    ):
+        if (other != real).any():
+            yield _Change(f"the mask of padding {words}", mask=all_of(Keys(other), *rest))
+
+
+def _other_windows(problem: Problem) -> Iterator[Mistake]:
+    """Windows of other sizes than was asked for, or where none was, by the first row that is wrong."""
+    mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
+    if problem.wrong is None or not problem.wrong.any():
+        return
+    parts = mask.masks if isinstance(mask, Intersection) else (mask,)
+    own = next((part for part in parts if isinstance(part, Window)), None)
+    offset = next((part.offset for part in parts if isinstance(part, Causal | Window)), m - n)
+    first = int(problem.wrong.argmax()) + offset
+    sizes = {2**power for power in range(1, 15)} | {first - late for late in range(_LATE)}
+    rest = [part for part in parts if part is not own]
+    sizes |= set() if own is None else {own.size // 2, own.size // 2 + 1, 2 * own.size - 1, 2 * own.size}
+    for size in sorted(size for size in sizes if 0 < size < m):
+        window = Window(size, offset, own.both_sides if own else not any(isinstance(p, Causal) for p in parts))
+        other = all_of(*rest, window)
+        if not problem.may_be((dense(other, n, m, like=problem.q) != dense(mask, n, m, like=problem.q)).any(axis=-1)):
+            continue
+        words = f"a window of {size} keys was applied without being requested"
+        words = words if own is None else f"the window is {size} keys wide, {own.size} were asked for"
+        yield problem.attended(words, replace(problem.rule, mask=other))
 
 
 def _diagonals(causal: Causal, rest: list[Mask], n: int, m: int) -> Iterator[_Change]:
@@ -135,7 +179,11 @@ def _diagonals(causal: Causal, rest: list[Mask], n: int, m: int) -> Iterator[_Ch
         yield _Change("the causal mask is missing", mask=all_of(*rest))
 
 
-def _windows(window: Window, rest: list[Mask]) -> Iterator[_Change]:
+def _windows(window: Window, rest: list[Mask], past: int) -> Iterator[_Change]:
+    for offset in {0, past} - {window.offset}:
+        words = f"the window is aligned the other way: query 0 stands at key {offset}, not {window.offset}"
+        other = Window(window.size, offset, window.both_sides)
+        yield _Change(words, mask=all_of(other, *rest))
     wider = Window(window.size + 1, window.offset, window.both_sides)
     yield _Change("the window is one key too wide", mask=all_of(wider, *rest))
     if window.size > 1:

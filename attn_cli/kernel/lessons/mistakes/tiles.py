@@ -1,7 +1,7 @@
 """Mistakes of kernels that walk through the keys in tiles, with a maximum and a sum that follow (flash attention)."""
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -9,7 +9,13 @@ from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 
-TILES = (16, 32, 64, 128, 256)  # keys of a tile in usual kernels
+_TILES = (4, 8, 16, 32, 64, 128, 256)  # keys of a tile in usual kernels, and in those for small matrices
+_MOST_TILES = 128
+
+
+def tiles_of(m: int) -> list[int]:
+    """How many keys a tile may have where there are m keys."""
+    return [tile for tile in _TILES if tile < m <= tile * _MOST_TILES]
 
 
 def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
@@ -17,12 +23,18 @@ def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
     rule, m = problem.rule, problem.k.shape[-2]
     if not rule.softmax or rule.sink is not None:
         return
-    for tile in (size for size in TILES if size < m):
+    tiles = tiles_of(m)
+    for tile in tiles:
         yield from _not_rescaled(problem, tile)
-    for left in sorted({m % tile or tile for tile in TILES if tile < m}):
-        yield from _left_out(problem, left)
+    n = problem.q.shape[-2]
+    for left in sorted({1, *(m % tile or tile for tile in tiles), *({n} if n < m else {})}):
+        if left < m:
+            yield from _left_out(problem, left)
+    for tile in tiles:
+        words = f"the first {tile} keys, a tile, were left out"
+        yield problem.mixed(words, partial(_without, problem, np.arange(m) >= tile))
     if isinstance(rule.mask, Open):
-        for pads in sorted({tile - m % tile for tile in TILES if m % tile}):
+        for pads in sorted({tile - m % tile for tile in _TILES if m % tile}):
             yield _padded(problem, pads)
 
 
@@ -34,6 +46,10 @@ def _not_rescaled(problem: Problem, tile: int) -> Iterator[Mistake]:
     words = f"neither the accumulator nor the sum is rescaled {when}"
     yield problem.mixed(words, lambda: parts.early / _sum(parts.early))
     yield problem.mixed(f"the sum of the softmax is not rescaled {when}", lambda: parts.late / _sum(parts.early))
+    words = f"accumulator and sum are rescaled by the inverse factor {when}: e^(new - old) for e^(old - new)"
+    yield problem.mixed(words, lambda: parts.inverse / _sum(parts.inverse))
+    words = f"each tile of {tile} keys is divided by its own sum, not all by the sum of all"
+    yield problem.mixed(words, lambda: parts.early / parts.sums_of_tiles)
 
 
 class _Parts:
@@ -52,7 +68,22 @@ class _Parts:
     @cached_property
     def early(self) -> np.ndarray:
         scores = self.problem.right.scores
-        return np.exp(scores - np.repeat(self.so_far, self.tile, axis=-1)[..., : scores.shape[-1]])
+        return np.exp(scores - self._of_keys(self.so_far))
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """The exponentials of tiles, multiplied where they must be divided as the maximum rises `[h, n, m]`."""
+        factor = np.exp(self.so_far[..., -1:] - self.so_far)
+        return self.early * self._of_keys(factor)
+
+    @property
+    def sums_of_tiles(self) -> np.ndarray:
+        """The sum of the exponentials in each key's tile `[h, n, m]`; 1 where all of it is masked."""
+        sums = np.add.reduceat(self.early, np.arange(0, self.early.shape[-1], self.tile), axis=-1)
+        return self._of_keys(np.where(sums > 0, sums, 1.0))
+
+    def _of_keys(self, of_tiles: np.ndarray) -> np.ndarray:
+        return np.repeat(of_tiles, self.tile, axis=-1)[..., : self.problem.k.shape[-2]]
 
     @cached_property
     def late(self) -> np.ndarray:
@@ -63,10 +94,14 @@ def _left_out(problem: Problem, left: int) -> Iterator[Mistake]:
     """The last keys are not there, or their products are not."""
     m = problem.k.shape[-2]
     kept = np.arange(m) < m - left
-    words = "the last key was" if left == 1 else f"the last {left} keys, a tile, were"
-    yield problem.mixed(f"{words} left out", lambda: np.asarray(softmax(np.where(kept, problem.right.scores, -np.inf))))
+    words = "the last key was" if left == 1 else f"the last {left} keys were"
+    yield problem.mixed(f"{words} left out", partial(_without, problem, kept))
     words += " counted in the softmax, but not added to the output"
     yield problem.mixed(words, lambda: np.where(kept, problem.right.weights, 0.0))
+
+
+def _without(problem: Problem, kept: np.ndarray) -> np.ndarray:
+    return np.asarray(softmax(np.where(kept, problem.right.scores, -np.inf)))
 
 
 def _padded(problem: Problem, pads: int) -> Mistake:

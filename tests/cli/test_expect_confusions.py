@@ -1,0 +1,367 @@
+"""`attn compute --expect` of kernels with one mistake each: every mistake gets its own name, and no other one does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.cli import kernels
+from tests.cli.kernels import Arrays, causal, repeat, reshaped, soft, turned
+from tests.program import attn
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+Of = Callable[[np.ndarray], np.ndarray]
+
+
+def attention(a: Arrays, *, seen: np.ndarray | None = None, scale: float | None = None, masked: float = -np.inf,
+              cap: float = 0.0, bias: Any = 0.0, of: Of = soft) -> np.ndarray:  # fmt: skip
+    """Attention with all in its place; `seen` are the cells that are not masked, `of` makes weights of scores."""
+    q, k, v = a["q"], repeat(a["k"], len(a["q"])), repeat(a["v"], len(a["q"]))
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = (np.tanh(scores / cap) * cap if cap else scores) + bias
+    return of(scores if seen is None else np.where(seen, scores, masked)) @ v
+
+
+def under(mask: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Arrays], np.ndarray]:
+    """The kernel with a mask of the query's and the key's numbers."""
+
+    def kernel(a: Arrays) -> np.ndarray:
+        return attention(a, seen=mask(np.arange(a["q"].shape[1])[:, None], np.arange(a["k"].shape[1])[None]))
+
+    return kernel
+
+
+def tril(a: Arrays, offset: int = 0) -> np.ndarray:
+    return causal(a["q"].shape[1], a["k"].shape[1], offset)
+
+
+def in_pairs(x: np.ndarray, **how: Any) -> np.ndarray:
+    """x turned by rotary positions with pairs of neighbouring columns."""
+    halves = np.concatenate((x[..., ::2], x[..., 1::2]), axis=-1)
+    return np.stack(np.split(turned(halves, **how), 2, -1), -1).reshape(x.shape)
+
+
+def crossed(x: np.ndarray) -> np.ndarray:
+    """x turned as transformers' rotate_half does, with cos and sin repeated for neighbours."""
+    n, d = x.shape[-2:]
+    angles = np.repeat(np.arange(n)[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d), 2, axis=-1)
+    return x * np.cos(angles) + np.concatenate((-x[..., d // 2 :], x[..., : d // 2]), -1) * np.sin(angles)
+
+
+def early(scores: np.ndarray) -> np.ndarray:
+    """Powers of a flash kernel that divides earlier tiles by e^(old - new) where it must multiply."""
+    top, powers = np.full((*scores.shape[:2], 1), -np.inf), []
+    for at in range(0, scores.shape[-1], T):
+        new = np.maximum(top, scores[..., at : at + T].max(-1, keepdims=True))
+        powers = [part * np.exp(new - top) for part in powers] + [np.exp(scores[..., at : at + T] - new)]
+        top = new
+    return np.concatenate(powers, -1)
+
+
+def with_epsilon(scores: np.ndarray, epsilon: Any, *, shifted: bool = True) -> np.ndarray:
+    powers = np.exp(scores - (scores.max(-1, keepdims=True) if shifted else 0))
+    return powers / (powers.sum(-1, keepdims=True) + epsilon)
+
+
+def alibi(a: Arrays, sign: int = -1) -> np.ndarray:
+    i, j = np.ogrid[: a["q"].shape[1], : a["k"].shape[1]]
+    h = len(a["q"])
+    return sign * 2.0 ** (-8 * np.arange(1, h + 1) / h)[:, None, None] * abs(i - j)
+
+
+def recut(a: Arrays, cut: Callable[[np.ndarray], np.ndarray]) -> Arrays:
+    return {name: cut(a[name]) for name in "qkv"}
+
+
+def by_columns(x: np.ndarray) -> np.ndarray:
+    h, n, d = x.shape
+    return x.swapaxes(0, 1).reshape(n, d, h).transpose(2, 0, 1)
+
+
+def rotated(a: Arrays, **how: Any) -> Arrays:
+    return a | {"q": turned(a["q"], **how), "k": turned(a["k"], **how)}
+
+
+T = 32
+OPEN, CAUSAL, ROTARY = (), ("--mask", "causal"), ("--mask", "causal", "--positions", "rotary")
+WINDOW, LENGTHS, PREFIX = ("--mask", "window:20", *CAUSAL), ("--mask", "lengths:37"), ("--mask", "prefix:9")
+CAP, SINK, ALIBI = ("--softcap", "2", *CAUSAL), ("--sink", "sink.npy"), ("--positions", "alibi", *CAUSAL)
+BIAS, PAST, CELLS = ("--bias", "bias.npy"), ("--mask", "causal-bottom-right"), ("--mask", "cells.npy")
+Planted = tuple[tuple[str, ...], Callable[[Arrays], np.ndarray], str]
+
+TILES: dict[str, Planted] = {
+    "diagonal tile unmasked": (CAUSAL, under(lambda i, j: j < i // T * T + T), "is not masked: rows see all its"),
+    "unmasked from the second tile": (
+        CAUSAL, under(lambda i, j: np.where(i < T, j <= i, j < i // T * T + T)), "on, the tile on the diagonal"),
+    "one ahead within a tile": (
+        CAUSAL, under(lambda i, j: (j <= i + 1) & (j // T <= i // T)), "off by one within a tile of"),
+    "strict from the second tile": (CAUSAL, under(lambda i, j: j <= i - (i >= T)), "on: it blocks the diagonal too"),
+    "ahead from the second tile of queries": (
+        CAUSAL, under(lambda i, j: j <= i + (i >= T)), "queries on: a query sees one key ahead"),
+    "ahead from the second tile of keys": (
+        CAUSAL, under(lambda i, j: j <= i + (j >= T)), "keys on: a query sees one key ahead"),
+    "tiles drift": (CAUSAL, under(lambda i, j: j // T * (T - 1) + j % T <= i), "one key further ahead with every tile"),
+    "places in tiles": (CAUSAL, under(lambda i, j: (j % T <= i % T) & (j // T <= i // T)), "compares places within"),
+    "mask of the first tile": (CAUSAL, under(lambda i, j: j <= i % T), "queries is that of the first"),
+    "own tile alone": (CAUSAL, under(lambda i, j: (j <= i) & (j // T == i // T)), "see the keys of their own tile"),
+    "diagonal tile skipped": (CAUSAL, under(lambda i, j: j // T < i // T), "keys on the diagonal is skipped"),
+    "first tile left out": (OPEN, under(lambda i, j: j >= T + 0 * i), "keys, a tile, were left out"),
+    "last tile left out": (OPEN, under(lambda i, j: j < j.size // T * T + 0 * i), "the last 8 keys were left out"),
+    "last key left out": (OPEN, under(lambda i, j: j < j.size - 1 + 0 * i), "the last key was left out"),
+    "rescaled inversely": (
+        OPEN, lambda a: attention(a, of=lambda s: early(s) / early(s).sum(-1, keepdims=True)), "inverse factor"),
+    "tiles divided": (OPEN, lambda a: attention(a, of=lambda s: np.concatenate(
+        [soft(s[..., at : at + T]) for at in range(0, s.shape[-1], T)], -1)), "is divided by its own sum"),
+    "padded keys taken in": (
+        OPEN, lambda a: attention({**a, **{x: np.pad(a[x], ((0, 0), (0, -a[x].shape[1] % T), (0, 0))) for x in "kv"}}),
+        "zero keys that fill the last tile took part"),
+}  # fmt: skip
+MASKS: dict[str, Planted] = {
+    "mask missing": (CAUSAL, attention, "the mask is missing (causal)"),
+    "one ahead": (CAUSAL, under(lambda i, j: j <= i + 1), "every query see one key ahead"),
+    "diagonal blocked": (CAUSAL, under(lambda i, j: j < i), "causal mask blocks the diagonal"),
+    "aligned at the top": (PAST, lambda a: attention(a, seen=tril(a)), "the causal mask is aligned the other"),
+    "causal unasked": (OPEN, lambda a: attention(a, seen=tril(a)), "a causal mask was applied without"),
+    "window unasked": (CAUSAL, under(lambda i, j: (j <= i) & (j > i - 40)), "a window of 40 keys was applied without"),
+    "window of the half": (WINDOW, under(lambda i, j: (j <= i) & (j > i - 10)), "the window is 10 keys wide, 20 were"),
+    "window aligned at the top": (
+        ("--mask", "window:20", *PAST), lambda a: attention(a, seen=tril(a, 24) & ~tril(a, -20) & (
+            np.arange(96) < np.arange(72)[:, None] + 20)), "the window is aligned the other way"),
+    "window wide": (WINDOW, under(lambda i, j: (j <= i) & (j > i - 21)), "the window is one key too wide"),
+    "padding seen": (LENGTHS, attention, "the mask is missing (padding)"),
+    "padding mirrored": (LENGTHS, under(lambda i, j: j >= j.size - 37 + 0 * i), "of padding on the other side"),
+    "padding inverted": (LENGTHS, under(lambda i, j: j >= 37 + 0 * i), "padding is inverted"),
+    "length one more": (LENGTHS, under(lambda i, j: j <= 37 + 0 * i), "takes one key of padding in"),
+    "prefix causal": (PREFIX, under(lambda i, j: j <= i), "the prefix is masked causally too"),
+    "given mask transposed": (CELLS, lambda a: attention(a, seen=a["cells"].T), "the mask is transposed"),
+    "transposed": (CAUSAL, under(lambda i, j: j >= i), "the causal mask is transposed"),
+    "inverted": (CAUSAL, under(lambda i, j: j > i), "the causal mask is inverted"),
+    "inverted, NaN": (CAUSAL, lambda a: attention(a, seen=~tril(a), of=lambda s: torch.tensor(s).softmax(-1).numpy()),
+                      "the causal mask is inverted; and rows that it leaves no key are NaN"),
+    "inverted, -1e9": (CAUSAL, lambda a: attention(a, seen=~tril(a), masked=-1e9),
+                       "the causal mask is inverted; and a row that it leaves no key spreads over all"),
+    "given mask inverted": (CELLS, lambda a: attention(a, seen=~a["cells"]), "the mask is inverted"),
+    "mask after softmax": (
+        CAUSAL, lambda a: attention(a, of=lambda s: np.where(tril(a), soft(s), 0)), "applied after the softmax"),
+    "masked scores 0": (CAUSAL, lambda a: attention(a, seen=tril(a), masked=0), "set to 0 instead of -inf"),
+    "masked scores -5": (CAUSAL, lambda a: attention(a, seen=tril(a), masked=-5), "set to -5 instead of -inf"),
+}  # fmt: skip
+SCORES: dict[str, Planted] = {
+    "scale missing": (CAUSAL, lambda a: attention(a, seen=tril(a), scale=1.0), "the scale is missing"),
+    "scale twice": (CAUSAL, lambda a: attention(a, seen=tril(a), scale=1 / a["q"].shape[-1]), "the scale was applied"),
+    "scale 0.3": (CAUSAL, lambda a: attention(a, seen=tril(a), scale=0.3), "the scale is 0.3"),
+    "scale divided by": (CAUSAL, lambda a: attention(a, seen=tril(a), scale=a["q"].shape[-1] ** 0.5), "was divided by"),
+    "scale and mask missing": (
+        CAUSAL, lambda a: attention(a, scale=1.0), "the scale is missing; and the mask is missing (causal)"),
+    "exp2": (CAUSAL, lambda a: attention(a, seen=tril(a), of=lambda s: soft(s * np.log(2))), "2^score was taken for"),
+    "log2(e) with exp": (OPEN, lambda a: attention(a, of=lambda s: soft(s / np.log(2))), "log2(e) is in the scale"),
+    "softmax over queries": (OPEN, lambda a: attention(a, of=lambda s: soft(s, -2)), "over the queries instead"),
+    "softmax over heads": (OPEN, lambda a: attention(a, of=lambda s: soft(s, 0)), "over the heads instead"),
+    "not divided": (CAUSAL, lambda a: attention(a, seen=tril(a), of=lambda s: np.exp(s - s.max(-1, keepdims=True))),
+                    "weights are not divided by their sum"),
+    "softmax missing": (OPEN, lambda a: attention(a, of=np.asarray), "the softmax is missing"),
+    "epsilon": (CAUSAL, lambda a: attention(a, seen=tril(a), of=lambda s: with_epsilon(s, 1e-3)),
+                "an epsilon of 0.001 is added"),
+    "epsilon of sums": (
+        OPEN, lambda a: attention(a, of=lambda s: with_epsilon(s, 1.0, shifted=False)), "sum before the maximum is"),
+    "epsilon of weights": (OPEN, lambda a: attention(a) / (1 + 1e-4), "by their sum and an epsilon of 0.0001"),
+    "bias missing": (BIAS, attention, "the bias is missing"),
+    "bias before scale": (BIAS, lambda a: attention(a, bias=a["bias"] * a["q"].shape[-1] ** -0.5),
+                          "the bias was added before the scale"),
+    "bias transposed": (BIAS, lambda a: attention(a, bias=a["bias"].mT), "the bias is transposed"),
+    "ALiBi's sign": (ALIBI, lambda a: attention(a, seen=tril(a), bias=alibi(a, 1)), "the bias has the wrong sign"),
+    "ALiBi's slopes": (ALIBI, lambda a: attention(a, seen=tril(a), bias=alibi(a) * 4), "the bias is 4 times"),
+    "softcap missing": (CAP, lambda a: attention(a, seen=tril(a)), "the softcap is missing"),
+    "softcap unasked": (CAUSAL, lambda a: attention(a, seen=tril(a), cap=30.0), "a softcap of 30 was applied without"),
+    "softcap before the scale": (
+        CAP, lambda a: attention(a, seen=tril(a), scale=1.0, cap=2.0, of=lambda s: soft(s * a["q"].shape[-1] ** -0.5)),
+        "the softcap was applied before the scale"),
+    "softcap missing, causal unasked": (
+        CAP[:2], lambda a: attention(a, seen=tril(a)), "a causal mask was applied without; and the softcap is missing"),
+    "softcap after the mask": (
+        CAP, lambda a: attention(a, seen=tril(a), cap=2.0, masked=-2.0), "the softcap was applied after the mask"),
+    "softcap after the bias": (
+        (*CAP, *BIAS), lambda a: attention(a, bias=a["bias"], of=lambda s: soft(np.where(tril(a), 2 * np.tanh(s / 2),
+                                                                                         -np.inf))),
+        "the softcap was applied after the bias"),
+    "sink missing": (SINK, attention, "the sink is missing"),
+    "sink not shifted": (SINK, lambda a: attention(a, of=lambda s: with_epsilon(s, np.exp(a["sink"].reshape(4, 1, 1)))),
+                         "the maximum was not subtracted from the sink"),
+}  # fmt: skip
+OPERANDS: dict[str, Planted] = {
+    "q for k": (CAUSAL, lambda a: attention(a | {"q": a["k"], "k": a["q"]}, seen=tril(a)), "order: k, q, v were taken"),
+    "k and v": (CAUSAL, lambda a: attention(a | {"k": a["v"], "v": a["k"]}, seen=tril(a)), "k and v are in each other"),
+    "groups tiled": (CAUSAL, lambda a: attention(a | {x: np.tile(a[x], (2, 1, 1)) for x in "kv"}, seen=tril(a)),
+                     "tiled instead of repeated"),
+    "one key head": (CAUSAL, lambda a: attention(a | {x: a[x][:1] for x in "kv"}, seen=tril(a)), "read key head 0"),
+    "heads by a reshape": (
+        CAUSAL, lambda a: attention(recut(a, reshaped), seen=tril(a)), "heads were cut by a reshape"),
+    "heads by columns": (CAUSAL, lambda a: attention(recut(a, by_columns), seen=tril(a)), "cut column by column"),
+    "heads by a reshape, rotated": (
+        ROTARY, lambda a: attention(rotated(recut(a, reshaped)), seen=tril(a)), "heads were cut by a reshape"),
+    "heads joined by a reshape": (
+        CAUSAL, lambda a: attention(a, seen=tril(a)).reshape(72, -1), "heads were joined by a reshape"),
+    "keys reshaped": (OPEN, lambda a: attention(a | {"k": a["k"].reshape(len(a["k"]), -1, 72).mT}), "k was reshaped"),
+    "values reshaped": (OPEN, lambda a: attention(a | {"v": a["v"].reshape(len(a["v"]), -1, 72).mT}), "v was reshaped"),
+    "keys late": (OPEN, lambda a: attention(a | {"k": np.roll(a["k"], 1, -2)}), "keys stand one place too late"),
+    "new keys first": (
+        PAST, lambda a: attention(a | {x: np.roll(a[x], 72, -2) for x in "kv"}, seen=tril(a, 24)),
+        "before those of"),
+    "new keys missing": (OPEN, lambda a: attention(a | {x: a[x][:, :24] for x in "kv"}),
+                         "the last 72 keys were left out"),
+    "not rotated": (ROTARY, lambda a: attention(a, seen=tril(a)), "q and k were not rotated"),
+    "keys not rotated": (ROTARY, lambda a: attention(rotated(a) | {"k": a["k"]}, seen=tril(a)), "k was not rotated"),
+    "queries not rotated": (ROTARY, lambda a: attention(rotated(a) | {"q": a["q"]}, seen=tril(a)), "q was not rotated"),
+    "rotated twice": (ROTARY, lambda a: attention(rotated(rotated(a)), seen=tril(a)), "were rotated twice"),
+    "rotated backwards": (ROTARY, lambda a: attention(rotated(a, sign=-1), seen=tril(a)), "the sine has the wrong"),
+    "rotated unasked": (CAUSAL, lambda a: attention(rotated(a), seen=tril(a)), "rotary positions were applied without"),
+    "rotated in pairs": (
+        ROTARY, lambda a: attention(a | {x: in_pairs(a[x]) for x in "qk"}, seen=tril(a)),
+        "the rotated pairs are columns 2i"),
+    "rotated in pairs of another base": (
+        ROTARY, lambda a: attention(a | {x: in_pairs(a[x], base=5e5) for x in "qk"}, seen=tril(a)),
+        "the rotated pairs are columns 2i; and rotary positions is 500,000"),
+    "usual base": (
+        (*CAUSAL, "--positions", "rotary:500000"), lambda a: attention(rotated(a), seen=tril(a)),
+        "base of rotary positions is 10,000"),
+    "other base": (ROTARY, lambda a: attention(rotated(a, base=5e5), seen=tril(a)), "rotary positions is 500,000"),
+    "frequencies of i / d": (
+        ROTARY, lambda a: attention(rotated(a, base=100.0), seen=tril(a)), "the base of rotary positions is 100,"),
+    "half rotated": (
+        ROTARY, lambda a: attention(a | {x: np.concatenate((turned(a[x][..., : a[x].shape[-1] // 2]),
+                                                            a[x][..., a[x].shape[-1] // 2 :]), -1) for x in "qk"},
+                                    seen=tril(a)), "only the first half of the columns"),
+    "tables of the other pairs": (
+        ROTARY, lambda a: attention(a | {x: crossed(a[x]) for x in "qk"}, seen=tril(a)),
+        "cos and sin stand as for pairs"),
+    "values rotated": (
+        ROTARY, lambda a: attention(rotated(a) | {"v": turned(a["v"])}, seen=tril(a)), "v was rotated too"),
+    "positions of a cache": (
+        ROTARY, lambda a: attention(rotated(a) | {"q": turned(a["q"], 24)}, seen=tril(a)), "at position 24, not 0"),
+    "positions without the cache": (
+        (*PAST, "--positions", "rotary"), lambda a: attention(rotated(a), seen=tril(a, 24)), "at position 0, not 24"),
+}  # fmt: skip
+
+PLANTED = TILES | MASKS | SCORES | OPERANDS
+FAINT = ("epsilon", "epsilon of weights", "epsilon of sums", "softcap unasked", "sink missing")  # in 16 bits
+SHAPES: dict[str, dict[str, int]] = {name: {"m": 96} for name, (options, _, _) in PLANTED.items() if PAST[1] in options}
+SHAPES |= {"new keys missing": {"m": 96}, "positions of a cache": {"m": 96}}
+SHAPES |= {"groups tiled": {"g": 2}, "q for k": {"g": 4}, "k and v": {"g": 4}}
+
+
+def named(name: str, seed: int, dtype: Any, d: int = 16) -> str:
+    """The cause that is named for a planted mistake, in arrays of that seed, type and width; else the picture."""
+    options, kernel, _ = PLANTED[name]
+    a = kernels.arrays(seed, **{"h": 4, "n": 72, "d": d, "g": (4, 2)[seed % 2]} | SHAPES.get(name, {}))
+    random = np.random.default_rng(seed)
+    n, m = a["q"].shape[1], a["k"].shape[1]
+    a |= {"bias": random.normal(size=(4, n, m)), "sink": random.normal(size=(1, 4))}
+    is_low = dtype is torch.bfloat16
+    a = {array: kernels.half(x) if is_low else x.astype(dtype).astype(np.float64) for array, x in a.items()}
+    a["cells"] = random.random((n, m)) < 0.7
+    output = kernel(a)
+    check = said(a, kernels.half(output) if is_low else output, options, np.float32 if is_low else dtype)
+    return str(check["cause"] or check["picture"])
+
+
+def said(a: Arrays, output: np.ndarray, options: tuple[str, ...], dtype: type) -> dict[str, Any]:
+    """The verdict on an output; all arrays are saved as numbers of that type."""
+    for array, x in (a | {"mine": output}).items():
+        np.save(f"{array}.npy", x if x.dtype == bool else x.astype(dtype))
+    files = (word for array in "qkv" for word in (f"--{array}", f"{array}.npy"))
+    check: dict[str, Any] = attn("compute", *files, *options, "-q", "--expect", "mine.npy", "--json").json["result"]
+    return check["check"][0]
+
+
+def assert_own_name(name: str, *case: Any) -> None:
+    cause = named(name, *case)
+    parts = {part for _, _, words in PLANTED.values() for part in words.split("; and ")}
+    assert {part for part in parts if part in cause} == set(PLANTED[name][2].split("; and ")), (case, cause)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_mistake_gets_its_own_name_and_none_of_another(name: str) -> None:
+    at = list(PLANTED).index(name)
+    assert_own_name(name, at, np.float32 if name in FAINT else (np.float64, np.float32, np.float16)[at % 3])
+
+
+RIGHT: dict[tuple[str, ...], Callable[[Arrays], dict[str, Any]]] = {
+    OPEN: lambda a: {},
+    CAUSAL: lambda a: {"seen": tril(a)},
+    ROTARY: lambda a: {"seen": tril(a), "turn": turned},
+    WINDOW: lambda a: {"seen": tril(a) & ~tril(a, -20)},
+    LENGTHS: lambda a: {"seen": np.arange(a["k"].shape[1])[None] < 37},
+    PREFIX: lambda a: {"seen": tril(a) | (np.arange(a["k"].shape[1])[None] < 9)},
+    PAST: lambda a: {"seen": tril(a, 24)},
+    CAP: lambda a: {"seen": tril(a), "cap": 2.0},
+    SINK: lambda a: {"sink": a["sink"].reshape(-1, 1, 1)},
+    ALIBI: lambda a: {"seen": tril(a), "bias": alibi(a)},
+    BIAS: lambda a: {"bias": a["bias"]},
+}
+
+
+def in_tiles(a: Arrays, tile: int, rounded: dict[str, Of], *, seen: Any = True, cap: float = 0.0, bias: Any = 0.0,
+             sink: Any = -np.inf, turn: Of = np.asarray) -> np.ndarray:  # fmt: skip
+    """A right kernel that takes keys in tiles, and rounds its inputs, scores, powers and output as it likes."""
+    q, k, v = (rounded["in"](x) for x in (turn(a["q"]), repeat(turn(a["k"]), 4), repeat(a["v"], 4)))
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    scores = np.where(seen, (np.tanh(scores / cap) * cap if cap else scores) + bias, -np.inf)
+    top = np.broadcast_to(np.maximum(sink, -1e30), (*scores.shape[:2], 1))
+    total, output = np.exp(sink - top), np.zeros(q.shape)
+    for start in range(0, k.shape[1], tile):
+        part = rounded["scores"](scores[..., start : start + tile])
+        new = np.maximum(top, part.max(-1, keepdims=True))
+        fade, powers = np.exp(top - new), np.exp(part - new)
+        total = total * fade + powers.sum(-1, keepdims=True)
+        output, top = output * fade + rounded["powers"](powers) @ v[:, start : start + tile], new
+    return rounded["out"](output / total)
+
+
+ROUNDINGS = (np.asarray, np.asarray, kernels.tf32, np.float32, kernels.half,
+             lambda x: kernels.half(x, torch.float16))  # fmt: skip
+
+
+def innocent(seed: int) -> dict[str, Any]:
+    """What is said of a right kernel whose mask, sizes, tiles and rounding are drawn."""
+    random = np.random.default_rng(seed)
+    options = list(RIGHT)[random.integers(len(RIGHT))]
+    g, n, d = random.choice([1, 2, 4]), random.integers(38, 150), 2 ** random.integers(3, 8)
+    a = kernels.arrays(seed, h=4, n=n, d=d, g=g, m=n + 24 * (options == PAST))
+    a |= {"bias": random.normal(size=(4, n, n)), "sink": random.normal(size=(1, 4))}
+    a = {name: x.astype(np.float32).astype(np.float64) for name, x in a.items()}
+    rounded = {what: ROUNDINGS[random.integers(len(ROUNDINGS))] for what in ("in", "scores", "powers", "out")}
+    output = in_tiles(a, 2 ** random.integers(4, 9), rounded, **RIGHT[options](a))
+    return said(a, output, options, (np.float64, np.float32)[seed % 2])
+
+
+def assert_innocent(seed: int) -> None:
+    assert innocent(seed)["cause"] is None, seed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_innocent_kernel_gets_a_cause(seed: int) -> None:
+    assert_innocent(seed)
+
+
+@pytest.mark.every_size
+def test_five_hundred_innocent_kernels_get_no_cause() -> None:
+    for seed in range(100, 600):
+        assert_innocent(seed)
+
+
+@pytest.mark.every_size
+@pytest.mark.parametrize("d", [8, 16, 64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, torch.bfloat16])
+def test_mistakes_of_every_type_and_size_get_their_own_names(d: int, dtype: Any) -> None:
+    for seed in range(3):
+        for name in PLANTED:
+            if name not in FAINT or dtype in (np.float64, np.float32):
+                assert_own_name(name, seed, dtype, d)
