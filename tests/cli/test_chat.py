@@ -48,6 +48,8 @@ def text(*arguments: object) -> str:
 
 def test_a_text_is_a_users_message(model: Path) -> None:
     assert text("hi there", "-m", model, "--chat") == "<s> user hi there </s> <s> assistant"
+    long = f"{'h' * 300} m.json"  # no file's name is as long
+    assert text(long, "-m", model, "--chat") == f"<s> user {long} </s> <s> assistant"
 
 
 def test_a_system_message_stands_before_it_and_makes_it_a_chat(model: Path, tmp_path: Path) -> None:

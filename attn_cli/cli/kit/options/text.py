@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attn_cli.cli.kit.options import named as o
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
-from attn_cli.sources.files.paths import expanded
+from attn_cli.sources.files.paths import expanded, leads_somewhere
 from attn_cli.text import excerpt
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class TextOptions:
 
     def __post_init__(self) -> None:
         """Take a text that is a file of messages, beside --chat, for --messages."""
-        is_file = self.chat and self.messages is None and (self.text or "").lower().endswith((".json", ".jsonl"))
-        if is_file and expanded(self.text or "").is_file():
+        is_json = self.chat and self.messages is None and (self.text or "").lower().endswith((".json", ".jsonl"))
+        if is_json and leads_somewhere(str(expanded(self.text or ""))):
             object.__setattr__(self, "messages", self.text)
             object.__setattr__(self, "text", None)
 
