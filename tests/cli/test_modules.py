@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from attn_cli.errors import ExitCode
+from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.sources import open_source
 from tests.media import image_file
 from tests.program import attn, refused, strict_json
 
@@ -32,6 +34,35 @@ def wants(width): return nn.Linear(width, width)
 def fails(): raise ValueError("no such\\nthing")
 number = 3
 ready = build()
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.num_heads, self.qkv = 2, nn.Linear(16, 48)
+    def forward(self, src):
+        q, k, v = self.qkv(src).view(1, -1, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return (q @ k.mT).softmax(-1) @ v
+class Fused(Own):
+    def forward(self, src):
+        q, k, v = self.qkv(src).view(1, -1, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+def importing():
+    import {helper}
+    return {helper}.wrapped(Own())
+"""
+
+
+_HELPER = """
+from torch import nn
+class Wrapped(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, src):
+        from {helper} import twice
+        return self.inner(twice(src))
+def twice(x): return 2 * x
+def wrapped(inner): return Wrapped(inner)
 """
 
 
@@ -39,13 +70,17 @@ ready = build()
 def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a Python module in the current folder, with an array of its encoder's input beside it."""
     name = f"nets_{tmp_path.name}".replace("-", "_")
-    (tmp_path / f"{name}.py").write_text(_NETS)
+    helper = f"{name}_helper"
+    (tmp_path / f"{name}.py").write_text(_NETS.replace("{helper}", helper))
+    (tmp_path / f"{helper}.py").write_text(_HELPER.replace("{helper}", helper))
     np.savez(tmp_path / "in.npz", src=np.random.default_rng(0).normal(size=(1, 6, 16)).astype(np.float32))
     np.savez(tmp_path / "wide.npz", src=np.zeros((1, 6, 7), np.float32))
     np.savez(tmp_path / "other.npz", foo=np.zeros((1, 6, 16), np.float32))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [x for x in sys.path if x])
     yield name
-    sys.modules.pop(name, None)
+    for module in (name, helper):
+        sys.modules.pop(module, None)
 
 
 @pytest.mark.parametrize("what", ["build", "ready"])
@@ -65,6 +100,20 @@ def test_a_dropout_that_is_on_is_noted(nets: str) -> None:
     run = attn("top", "-m", f"{nets}:Dropping", "--inputs", "in.npz", "--json")
     assert run.json["warnings"] == ["dropout of 0.5 is on: weights are shown as they are before it"]
     assert run.json["warnings"][0] in run.errors
+
+
+@pytest.mark.parametrize(("what", "times"), [("Own", 1), ("Fused", 1), ("importing", 2)])
+def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: str, what: str, times: int) -> None:
+    run = attn("matrix", "-m", f"{nets}:{what}", "--inputs", "in.npz", "--weights", "-q", "-o", "w.npz")
+    assert run.code == 0, run.errors
+    with torch.no_grad():
+        qkv = sys.modules[nets].Own().qkv(times * torch.from_numpy(np.load("in.npz")["src"]))
+    q, k, _ = qkv.view(6, 3, 2, 8).permute(1, 2, 0, 3)
+    np.testing.assert_allclose(np.load("w.npz")["weights"][0], (q @ k.mT).softmax(-1), atol=1e-6)
+    source = open_source(f"{nets}:{what}", inputs="in.npz")
+    assert source.planned_layers(Selection()) == [PlannedLayer(0, 2)]
+    for command in ("heads", "top", "inspect", "layers"):
+        assert attn(command, "-m", f"{nets}:{what}", "--inputs", "in.npz").code == 0
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,14 @@ class ModulePlaces:
         self._places: dict[nn.Module, tuple[ModulePlace, ...]] = {}
 
     def of(self, module: nn.Module) -> tuple[ModulePlace, ...]:
-        """The module's places (path, block, stack), one for each of its paths; none if it isn't part of the model."""
+        """The module's places (path, block, stack), one for each of its paths; none if it isn't part of the model.
+
+        A model that is an attention module itself has the name of its class for a path.
+        """
         if module not in self._places:
-            self._places[module] = tuple(self._place(path) for path in self.paths.get(module, ()))
+            of_model = (ModulePlace(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1),)
+            places = tuple(self._place(path) for path in self.paths.get(module, ()))
+            self._places[module] = of_model if module is self.model else places
         return self._places[module]
 
     @cached_property

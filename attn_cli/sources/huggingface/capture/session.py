@@ -26,6 +26,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, n
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import in_registry
+from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 
 
 class Capture(AbstractContextManager[Ledger]):
@@ -114,11 +115,14 @@ def capture(
     others     for each text the tokens of the stacks that read something else, by stack: decoder, vision, audio
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
-    Entered, it gives the ledger: which layers attended, how often, and which could not be captured. Raises LoadError
-    after passes in which no attention was seen at all. Don't run other models in other threads meanwhile.
+    Entered, it gives the ledger: which layers attended, how often, and which could not be captured. Raises InputError
+    for a layer that the model lacks, LoadError after passes in which no attention was seen at all. Don't run other
+    models in other threads meanwhile.
     """
     labels = BatchLabels(texts, others, encoder_decoder=is_pair(model), tokenizer=tokenizer)
     ledger, passes = Ledger(model, selection, labels), []
+    blocks = max((place.blocks for module in ledger.places.attention for place in ledger.places.of(module)), default=0)
+    check_layer_numbers(selection.layers or (), blocks, type(model).__name__)
     with (
         hooked(model.register_forward_hook(lambda *_: passes.append(True))),
         Capture(model, ObservedAttention(ledger, visit, rotations=rotations)),

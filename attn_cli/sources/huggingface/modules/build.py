@@ -87,15 +87,16 @@ def _factory(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
     """The object of that name in a Python module of the user's, called if it is a factory."""
     with _from_here():
         found = getattr(_imported(name.package, title), name.wanted, None)
-    if found is None:
-        raise LoadError(f"{name.package} has no {name.wanted}", "name a module or a factory: package.module:name")
-    if isinstance(found, nn.Module) or not callable(found):
-        return found, {}
-    needed = [x.name for x in signature(found).parameters.values() if x.default is x.empty and x.kind in _POSITIONAL]
-    if needed:
-        raise InputError(f"{title} wants {', '.join(needed)}", "name a factory that takes no arguments")
-    with _one_line(title, "--debug shows the whole story"):
-        return found(), {}
+        if found is None:
+            raise LoadError(f"{name.package} has no {name.wanted}", "name a module or a factory: package.module:name")
+        if isinstance(found, nn.Module) or not callable(found):
+            return found, {}
+        parameters = signature(found).parameters.values()
+        needed = [x.name for x in parameters if x.default is x.empty and x.kind in _POSITIONAL]
+        if needed:
+            raise InputError(f"{title} wants {', '.join(needed)}", "name a factory that takes no arguments")
+        with _one_line(title, "--debug shows the whole story"):
+            return found(), {}
 
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -116,7 +117,8 @@ def _imported(package: str, title: str) -> Any:
 
 @contextmanager
 def _from_here() -> Iterator[None]:
-    sys.path.insert(0, "")
+    """Context manager: imports find the current folder first, and last from then on, in forwards too."""
+    sys.path[:] = ["", *sys.path, *([] if "" in sys.path else [""])]
     try:
         yield
     finally:
