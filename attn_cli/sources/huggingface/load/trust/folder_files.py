@@ -68,13 +68,14 @@ def _check_inside(folder: Path, file: Any, label: str) -> None:
 
 
 def _check_link(folder: Path, path: Path, name: str) -> None:
-    """Raise LoadError for a link out of `folder`, or a folder with one."""
+    """Raise LoadError for a link out of `folder`, or a folder with one, unless to that file of another model."""
     inner = [*path.iterdir()] if path.name in _READ_FOLDERS and path.is_dir() else []
     for each in (path, *inner):
-        if not _is_inside(folder, each):
+        if not (_is_inside(folder, each) or _is_of_a_model(each)):
             label = excerpt(str(each.relative_to(folder)), 80)
             raise LoadError(
-                f"{name}: {label} is a link that leaves the folder", "make it a hard link or a copy: attn guide models"
+                f"{name}: {label} is a link that leaves the folder",
+                "link to that file of a model's folder, or copy it: attn guide models",
             )
 
 
@@ -83,6 +84,15 @@ def _is_inside(folder: Path, path: Path) -> bool:
     # snapshots/REVISION/FILE is a link to blobs/HASH in the hub's cache
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
     return real.is_relative_to(home) or real.is_relative_to(blobs)
+
+
+def _is_of_a_model(link: Path) -> bool:
+    """True for a link to a file of its own name among the files of a model, which are no secrets."""
+    if not link.is_symlink():
+        return False
+    other = link.parent / link.readlink()
+    files = [*other.parent.iterdir()] if (other.parent / "config.json").is_file() else []
+    return other.name == link.name and any(x.suffix in _WEIGHTS for x in files) and _is_inside(other.parent, other)
 
 
 def document_of(path: Path, name: str) -> dict[str, Any]:

@@ -60,6 +60,27 @@ def test_a_link_to_weights_that_are_gone_or_a_pipe_or_a_device_is_refused(file: 
         (folder / file).unlink()
 
 
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json"])
+def test_a_file_may_be_a_link_to_that_of_another_model(file: str, tmp_path: Path) -> None:
+    blobs, base, folder = tmp_path / "hub" / "blobs", tmp_path / "hub" / "snapshots" / "1", tmp_path / "m"
+    for place in (blobs, base, folder):
+        place.mkdir(parents=True)
+    (blobs / "abc").write_text("{}")
+    for name in ("config.json", "tokenizer.json"):
+        (base / name).symlink_to("../../blobs/abc")
+    (folder / file).symlink_to(base / file)
+    refused(folder, f"{file} is a link that leaves the folder")  # no model: a folder of settings, such as ~/.docker
+    (base / "model.safetensors").write_text("")
+    check_files(folder, "m")
+    (base / file).unlink()
+    (base / file).symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_text("{}")
+    refused(folder, f"{file} is a link that leaves the folder")
+    (folder / file).unlink()
+    (folder / file).symlink_to(base / ("config.json" if file == "tokenizer.json" else "tokenizer.json"))
+    refused(folder, f"{file} is a link that leaves the folder")
+
+
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "vocab.txt", "additional_chat_templates/rag.jinja"])
 def test_what_else_a_model_is_read_from_is_no_link_to_elsewhere(file: str, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x")
