@@ -25,10 +25,15 @@ _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
 
 
 def model_class(config: PreTrainedConfig) -> Any:
-    """The class to load: `AutoModel`, without a head, or the class that the checkpoint was saved from."""
+    """The class to load: `AutoModel`, without a head, or the class that the checkpoint was saved from.
+
+    Of code that comes with a model, the class that its `auto_map` names.
+    """
     original = saved_class(config)
     if original is None:
-        return AutoModel
+        remote = getattr(config, "auto_map", None) or {}
+        heads = [name for name in remote if name.startswith("AutoModelFor")]
+        return AutoModel if "AutoModel" in remote or not heads else getattr(transformers, heads[0], AutoModel)
     parts = config.sub_configs.values()
     of_a_part = any(stack.config_class in parts for stack in _stacks(config))
     lone_decoder = getattr(config, "is_decoder", False) and original.__name__.endswith("ForCausalLM")

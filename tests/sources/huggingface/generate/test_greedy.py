@@ -437,6 +437,11 @@ def test_code_that_comes_with_a_model_generates_if_it_is_trusted(folder_of: Fold
     assert generated_ids(prompt) == generated_ids(opened(folder_of("llama"), generate=4).read([TEXT])[0])
     with pytest.raises(LoadError, match="code of its own"):
         opened(folder, generate=4)
+    del config["auto_map"]["AutoModel"]
+    (folder / "config.json").write_text(json.dumps(config))
+    whole = opened(folder, trust_remote_code=True)
+    assert type(whole.loaded.model).__name__ == "OwnForCausalLM"
+    np.testing.assert_array_equal(*(weights(seen(x, x.read([TEXT])[0]), "self") for x in (bare, whole)))
 
 
 def rows_of_generate(model: PreTrainedModel, inputs: dict[str, Any], most: int) -> tuple[list[int], list[np.ndarray]]:
