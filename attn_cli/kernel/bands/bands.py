@@ -1,8 +1,7 @@
 """The same attention a few query rows at a time, so that memory grows with n and not with n times m.
 
-A band is `b` query rows against the keys that they may see: small enough to stay in the processor's cache between the
-product, the softmax, the reducers that read it and the product with the values. How large it is and how it is computed
-was decided before, in a `Plan`; here a call is cut into bands as its plan says.
+A band is `b` query rows against the keys that they may see, small enough for the processor's cache. A `Plan` says how
+large it is.
 """
 
 from collections.abc import Iterator

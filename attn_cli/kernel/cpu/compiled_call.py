@@ -72,10 +72,8 @@ class AskedKeys:
 
 @dataclass(frozen=True, eq=False)
 class CompiledRule:
-    """How a product q kᵀ becomes the input of the softmax, mask aside, as the compiled code takes it.
+    """How a product q kᵀ becomes the input of the softmax, mask aside, as the compiled code takes it; softcap 0: none.
 
-    scale    the factor on the product
-    softcap  c in c * tanh(score / c); 0 for none
     bias     added to scores `[1 or h, 1 or n, m]` float32, keys one after the other; or None
     sink     the learned score per head in the softmax's sum `[h]` float32, or None
     """

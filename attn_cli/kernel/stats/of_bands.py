@@ -22,12 +22,7 @@ def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
 
 
 class BandStats:
-    """Row statistics that are gathered band by band, a band being the weights of some adjacent rows.
-
-    rows         the rows that bands must have; None for all
-    needs_scores  whether they must carry scores
-    whole_heads  whether each must be of all heads
-    """
+    """Row statistics that are gathered band by band, a band being the weights of some adjacent rows."""
 
     def __init__(self, call: Banded, wanted: Wanted) -> None:
         self.call, self.wanted, self.rows = call, wanted, wanted.walked_rows

@@ -52,10 +52,7 @@ class SummedColumns:
 
 
 class PooledBlocks:
-    """Weights or scores pooled to blocks of rows x keys, gathered band by band, a band being some adjacent rows.
-
-    Memory grows with the number of blocks, not with n times m.
-    """
+    """Weights or scores pooled to blocks of rows x keys, gathered band by band."""
 
     def __init__(self, call: Banded, pool: Pool) -> None:
         self.pool, self.places = pool, RowPlaces(pool.picked, call.n)
@@ -181,8 +178,6 @@ class RowMoments:
 
 class KeySums:
     """For each row the sum of its weights on each of some sets of keys, `[h, rows, sets]`, gathered band by band.
-
-    A band is the weights of some adjacent rows.
 
     key_sets  for each set the keys of all n rows `[n, c]`; -1 for none
     """
