@@ -167,9 +167,9 @@ class AskedAnswer:
             if prompt.text[start:end] == self.given.strip() and start > 0:
                 return prompt.ending_with_answer(start, end), ()
             return source.answered(prompt, self.given), ()
-        if self.before(messages) != messages and messages:
-            says = [piece.strip() for piece in (*messages[-1].content, *messages[-1].calls) if piece.strip()]
-            last = prompt.text.rfind(says[-1]) if says else -1
+        answers = messages[-1:] if messages and self.before(messages) != messages else []
+        if says := [piece.strip() for each in answers for piece in (*each.content, *each.calls) if piece.strip()]:
+            last = prompt.text.rfind(says[-1])
             if last < 0 or says[0] not in prompt.text:
                 raise InputError("the last message is not in the chat's text as it was given", "give it as --answer")
             end = last + len(says[-1])
