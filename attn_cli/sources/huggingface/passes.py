@@ -52,6 +52,7 @@ from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
+from attn_cli.sources.huggingface.rope.by_length import forget_length
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
 
@@ -197,6 +198,7 @@ class ModelPasses:
         model = self.loaded.model
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments = {"logits_to_keep": 1} | dict(arguments)
+        forget_length(model)
         with Capture(model, ObservedAttention(ledger, visit, **how)), torch.no_grad():
             model(**arguments)
         if failure := why_missing(model, ledger, ledger.selection, self.about["model"]):

@@ -15,6 +15,7 @@ from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.positions import too_long
+from attn_cli.sources.huggingface.rope.by_length import forget_length
 from attn_cli.text import listed
 
 # Settings that change the text and are left out: those that draw lots, look at the clock, change the text before, or
@@ -84,6 +85,7 @@ def generate(
     description = f"{loaded.about['model']} ({loaded.about['type']})"
     settings, recorder = _settings(model, most, start), _Recorder(on_token, is_enough)
     more = {"tokenizer": loaded.tokenizer} if settings.stop_strings else {}
+    forget_length(model)
     with fused(model), _replaced_settings(model, settings), torch.no_grad():
         try:
             returned = model.generate(

@@ -19,6 +19,7 @@ from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_argume
 from attn_cli.sources.huggingface.read.positions import position_limit
 from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.rope.by_length import type_that_changes
 
 _WORD = 8  # tokens beyond the limit that may end a word
 
@@ -52,7 +53,13 @@ class TextGenerator:
         )  # fmt: skip
         ids = generation.ids[: self._end(before, generation.ids)]
         longer = _continued(loaded, prompt, generation.before, ids, ended=generation.ended and ids == generation.ids)
-        return replace(longer, warnings=longer.warnings + generation.notes)
+        notes = generation.notes
+        if kind := type_that_changes(loaded.model, count, len(longer.tokens)):
+            total = len(longer.tokens)
+            notes += (
+                f"angles depend on the length ({kind}): all rows are by those of {total:,} tokens, as if read at once",
+            )
+        return replace(longer, warnings=longer.warnings + notes)
 
     def continue_decoder(
         self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None

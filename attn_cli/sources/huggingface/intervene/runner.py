@@ -29,6 +29,7 @@ from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BaselineOutputs, BlockCalls, outermost_blocks
 from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.rope.by_length import forget_length
 
 
 class Runner:
@@ -93,6 +94,7 @@ class Runner:
 
     def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
         """Run the model without interventions, with a visitor of its attention if there is one; returns its output."""
+        forget_length(self.model)
         numbered, arguments = BlockCalls(), dict(self.arguments)
         if answers and "logits_to_keep" in self._parameters:
             arguments["logits_to_keep"] = self.rows - answers

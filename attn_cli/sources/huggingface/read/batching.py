@@ -9,12 +9,15 @@ from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.rope.by_length import by_length
 
 
 def unpadded_only(model: PreTrainedModel) -> bool:
     """True where texts must not be padded: padding would change the model's attention, or can't be masked."""
     parameters = inspect.signature(model.forward).parameters
-    return type_of(configuration_of(model)).unpadded_only or "attention_mask" not in parameters
+    if type_of(configuration_of(model)).unpadded_only or "attention_mask" not in parameters:
+        return True
+    return any(by_length(model))  # padding makes a text as long as the longest beside it
 
 
 def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
