@@ -18,6 +18,7 @@ from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_p
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.text import cut, shortened_words
+from attn_cli.views.pager import leaf_through, waiting
 from attn_cli.views.sink import ReaderGone
 
 
@@ -111,7 +112,10 @@ def main() -> NoReturn:
     if not debug:
         logging.lastResort = logging.NullHandler()  # of libraries that log: what they can't do is raised, too
     try:
-        code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
+        try:
+            code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
+        finally:
+            _leaf_through(waiting)
     except Exception as error:
         code = _exit_code(error, debug)
     except KeyboardInterrupt:
@@ -119,6 +123,16 @@ def main() -> NoReturn:
     except SystemExit as request:
         code = ExitCode.DONE if isinstance(request.__context__, BrokenPipeError) else int(request.code or 0)
     sys.exit(_flushed(code))
+
+
+def _leaf_through(texts: list[str]) -> None:
+    """Show texts in the pager, after the memory of the model that made them is given back."""
+    if texts:
+        from attn_cli.sources.memory import let_go
+
+        let_go()
+    while texts:
+        leaf_through(texts.pop(0))
 
 
 def _exit_code(error: Exception, debug: bool) -> int:

@@ -1,5 +1,7 @@
 """The memory that a process may still take, and has taken; the guard that refuses what doesn't fit."""
 
+import ctypes
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -21,6 +23,22 @@ def check_memory(size: int, subject: str, hint: str) -> str:
     if size > free * _USABLE:
         raise LimitError(f"{words}, and {decimal_bytes(free)} are free", hint)
     return f"{words} of {decimal_bytes(free)} free"
+
+
+def give_back() -> None:
+    """Return to the system what freed arrays have left in the process, where its C library can (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
+def let_go() -> None:
+    """Give back the memory of all that nothing refers to any more, of a GPU too."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    give_back()
 
 
 def free_memory(*, swap: bool = False) -> int | None:

@@ -1,12 +1,14 @@
 """Long texts on a terminal: in the person's pager, from their beginning."""
 
 import os
-import subprocess
 import sys
-from contextlib import suppress
 from shutil import which
+from tempfile import TemporaryFile
 
-from attn_cli.interrupts import kept
+from attn_cli.views.foreground import run_in_foreground
+
+waiting: list[str] = []
+"""Texts that are shown in the pager once the command has ended, and let go of its model."""
 
 _NOT_RUN = (126, 127)  # a shell's exit codes where a program isn't there, or is none
 
@@ -31,27 +33,23 @@ def pager() -> str | None:
 
 
 def leaf_through(text: str) -> None:
-    """Show a text in the person's pager, which has Ctrl-C for itself, or print it where that can't be started."""
+    """Show a text in the person's pager, which has the terminal for itself, or print it where it can't be started."""
     command, data = pager(), text.encode("utf-8", "backslashreplace")
-    if command is None or not _piped(command, data):
+    if command is None or not _leafed(command, data):
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
-def _piped(command: str, data: bytes) -> bool:
+def _leafed(command: str, data: bytes) -> bool:
     """True if the pager was there to take the text, read to its end or not."""
     variables = dict(os.environ)
     if variables.setdefault("LESS", "FRX") != "FRX" and command.strip() in ("less", which("less")):
         command += " -R"  # colours, whatever LESS leaves out
-    with kept([]):
+    with TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
         try:
-            running = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=variables)
+            return run_in_foreground(command, file, variables) not in _NOT_RUN
         except OSError:
             return False
-        assert running.stdin is not None
-        with suppress(OSError):  # left before the end
-            running.stdin.write(data)
-        with suppress(OSError):
-            running.stdin.close()
-        return running.wait() not in _NOT_RUN

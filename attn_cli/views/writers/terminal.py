@@ -4,7 +4,7 @@ import sys
 
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import largest_map, screen_of
-from attn_cli.views.pager import is_leafed, leaf_through
+from attn_cli.views.pager import is_leafed, waiting
 from attn_cli.views.screens import render
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
@@ -21,9 +21,9 @@ class TerminalView(View):
         self.chooses = self.is_terminal
 
     def show(self, report: Report) -> None:
-        """Print the report, after an empty line if it is not the first; one alone that is too tall in the pager."""
+        """Print the report, after an empty line if it is not the first; one that is too tall waits for the pager."""
         text = render(report, self.screen, self.settings.invocation if self.is_terminal else None)
         if report.index is None and self.is_terminal and is_leafed(text, self.screen.height):
-            leaf_through(text)
+            waiting.append(text)
         else:
             self.write_text(text)
