@@ -36,8 +36,8 @@ class ScanLine:
     so that nothing waits for that.
     """
 
-    def __init__(self, corpus: Corpus, before: str, *, quiet: bool) -> None:
-        self.corpus = corpus
+    def __init__(self, corpus: Corpus, folder: str, before: str, *, quiet: bool) -> None:
+        self.corpus, self.folder, self.quiet = corpus, folder, quiet
         self.line = StatusLine(before, quiet=quiet)
         self.last: ScanProgress | None = None
         self.total: int | None = None
@@ -45,14 +45,14 @@ class ScanLine:
     def __enter__(self) -> "ScanLine":
         """Begin to count the documents."""
         self.line.__enter__()
-        if self.line.is_shown:
+        if not self.quiet:
             last_words.append(self._say_what_is_kept)
             threading.Thread(target=self._count, daemon=True).start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         """Remove the line."""
-        if self.line.is_shown:
+        if not self.quiet:
             last_words.remove(self._say_what_is_kept)
         self.line.__exit__(*error)
 
@@ -62,20 +62,19 @@ class ScanLine:
         self.line.say(line_of(progress, self.total))
 
     def _say_what_is_kept(self) -> None:
-        if self.last is not None:
-            os.write(2, f"{last_line(self.last, self.total)}\n".encode())
+        os.write(2, f"{last_line(self.last, self.total, self.folder)}\n".encode())
 
     def _count(self) -> None:
         count = self.corpus.count()
         self.total = None if count is None else self.corpus.count_below(count)
 
 
-def last_line(progress: ScanProgress, total: int | None) -> str:
-    """The line that says what an interrupted scan has kept, and how to go on."""
-    if not progress.records:
-        return "attn: interrupted before a first part was finished: nothing is kept"
-    of_all = f" of {total:,}" if total else ""
-    return f"attn: interrupted; {progress.records:,}{of_all} documents kept, run it again to go on"
+def last_line(progress: ScanProgress | None, total: int | None, folder: str) -> str:
+    """The line that says what an interrupted scan has kept, and how it goes on."""
+    if progress is None:
+        return "attn: interrupted while the model was opened; the same command goes on"
+    kept = f"{progress.records:,}{f' of {total:,}' if total else ''} documents kept in {excerpt(folder)}"
+    return f"attn: interrupted: {kept}; the same command {'goes on' if progress.records else 'begins again'}"
 
 
 def line_of(progress: ScanProgress, total: int | None) -> str:
@@ -214,7 +213,7 @@ def scan(
     )
     loads = excerpt(options.model, 40)
     before = f"opening {loads}" if running.ray is None else f"starting workers of Ray, each with {loads}"
-    with ScanLine(corpus, before, quiet=running.quiet) as report:
+    with ScanLine(corpus, output, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
     if died := done.get("replaced_workers"):

@@ -1,15 +1,20 @@
 """attn scan: from files to Parquet."""
 
+import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+import attn_cli
 from attn_cli.cli.scan import _noting_gpus
 from attn_cli.errors import InputError
 from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.load import device
-from tests.program import attn, refused
+from tests.program import SHORT, attn, environment, heeding_signals, program, refused
 from tests.real_models import MINILM
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -17,6 +22,7 @@ pytest.importorskip("datasketches")
 from pyarrow import parquet  # noqa: E402
 
 MODEL = str(MINILM)
+ROOT = Path(attn_cli.__file__).parents[1]
 LINES = ["he sat on the river bank", "the bank gave him a loan", "", "water in the river"]
 
 
@@ -38,6 +44,25 @@ def test_a_corpus_becomes_tables_and_records_without_text_are_named(lines: Path,
     assert "3 documents" in done.text and "1 record could not be scanned" in done.text
     assert [(row["record"], row["reason"]) for row in rows(folder, "rejected")] == [(3, "empty")]
     assert next((row["layer"], row["documents"]) for row in rows(folder, "heads")) == (0, 3)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_scan_says_in_a_line_how_far_it_came(number: int, code: int, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("river bank\n" * 3000)
+    with subprocess.Popen(
+        program("scan", "lines.txt", "-m", MODEL, "-o", "s1"), cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding_signals, text=True,
+    ) as running:  # fmt: skip
+        while len(list(tmp_path.glob("s1/work/*.npz"))) < 2:  # parts of 256 documents, the first of which is counted
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(number)
+        out, errors = running.communicate(timeout=SHORT)
+    assert (running.returncode, out) == (code, "")
+    kept = re.fullmatch(
+        r"attn: interrupted: ([\d,]+) of 3,000 documents kept in s1; the same command goes on\n", errors
+    )
+    assert kept and int(kept[1].replace(",", "")) in range(256, 3000, 256), errors
 
 
 @pytest.mark.parametrize("model", [(), ("-m", "toy:the-cat-sat")])
