@@ -156,9 +156,7 @@ def matrix(
 
 
 def _check_figure(width: str | None, options: OutputOptions, *, both: bool) -> float | None:
-    """The width of a figure in millimetres, None for none; InputError for a width that is none, and without a
-    figure.
-    """
+    """The width of a figure in millimetres, None for none; InputError for a width that is none."""
     file = format_for(options.format, options.output).name
     is_figure = not options.json and file in _FIGURES
     if width is None:

@@ -145,17 +145,13 @@ class AskedAnswer:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
     def before(self, messages: list[MessageText] | None) -> list[MessageText] | None:
-        """A chat's messages without the last one if that is an assistant's, which is then the answer; else all of
-        them.
-        """
+        """A chat's messages without the last one if that is an assistant's, which is then the answer."""
         return messages[:-1] if messages and messages[-1].role == "assistant" else messages
 
     def continued(
         self, source: Source, prompt: Prompt, messages: list[MessageText] | None, *, quiet: bool
     ) -> tuple[Prompt, tuple[str, ...]]:
-        """The prompt with its answer after it, and notes to print; the prompt as it is where the model is an
-        encoder.
-        """
+        """The prompt with its answer after it, and notes to print; an encoder's prompt as it is."""
         if not isinstance(source, Predicting) or not source.has_lm_head:
             if self.given is None and not self.cite:
                 return prompt, ()

@@ -16,9 +16,7 @@ def open_view(
     *,
     force: bool = False,
 ) -> Iterator[View]:
-    """Context manager: the view, which writes reports as `format` or the suffix of `output` says, to it or to
-    stdout.
-    """
+    """Context manager: the view, which writes reports as `format` or the suffix of `output` says."""
     output_format = format_for(format, output)
     with Sink(output, binary=output_format.binary, force=force) as sink:
         view = output_format.open(sink, settings)

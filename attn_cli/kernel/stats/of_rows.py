@@ -177,10 +177,7 @@ class RowMoments:
 
 
 class KeySums:
-    """For each row the sum of its weights on each of some sets of keys, `[h, rows, sets]`, gathered band by band.
-
-    key_sets  for each set the keys of all n rows `[n, c]`; -1 for none
-    """
+    """For each row the sum of its weights on each of some sets of its keys, `[h, rows, sets]`, band by band."""
 
     def __init__(self, call: Banded, rows: int, key_sets: Sequence[np.ndarray]) -> None:
         self.columns = np.concatenate(key_sets, axis=1)

@@ -20,9 +20,7 @@ _MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed 
 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
-    """One sentence, in lines of `width` columns: the parts that the answer needed, by how much likelier these make
-    it; then the sinks that break the model where they are hidden.
-    """
+    """One sentence: the parts that the answer needed; then the sinks that break the model if hidden."""
     citation = answer.citation
     if citation is None:
         return
@@ -36,9 +34,7 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
 
 
 def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
-    """The answer's sentences with marks of the parts that they needed, what these mean, and parts read but not
-    needed.
-    """
+    """The answer's sentences with marks of the parts that they needed; parts read but not needed."""
     citations = answer.citations
     marked = "".join(_marked(citation) for citation in citations)
     yield from (Text(line) for line in wrap(visible(marked.strip()), width))

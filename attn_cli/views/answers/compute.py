@@ -26,9 +26,7 @@ _FEW = 4  # rows of one head that are told one by one
 
 
 def strongest_keys(matrix: Matrix, summary: Summary) -> str:
-    """`query 0 gives key 2 most, 0.424; query 1 key 0, 0.910`; of more rows the sharpest one, and the key that all give
-    most.
-    """
+    """`query 0 gives key 2 most, 0.424; ...`; of more rows the sharpest, and the key that all give most."""
     weights = next((values for kind, values in matrix.maps if kind == "weights"), None)
     if weights is None or matrix.block != (1, 1) or matrix.keys is not None or not weights.size:
         return ""

@@ -51,9 +51,7 @@ _CUT = 4  # columns of the mark of a list that goes on
 
 
 def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """For self-attention, cross-attention ... a line for each kind of head (induction, previous token ...), and
-    sinks.
-    """
+    """For each stack a line for each kind of head (induction, previous token ...), and sinks."""
     yield Text()
     yield packed_text(["what its heads (layer.head) do here", "attn heads --kinds"], screen, BOLD)
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in with_part(summaries, HeadKinds)))

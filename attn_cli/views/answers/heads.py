@@ -89,9 +89,7 @@ def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Scree
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: the matrix of the first head as sorted, else of the one that gives most to one key past
-    sinks.
-    """
+    """The next command: the matrix of the first head as sorted, else of the most pointed one."""
     rows = head_rows(report.summaries)
     rows = sharpest(rows, 1) if report.ranking is None else _ranked(rows, report.ranking)
     return matrix_of_head(rows[0].summary, rows[0].at, report, invocation) if rows else None

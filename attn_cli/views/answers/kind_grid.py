@@ -40,9 +40,7 @@ class GridRow:
 
 
 def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
-    """The map of heads: a line for each layer, a cell for each head with its kind; heads that share a key head
-    adjoin.
-    """
+    """The map of heads: a line a layer, a cell a head; heads that share a key head adjoin."""
     best, heads = _layout(rows, screen)
     blocks = best.blocks(screen) if len(rows) > _FEW_LINES else 1
     height = -(-len(rows) // blocks)
@@ -166,7 +164,5 @@ def kind_letter(kind: int) -> str:
 
 
 def cell_style(kind: int) -> Style:
-    """The style of a head in the map: bold for induction and duplicate, a colour for kinds of a place, such as the
-    previous token, else dim.
-    """
+    """The style of a head in the map: bold for heads that find content, a colour for kinds of a place."""
     return _STYLES.get(KINDS[kind].rank, DIM) if kind >= 0 else DIM

@@ -52,9 +52,7 @@ def _families(summaries: Sequence[Summary], screen: Screen, copying: Copying | N
 
 
 def _sentence(summaries: Sequence[Summary], counted_kinds: Sequence[CountedKind], copying: Copying | None) -> str:
-    """How many heads look at what followed a token before, and at the same token, and how many of them copy; the
-    strongest, beside uniform.
-    """
+    """How many heads look at what followed a token before, or at the same token, and how many copy."""
     found = [family for family in counted_kinds if family.kind is not None and family.kind.rank == CONTENT]
     heads = sum(len(summary.place.heads) for summary in summaries)
     if not found:

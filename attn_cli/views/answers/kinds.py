@@ -222,9 +222,7 @@ def sink_words(sinks: Sequence[SinkKey], heads: int, rows: str) -> list[str]:
 
 
 def sink_lines(sinks: Sequence[SinkKey], summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
-    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink of the text, a few at
-    most.
-    """
+    """`41% of all attention rests on 0 When, a sink of 162 heads`: a sentence for each sink."""
     heads = sum(len(summary.place.heads) for summary in summaries)
     for words in sink_words(sinks[:_MOST_SINKS], heads, rows_of_sinks(summaries[0]) if sinks else ""):
         yield Text("\n".join(packed([words], screen.width)))

@@ -24,9 +24,7 @@ _GIVEN_UP = ("way", "name", "scale", _MORE, "kv_heads", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
-    """A table of the model's blocks with heads, mask, scale ...; blocks that differ in their number alone share a
-    line.
-    """
+    """A table of the model's blocks: heads, mask, scale ...; blocks that are alike share a line."""
     groups = list(_grouped(layers.rows))
     if (said := _sentence(groups)) is not None:
         yield ""

@@ -36,9 +36,7 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Lines: what the answer needed, which answer and rows these are, and each part of the text, the most needed
-    first.
-    """
+    """Lines: what the answer needed, which answer and rows, and the parts, the most needed first."""
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
     if answer.cites:

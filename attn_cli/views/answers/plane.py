@@ -24,9 +24,7 @@ _NAMED = 8  # at most this many of the words without room are named
 
 
 def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
-    """Words as points in the plane, in a panel by their vectors before attention and one after, then what the axes
-    are.
-    """
+    """Words as points in the plane, before attention and after, then what the axes are."""
     yield ""
     several = len(set(plane.texts)) > 1
     gap = 2

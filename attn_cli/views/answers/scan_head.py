@@ -107,9 +107,7 @@ def _around(line: Text, first: int, last: int, width: int) -> Text:
 
 
 def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The head's kind, statistics, examples of largest weight, its weight by distance from query to key, and the tokens
-    from and to which it attends most often.
-    """
+    """The head's kind, statistics, examples, weight by distance, and tokens it goes from and to."""
     yield from corpus_lines(answer.corpus, screen)
     yield ""
     yield packed_text(list(_names(answer)), screen, BOLD)

@@ -42,9 +42,7 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: one head of the scan, the induction or duplicate head of largest share; of heads that were
-    sorted the first.
-    """
+    """The next command: the induction or duplicate head of largest share, or the first as sorted."""
     answer = report.answer
     assert isinstance(answer, ScanHeads)
     heads = list(answer.heads)
