@@ -192,7 +192,7 @@ def _doubled(
 ) -> Iterator[str]:
     """A note for each end of the tokens at which one that the tokenizer adds stands twice."""
     starts = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
-    for end, verb, way in ends:
+    for end, verb, way in () if all(added) else ends:  # of no text: what a tokenizer adds may be twice the same
         own = [number for number, _ in takewhile(lambda pair: pair[1], zip(ids[::way], added[::way], strict=True))]
         outer = [*own, *ids[::way][len(own) : len(own) + 1]]
         twice = next((number for at, number in enumerate(outer) if number in outer[:at]), None)
