@@ -8,20 +8,11 @@ from attn_cli.cli.kit.options.refusals import refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import MANY_PASSES, Progress
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.selection_syntax import selection_of
-from attn_cli.summaries.answers.knock import (
-    HeadContext,
-    chosen_heads,
-    direct_of,
-    interventions_of,
-    knock_of,
-    top_keys_of,
-)
+from attn_cli.summaries.answers.knock import KnockBaseline, knock_of
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -89,18 +80,17 @@ def knock(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
-        with StatusLine(f"reading {len(prompt.tokens):,} tokens, baseline run", quiet=options.quiet):
-            experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
-            experiment.vector = vector or "mean"
-            layers = chosen_heads(experiment.layers, selection)
-            passes = experiment.passes(interventions_of(layers))
-            keys = top_keys_of(source, prompt, experiment, layers)
-            context = HeadContext(keys, *direct_of(source, prompt, experiment))
-        if passes > MANY_PASSES and (everywhere or options.verbose):
-            print_notes([f"about as much work as {passes:,.0f} baseline runs"], quiet=options.quiet)
-        with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
+        quiet, planned = options.quiet, len(source.planned_layers(selection))
+        with Progress(planned, 1, number or 0, quiet=quiet, verbose=False) as progress:
+            baseline = KnockBaseline.of(
+                source, prompt, rows, selection, everywhere=everywhere, mean=mean, step=progress.step
+            )
+        baseline.experiment.vector = vector or "mean"
+        with Progress(
+            len(baseline.layers), 1, number or 0, quiet=quiet, verbose=options.verbose, noun="heads of layer"
+        ) as progress:
             answer = knock_of(
-                experiment, layers, context, mean=mean, together=together is not None, step=progress.step,
+                baseline, mean=mean, together=together is not None, step=progress.step,
                 shown=None if view.largest is None else k,
             )  # fmt: skip
         warnings = (*prompt.warnings, *notes)

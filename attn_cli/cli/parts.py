@@ -17,7 +17,7 @@ from attn_cli.cli.kit.run.read_text import counted_tokens
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import MANY_PASSES, Progress
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError, LoadError, reason
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
@@ -41,6 +41,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
+_MANY_PASSES = 15  # baseline runs; more are announced
 _EXAMPLE = "a line of it: 0,31,introduction"
 
 
@@ -246,7 +247,7 @@ def parts(
             return keys
 
         passes = runs_to_hide(prompt, text_parts, everywhere=everywhere, whole=reads_all)
-        if passes > MANY_PASSES and isinstance(source, Predicting):
+        if passes > _MANY_PASSES and isinstance(source, Predicting):
             print_notes(
                 [f"about as much work as {passes:,.0f} baseline runs; larger parts take fewer (--cut paragraphs)"],
                 quiet=options.quiet,

@@ -4,7 +4,7 @@ A head is ablated (its output is 0), or tokens are hidden (masked as keys), in c
 model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -150,12 +150,10 @@ class Experiment(Protocol):
     rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
     tokens           all tokens of the stack that these rows are of
     target           the answer: one token or those generated; None for a model without a language-model head
-    likeliest        the five likeliest tokens after the last row that predicts a token of the answer, with their
-                     probabilities; empty without a language-model head
+    likeliest        the five likeliest next tokens with their probabilities; empty without a language-model head
     vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
-    visited          whether the visitor that was given saw the baseline run's attention; some attention shows itself
-                     only in a run of its own
+    visited          whether the visitor saw the baseline's attention: some shows itself only in a run of its own
     """
 
     layers: Sequence[AttentionLayer]
@@ -179,20 +177,22 @@ class Experiment(Protocol):
         """A sentence on why runs can't compute the last rows alone, such as "all rows run"; "" where they can."""
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """The outcome of each intervention, in their order; neighbours with the same first changed block share a
-        batch.
-        """
+        """The outcome of each intervention, in their order."""
 
-    def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """The outcome of each intervention, in their order, from its last rows alone; None where any needs whole
-        runs.
-        """
+    def outcomes_from_cache(
+        self, interventions: Sequence[Intervention], step: Callable[[int, int], None] = lambda done, count: None
+    ) -> list[Outcome] | None:
+        """The outcome of each intervention from its last rows alone; None where any needs whole runs."""
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
         """For every head about how much its ablation changes log2 p of the answer, in bits: to first order."""
 
-    def passes(self, interventions: Sequence[Intervention]) -> float:
-        """About what running these interventions costs, as a multiple of one pass over the whole text."""
+    @property
+    def first_again(self) -> int:
+        """The first row that `run_again` runs; 0 where the last rows can't run alone."""
+
+    def run_again(self) -> None:
+        """Run the rows from `first_again` on once more, with nothing changed."""
 
     def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
         """How a run with these interventions computes its rows: "cache", "prefix" or "whole"."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
 
     from attn_cli.call import Call, Look
     from attn_cli.model.blocks import Block, BlockVectors
-    from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts, Target
+    from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts
     from attn_cli.model.mixing import MixedLayer
     from attn_cli.model.written_tokens import WrittenTokens
     from attn_cli.prompt import Prompt
@@ -94,8 +94,8 @@ class Predicting(Source, Protocol):
     ) -> Experiment:
         """Run the prompt once without changes, as the baseline that interventions are held against."""
 
-    def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """The logit of an answer, `target`, less the mean logit: the sum of what each head adds by W_O, and a rest."""
+    def logit_parts(self, prompt: Prompt, experiment: Experiment) -> LogitParts:
+        """The logit of the answer, less the mean logit: the sum of what each head adds by W_O, and a rest."""
 
     def written_tokens(
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]

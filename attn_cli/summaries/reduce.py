@@ -41,9 +41,7 @@ class Part(ABC):
         """The result as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
 
     def labels(self) -> dict[str, np.ndarray]:
-        """What the axes of the arrays after heads are, by name: `queries` and `keys` are token indices along an
-        axis.
-        """
+        """What the axes of the arrays after heads are: `queries` and `keys` are token indices along an axis."""
         return {}
 
     @property
@@ -140,9 +138,7 @@ class Summary(Displayed):
         return replace(self, parts=tuple(part for part in self.parts if not isinstance(part, kind)))
 
     def head_names(self, averaged: int) -> list[int | str]:
-        """What the first axis of a result's arrays is: the heads' numbers in the model,
-        or ["mean"] if `averaged` isn't 0.
-        """
+        """What the first axis of arrays is: the heads' numbers in the model, or ["mean"] if `averaged` isn't 0."""
         return ["mean"] if averaged else list(self.place.heads)
 
 

@@ -27,10 +27,10 @@ def direct_parts(model: PreTrainedModel, inputs: Inputs) -> str:
     source = speaking(model)
     prompt = prompt_of(inputs)
     try:
-        target = source.experiment(prompt).target
-        if target is None:
+        experiment = source.experiment(prompt)
+        if experiment.target is None:
             return ""
-        source.logit_parts(prompt, target)
+        source.logit_parts(prompt, experiment)
     except AttnError as error:
         return f"no: {_PATH.sub('', error.message).strip()}"
     except Exception as error:  # of any type; it is the model's own code that failed

@@ -1,70 +1,82 @@
-"""The cost of ablating every head, in baseline runs of the model with its language-model head, by processor time."""
+"""What attn knock and inspect cost, in baseline runs of the model with its LM head, by processor time."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import accumulate
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from attn_cli.call import Call, Look
 from attn_cli.prompt import Prompt, Token
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.knock import chosen_heads, interventions_of
-from tests.benchmarks.timing import Row
+from attn_cli.summaries.answers.knock import knock
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.told.story import SHORT, deciding_rows, tell
+from attn_cli.summaries.told.told_run import deciding_reducers, told_run
+from tests.benchmarks.timing import Row, compared
 
-LAST_ROW_BAR, ALL_ROWS_BAR = 15, 130
-TOKENS = 83
+LAST_ROW_BAR, ALL_ROWS_BAR, LONG_BAR, STORY_BAR = 15, 130, 4, 3
+TOKENS, MANY = 83, 6072
 
 
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
-    """270 heads of a model of SmolLM2's size: in the last row, and in all rows."""
+    """270 heads of a model of SmolLM2's size, in the last row and in all; of many tokens also what inspect runs."""
     source = small_source()
-    ids = torch.randint(0, 49152, (TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
-    prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
-    arguments = source.reader.arguments([prompt])
     model = source.loaded.generating
     assert model is not None
 
-    def plain() -> None:
+    def plain(arguments: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             model(**arguments, use_cache=False)
 
-    cases = {"last row": (False, LAST_ROW_BAR, min(repeats, 3)), "all rows": (True, ALL_ROWS_BAR, 1)}
-    for name, (everywhere, bar, times) in cases.items():
-        if everywhere and quick:
-            continue
-        seconds, ratio = _ratio(plain, lambda e=everywhere: _all_heads(source, prompt, everywhere=e), times)
-        yield Row(
-            f"smollm2-135m, n = {TOKENS}: knock, 270 heads, {name}", "plain run, processor time", seconds, ratio, bar
-        )
+    cases: list[tuple[str, int, float, Callable[[Prompt], object]]] = [
+        ("knock, 270 heads, last row", TOKENS, LAST_ROW_BAR, lambda prompt: knock(source, prompt)),
+        ("knock, 270 heads, all rows", TOKENS, ALL_ROWS_BAR, lambda prompt: knock(source, prompt, everywhere=True)),
+        ("knock, 270 heads, last row", MANY, LONG_BAR, lambda prompt: knock(source, prompt)),
+        ("inspect, its story and kinds", MANY, STORY_BAR, lambda prompt: _inspect(source, prompt)),
+    ]
+    torch.set_num_threads(1)  # threads that wait for each other burn processor time, too
+    for name, n, bar, run in cases[: 1 if quick else None]:
+        prompt = prompt_of(n)
+        arguments, times = source.reader.arguments([prompt]), 1 if "all" in name else min(repeats, 3)
+        own = {name: partial(run, prompt)}
+        seconds, ratios = compared(partial(plain, arguments), own, times, time.process_time)
+        yield Row(f"smollm2-135m, n = {n}: {name}", "plain run, processor time", seconds, ratios[name], bar)
 
 
-def _all_heads(source: ModelSource, prompt: Prompt, *, everywhere: bool) -> None:
-    experiment = source.experiment(prompt, everywhere=everywhere)
-    list(experiment.outcomes(interventions_of(chosen_heads(experiment.layers, Selection()))))
+def prompt_of(n: int) -> Prompt:
+    """Random tokens in 40 lines and a shorter last one."""
+    ids = torch.randint(0, 49152, (n,), generator=torch.Generator().manual_seed(0)).tolist()
+    ends = {*range(n // 41, n - 20, n // 41), n - 21} if n > SHORT else set()
+    texts = ["\n" if at in ends else f" {number}" for at, number in enumerate(ids)]
+    starts = [0, *accumulate(map(len, texts))]
+    tokens = (Token(at, text, ids[at], start=starts[at], end=starts[at + 1]) for at, text in enumerate(texts))
+    return Prompt("".join(texts), tuple(tokens))
 
 
-def _ratio(plain: Callable[[], object], candidate: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Median processor seconds of the plain run, and how many of them the candidate takes; they take turns.
+def _inspect(source: ModelSource, prompt: Prompt) -> None:
+    """What `attn inspect` runs: a pass that looks, then words or lines masked and heads ablated in the last rows."""
+    kinds, rows, summaries = TextKinds(), deciding_rows(prompt), list[Summary]()
 
-    On one thread: threads that wait for each other burn processor time, too.
-    """
-    torch.set_num_threads(1)
-    plain()
-    plains, ratios = [], []
-    for _ in range(repeats):
-        before = statistics.median(_seconds(plain) for _ in range(5))
-        spent = _seconds(candidate)
-        after = statistics.median(_seconds(plain) for _ in range(5))
-        plains.append((before + after) / 2)
-        ratios.append(spent / plains[-1])
-    return statistics.median(plains), statistics.median(ratios)
+    def visit(call: Call) -> None:
+        reducers = (HeadStatistics(), kinds.reducer(call), ReceivedShares(), *deciding_reducers(call, prompt, rows))
+        summaries.append(reduce(call, *reducers))
+
+    run = told_run(source, prompt, rows, Look(ALL, visit), None)
+    assert run.experiment is not None
+    story = tell(run.experiment, prompt, summaries)
+    assert story is not None and len(rows) == 20 and story.words and story.heads
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def seconds_of(run: Callable[[], object]) -> float:
     begin = time.process_time()
     run()
     return time.process_time() - begin
@@ -78,6 +90,8 @@ def small_source() -> ModelSource:
         num_key_value_heads=3, max_position_embeddings=2048, tie_word_embeddings=True, attn_implementation="sdpa",
     )  # fmt: skip
     model = LlamaForCausalLM(config).eval()
+    for layer in model.model.layers:
+        layer.self_attn.q_proj.weight.data *= 16  # heads then attend to a few keys, as trained ones do
     origin = Origin("smollm2-135m", "smollm2-135m", OriginOptions())
     about = {"model": "smollm2-135m", "type": "llama"}
     return ModelSource(LoadedModel(model.model, None, about, origin, model))

@@ -1,13 +1,12 @@
 """The cost of masking every part of a text, in baseline runs of the model with its head."""
 
 import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
 from attn_cli.call import Call
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
@@ -15,7 +14,7 @@ from attn_cli.summaries.parts.shares import SharesOfParts
 from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
-from tests.benchmarks.knock import small_source
+from tests.benchmarks.knock import prompt_of, seconds_of, small_source
 from tests.benchmarks.timing import Row
 
 BAR = 1.0
@@ -27,9 +26,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     """Parts of texts of several lengths, hidden from the rows of the last one, on a model of SmolLM2's size."""
     source = small_source()
     for (n, count), last in (CASES if quick else CASES | LONG).items():
-        ids = torch.randint(0, 49152, (n,), generator=torch.Generator().manual_seed(0)).tolist()
-        prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
-        parts = parts_of(n, count, last)
+        prompt, parts = prompt_of(n), parts_of(n, count, last)
         seconds, ratio = beyond_looking(source, prompt, parts, 1 if n > 2000 else repeats)
         yield Row(f"smollm2-135m, n = {n}: {count} parts hidden", "plain run, beyond looking", seconds, ratio, BAR)
         if n <= 2000:
@@ -71,14 +68,7 @@ def beyond_looking(
     seconds: list[float] = []
     ratios: list[float] = []
     for _ in range(repeats):
-        before, looked, whole, after = map(_seconds, (plain, look, hide, plain))
+        before, looked, whole, after = map(seconds_of, (plain, look, hide, plain))
         seconds.append((before + after) / 2)
         ratios.append((whole - looked) / seconds[-1])
     return statistics.median(seconds), statistics.median(ratios)
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    """Of processor time, since other programs take turns on the processor."""
-    begin = time.process_time()
-    run()
-    return time.process_time() - begin

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers.models.llama.modeling_llama import LlamaMLP
 
-from attn_cli.call import Call
 from attn_cli.model.intervention import Intervention
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.source import ModelSource
@@ -21,14 +22,11 @@ TEXT = "the cat sat on a photo"
 def test_the_most_needed_heads_come_first(llama: Path, width: int) -> None:
     run = attn("knock", TEXT, "-m", llama, terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
     assert run.code == 0
-    assert run.lines[0] == TEXT
-    assert 'set to 0 at token 6 "photo"' in run.text.replace("\n", " ")
     assert run.columns <= width
     start = next(number for number, line in enumerate(run.lines) if "attends to" in line) + 1
     effects = [float(line.split()[1]) for line in run.lines[start:] if line.startswith("  ")]
     assert effects == sorted(effects)
     assert effects[0] < -0.05
-    assert run.text.partition("\nnext: ")[0].rstrip("\n").endswith("compensate")
 
 
 def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
@@ -54,9 +52,6 @@ def test_heads_together_and_one_by_one(llama: Path) -> None:
     result = run.json["result"]
     assert {(head["layer"], head["head"]) for head in result["heads"]} == {(0, 1), (1, 2)}
     assert result["together"]["bits"] != pytest.approx(sum(head["bits"] for head in result["heads"]), abs=1e-6)
-    screen = attn("knock", TEXT, "-m", llama, "--together", "0.1,1.2")
-    assert [line.split()[0] for line in screen.lines if line.startswith("  ")][:1] == ["together"] or screen.lines
-    assert "effects are not additive" in screen.text
 
 
 def test_everywhere_has_the_loss_of_the_text(llama: Path) -> None:
@@ -120,17 +115,19 @@ def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
     assert found.hidden.bits == pytest.approx(expected.bits, abs=1e-4)
 
 
-def test_keys_are_collected_in_the_chosen_layers_alone(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    each = ModelSource.each
+@pytest.mark.parametrize(("command", "most"), [("knock", 1.2), ("inspect", 1.5)])
+def test_a_long_text_is_run_once_and_its_last_rows_again(
+    command: str, most: float, llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []  # of each call of a block
+    forward = LlamaMLP.forward
 
-    def noted(source: ModelSource, prompts: object, selection: object, visit: object, **more: object) -> None:
-        def visited(call: Call) -> None:
-            seen.append(call.place.layer)
-            visit(call)  # type: ignore[operator]
+    def counted(mlp: LlamaMLP, x: torch.Tensor) -> torch.Tensor:
+        rows.append(x[..., 0].numel())
+        return forward(mlp, x)
 
-        each(source, prompts, selection, visited, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(ModelSource, "each", noted)
-    assert attn("knock", TEXT, "-m", llama, "-l", "1", "--json").code == 0
-    assert set(seen) == {1}
+    monkeypatch.setattr(LlamaMLP, "forward", counted)
+    assert attn(command, " ".join(f"{TEXT} of cat {at}." for at in range(60)), "-m", llama).code == 0
+    layers = rows.count(max(rows))
+    assert max(rows) > 500 and layers == 2
+    assert sum(rows) / (layers * max(rows)) < most

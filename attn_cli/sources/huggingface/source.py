@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import HeadPlace, LogitParts, Target
+from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.written_tokens import WrittenTokens
 from attn_cli.prompt import Prompt
@@ -126,14 +126,19 @@ class ModelSource(ModelPasses):
                 self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
             )
 
-    def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
+    def logit_parts(self, prompt: Prompt, experiment: Experiment) -> LogitParts:
         """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits."""
-        arguments = self._without_cache(self._unpadded(prompt))
-        tokens = len(prompt.others.get("decoder", prompt.tokens))
+        arguments, target = self._without_cache(self._unpadded(prompt)), experiment.target
+        if target is None:
+            raise LoadError(f"{self.about['model']} chooses no token", "attn knock compares its vectors")
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
+        first = experiment.first_again
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            found, places = self._projected_places(arguments)
-            return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
+            found, answer = self._projected_places(arguments), partial(logit_parts, targets=pairs, first=first)
+            rows = {row - first for row, _ in pairs}
+            return run_to_logits(
+                self.loaded, *found, rows, len(experiment.tokens) - first, answer, lambda _: experiment.run_again()
+            )
 
     def written_tokens(
         self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
@@ -144,8 +149,8 @@ class ModelSource(ModelPasses):
         every = {row for of_head in reads.values() for row, _ in of_head}
         answer = partial(written_tokens, reads=reads, ids=ids)
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            found, places = self._projected_places(arguments)
-            return run_to_logits(self.loaded, arguments, found, places, every, tokens, answer)
+            found = self._projected_places(arguments)
+            return run_to_logits(self.loaded, *found, every, tokens, answer, lambda model: model(**arguments))
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the

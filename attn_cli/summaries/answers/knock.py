@@ -1,12 +1,12 @@
 """attn knock: each head ablated, and its effect on the answer."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Look
 from attn_cli.errors import InputError, LoadError
 from attn_cli.fields import Field, made
 from attn_cli.model.intervention import (
@@ -31,28 +31,66 @@ from attn_cli.summaries.report import Answer
 _TOP_KEYS = 3  # keys that are noted for a head
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
 
-TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
-"""For each head the keys that it attends to most in the rows that choose, with their mean weights there."""
+ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
+"""A layer, and those of its heads that are ablated."""
 
 
-@dataclass(frozen=True)
-class HeadContext:
-    """For each head the keys that it attends to most, and what its output adds by itself to the target's logit.
+@dataclass(frozen=True, eq=False)
+class KnockBaseline:
+    """The run that ablations are held against, and what it shows of each chosen head.
 
-    The target is the answer: the likeliest next token, or what was generated.
-
-    top_keys          with their mean weights over the rows that choose the target
+    top_keys          the 3 keys of largest mean weight over the rows that choose the answer, with these weights
     direct            what outputs add through W_O to the target's logit, less the mean over all logits; None if unknown
     no_direct_reason  why it isn't known; "" where it is or where there is no target
     """
 
-    top_keys: TopKeysOfHeads
+    experiment: Experiment
+    layers: Sequence[ChosenHeads]
+    top_keys: Mapping[HeadPlace, tuple[tuple[Token, float], ...]]
     direct: LogitParts | None = None
     no_direct_reason: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        source: Predicting,
+        prompt: Prompt,
+        rows: Sequence[int] | None,
+        selection: Selection,
+        *,
+        everywhere: bool,
+        mean: bool,
+        step: Callable[[], None] = lambda: None,
+    ) -> "KnockBaseline":
+        """Run a prompt; `step` is called after each layer, and `rows` are those in which heads will be ablated."""
+        tokens = prompt.others.get("decoder", prompt.tokens)
+        choosing = [token.index - 1 for token in tokens if token.generated and token.index > 0]
+        choosing = choosing or [len(tokens) - 1 if rows is None or everywhere else max(rows)]
+        top_keys: dict[HeadPlace, tuple[tuple[Token, float], ...]] = {}
 
-ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
-"""A layer, and those of its heads that are ablated."""
+        def visit(call: Call) -> None:
+            answers = source.has_lm_head and call.place.stream in _ANSWERING
+            summary = reduce(call, OverallKeys(_TOP_KEYS, rows=choosing if answers else None))
+            part = summary.part(Overall)
+            assert part is not None
+            for at, head in enumerate(summary.place.heads):
+                pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
+                keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
+                top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
+            step()
+
+        look = Look(selection, visit)
+        experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean, look=look)
+        layers = chosen_heads(experiment.layers, selection)
+        if not experiment.visited:
+            top_keys.clear()
+            source.each([prompt], *look)
+        direct, reason = None, ""
+        try:
+            direct = None if experiment.target is None else source.logit_parts(prompt, experiment)
+        except LoadError as error:
+            reason = error.message
+        return cls(experiment, layers, top_keys, direct, reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +107,7 @@ class Knock(Answer):
     no_cache_reason  why that wasn't "cache"; "" where it was
     no_direct_reason  why it isn't known what heads add by themselves to the target's logit; "" where it is
     vector      which vector is compared where there is no target: "mean" or "first"
-    hidden      the effect of masking the key that the most needed head attends to most; None if it is the row's own,
-                for several rows, without a target, for a head of another stack, and where the row can't be run alone
-                by the KV cache
+    hidden      the effect of masking the key that the most needed head attends to most; None where that isn't known
     shown       how many heads a screen names; None for all. Data has all
     """
 
@@ -160,12 +196,9 @@ def knock(
             print(head.place.layer, head.place.head, head.outcome.bits)
     """
     prompt = source.read([text])[0] if isinstance(text, str) else text
-    experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
-    experiment.vector = vector
-    layers = chosen_heads(experiment.layers, selection)
-    keys = top_keys_of(source, prompt, experiment, layers)
-    context = HeadContext(keys, *direct_of(source, prompt, experiment))
-    return knock_of(experiment, layers, context, mean=mean, together=together)
+    baseline = KnockBaseline.of(source, prompt, rows, selection, everywhere=everywhere, mean=mean)
+    baseline.experiment.vector = vector
+    return knock_of(baseline, mean=mean, together=together)
 
 
 def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
@@ -187,42 +220,8 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 
-def top_keys_of(
-    source: Predicting, prompt: Prompt, experiment: Experiment, layers: Sequence[ChosenHeads]
-) -> TopKeysOfHeads:
-    """For each chosen head the 3 keys of largest mean weight, largest first, with these weights."""
-    top_keys: TopKeysOfHeads = {}
-    choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
-
-    def visit(call: Call) -> None:
-        rows = choosing if call.place.stream in _ANSWERING else None
-        summary = reduce(call, OverallKeys(_TOP_KEYS, rows=rows))
-        part = summary.part(Overall)
-        assert part is not None
-        for at, head in enumerate(summary.place.heads):
-            pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
-            keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
-            top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
-
-    chosen = tuple((head.layer, head.head) for _, heads in layers for head in heads)
-    source.each([prompt], Selection(pairs=chosen), visit)
-    return top_keys
-
-
-def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
-    """What each head's output adds through W_O to the target's logit, less the mean over all logits; and ""."""
-    if experiment.target is None:
-        return None, ""
-    try:
-        return source.logit_parts(prompt, experiment.target), ""
-    except LoadError as error:
-        return None, error.message
-
-
 def knock_of(
-    experiment: Experiment,
-    layers: Sequence[ChosenHeads],
-    context: HeadContext,
+    baseline: KnockBaseline,
     *,
     mean: bool = False,
     together: bool = False,
@@ -230,12 +229,13 @@ def knock_of(
     shown: int | None = None,
 ) -> Knock:
     """What ablating each chosen head by itself changes of the answer, the most needed first, as `Knock`."""
+    experiment, layers = baseline.experiment, baseline.layers
     outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
-    direct = {} if context.direct is None else context.direct.heads
+    direct = {} if baseline.direct is None else baseline.direct.heads
     heads: list[KnockedHead] = []
     for layer, places in layers:
         for place in places:
-            group, top_keys = layer.groups[place.head], context.top_keys.get(place, ())
+            group, top_keys = layer.groups[place.head], baseline.top_keys.get(place, ())
             heads.append(KnockedHead(place, group, next(outcomes), top_keys, direct.get(place)))
         step()
     # Signed bits: the most negative helped most. Distances have no sign: the largest first.
@@ -249,7 +249,7 @@ def knock_of(
     rows = tuple(experiment.tokens[row] for row in experiment.rows)
     return Knock(
         tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.noise_floor,
-        experiment.run_mode, experiment.no_cache_reason, at_once, shown, context.no_direct_reason, experiment.vector,
+        experiment.run_mode, experiment.no_cache_reason, at_once, shown, baseline.no_direct_reason, experiment.vector,
         _hidden(experiment, heads[0]),
     )  # fmt: skip
 

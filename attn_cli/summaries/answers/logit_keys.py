@@ -156,10 +156,11 @@ def _written(
 
 def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:
     """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits."""
-    target = source.experiment(prompt).target
+    experiment = source.experiment(prompt)
+    target = experiment.target
     if target is None:
         raise InputError("this model predicts no token, so heads have no direct logit", "--by output needs none")
-    parts = source.logit_parts(prompt, target)
+    parts = source.logit_parts(prompt, experiment)
     heads: list[HeadPlace] = []
     values: list[np.ndarray] = []
 

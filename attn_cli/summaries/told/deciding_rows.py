@@ -41,9 +41,7 @@ class DecidingRows(Part):
     causal: bool = True
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and key, the 12 of largest weight times value norm: layer, head, key, key_token and
-        weight.
-        """
+        """One row per head and key, the 12 of largest weight times value norm."""
         for at, head in enumerate(summary.place.heads):
             for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
                 token = summary.keys[key].text
@@ -62,10 +60,7 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 
 
 class DecidingRowsReducer:
-    """Makes `DecidingRows` of a call: what heads attend to in some query rows.
-
-    rows  their indices
-    """
+    """Makes `DecidingRows` of a call: what heads attend to in the queries with indices `rows`."""
 
     reads_tensors: ClassVar[bool] = True
 
@@ -79,9 +74,7 @@ class DecidingRowsReducer:
         return Wanted(column_sums=(self.sums,))
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:
-        """For each head the 12 keys of largest weight times value norm, and the weight on each key added up over
-        heads.
-        """
+        """For each head the 12 keys of largest weight times value norm, and sums over heads by key."""
         weights = to_numpy(stats.column_sums[self.sums]).astype(np.float64) / max(1, len(self.rows))  # [h, m]
         norms = value_norms(call)
         lengths = weights if norms is None else weights * norms

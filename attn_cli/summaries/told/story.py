@@ -4,7 +4,7 @@ Every effect is measured: a word is masked, or a head's output set to 0, in the 
 log2 p is compared. All of that is one run of these rows on the keys and values of the run before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -174,13 +174,20 @@ def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
     return rows if 0 < len(rows) <= _MOST_ROWS else (len(tokens) - 1,)
 
 
-def tell(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
+def tell(
+    experiment: Experiment,
+    prompt: Prompt,
+    summaries: Sequence[Summary],
+    step: Callable[[int, int], None] = lambda done, count: None,
+) -> Story | None:
     """The words and heads that the answer of a prompt needs, found by masking and ablating in the last rows."""
-    story = _told(experiment, prompt, summaries)
+    story = _told(experiment, prompt, summaries, step)
     return replace(story, written=prompt.generated) if story is not None and story.target.generated else story
 
 
-def _told(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) -> Story | None:
+def _told(
+    experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary], step: Callable[[int, int], None]
+) -> Story | None:
     target = experiment.target
     if target is None:
         return None
@@ -202,7 +209,7 @@ def _told(experiment: Experiment, prompt: Prompt, summaries: Sequence[Summary]) 
     trials = [Intervention(hidden=tokens) for _, tokens in candidates]
     choosing = tuple(sorted(set(target.rows)))
     trials += [Intervention(ablated=(place,), rows=choosing) for place, _ in heads]
-    outcomes = experiment.outcomes_from_cache(trials) if trials else []
+    outcomes = experiment.outcomes_from_cache(trials, step) if trials else []
     if outcomes is None:
         reason = experiment.no_cache_reason or "the last rows can't run alone"
         return Story(target, likeliest, rows, cut, obstacle=reason)

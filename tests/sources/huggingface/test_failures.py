@@ -9,7 +9,6 @@ from transformers import BitsAndBytesConfig
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import Target
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.failures import why_failed
@@ -69,11 +68,9 @@ def test_a_reader_that_fails_is_no_fault_of_model_or_inputs(name: str, kind: typ
 @pytest.mark.parametrize(("name", "wrong"), [("llama", "input_ids"), ("gptj", "position_ids"), ("bert", "input_ids")])
 def test_inputs_that_do_not_fit_are_told_by_every_way_to_run(name: str, wrong: str) -> None:
     source, prompt = source_on(name, **{"input_ids": TEXT, wrong: torch.full((1, 12), 0.5)})
-    target = Target(TOKENS[-1:], 0.5, (11,), False)
     for run in (
         lambda: source.each([prompt], Selection(), show),
         lambda: source.experiment(prompt),
-        lambda: source.logit_parts(prompt, target),
         lambda: source.mixed_layers(prompt),
     ):
         with pytest.raises(InputError, match="can't be run on this"):

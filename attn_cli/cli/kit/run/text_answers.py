@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from attn_cli.call import Look
@@ -73,7 +74,8 @@ class TextAnswers:
             if run.experiment is not None:
                 from attn_cli.summaries.told.story import tell
 
-                result.story = tell(run.experiment, result.text.prompt, result.summaries)
+                step = partial(progress.go_on, "words and heads")
+                result.story = tell(run.experiment, result.text.prompt, result.summaries, step)
 
     def _tell_copying(self, result: TextResult) -> None:
         """Find out whether the heads of a text that find content copy, or read it from a run that is kept."""

@@ -8,8 +8,6 @@ from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.sources.memory import peak_memory
 from attn_cli.text import decimal_bytes
 
-MANY_PASSES = 15  # baseline runs; more are announced
-
 
 class Progress:
     """Context manager that counts attention layers while a model runs, and shows the count.
@@ -51,6 +49,10 @@ class Progress:
             peak = peak_memory()
             memory = f", peak memory {decimal_bytes(peak)}" if peak else ""
             print_notes([f"ran in {time.monotonic() - self.begun:.2f} s{memory}"], quiet=False)
+
+    def go_on(self, noun: str, done: int, count: int) -> None:
+        """Count things that come after the layers: `done` more of them, out of `count`, are done."""
+        self.line.advance(done) if done else self.line.begin(f"{count} {noun}", count)
 
     def step(self) -> None:
         """Count one more layer of one text."""

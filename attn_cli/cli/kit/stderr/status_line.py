@@ -53,6 +53,11 @@ class StatusLine:
         if self._line is not None:
             self._line.update(self._task, description=visible(text))
 
+    def begin(self, text: str, total: int) -> None:
+        """Count other work from 0 on."""
+        if self._line is not None:
+            self._line.reset(self._task, total=total, description=visible(text))
+
     def advance(self, work: float) -> None:
         """Count so much more work as done."""
         if self._line is not None:

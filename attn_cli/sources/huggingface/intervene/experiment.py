@@ -4,7 +4,7 @@
 `RunModes` how a run computes, and `checked_runs.py` what its outcome is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import log
 from typing import Any, Literal, NamedTuple
@@ -91,7 +91,7 @@ class RunModes:
     def skips_with_cache(self) -> bool:
         """True if the last rows alone, over kept keys and values, can also skip blocks; tried when it is first read."""
         first = self._runner.first
-        return self.without_cache == "prefix" and all(self._is_baseline("cache", first, x) for x in self._some_skips)
+        return self._runner.blocks > 1 and all(self._is_baseline("cache", first, x) for x in self._some_skips)
 
     @property
     def _some_skips(self) -> list[int]:
@@ -204,31 +204,33 @@ class ModelExperiment:
         return self._modes.of(interventions)
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """What each intervention changes against the baseline, in their order: log2 p of the answer, less that
-        without.
-        """
+        """What each intervention changes against the baseline, in their order."""
         done = 0
         while done < len(interventions):
             outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
             yield from outcomes
             done += len(outcomes)
 
-    def outcomes_from_cache(self, interventions: Sequence[Intervention]) -> list[Outcome] | None:
-        """What each intervention changes, as `outcomes` gives it, running the last rows over the baseline's KV
-        cache.
+    def outcomes_from_cache(
+        self, interventions: Sequence[Intervention], step: Callable[[int, int], None] = lambda done, count: None
+    ) -> list[Outcome] | None:
+        """What each intervention changes, as `outcomes` gives it, by the last rows over the baseline's KV cache.
+
+        step  is told how many more are done, out of how many; first 0
         """
         outcomes: list[Outcome] = []
+        step(0, len(interventions))
         while len(outcomes) < len(interventions):
             batch = next(self._batches(interventions[len(outcomes) :], with_loss=False))
             if batch.plan.mode != "cache":
                 return None
-            outcomes += self._outcomes_of_batch(batch, with_loss=False)
+            some = self._outcomes_of_batch(batch, with_loss=False)
+            step(len(some), len(interventions))
+            outcomes += some
         return outcomes
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
-        """For every head the change of the answer's log2 p by ablating it, in bits, to first order: by one
-        derivative.
-        """
+        """For every head the change of the answer's log2 p by ablating it, in bits, to first order."""
         batch = GatedRows(self._asked.in_text, first=self._runner.first)
         can_run = not self._modes.obstacle and self._runner.calls.past
         derived = self._answers.derivatives(batch) if can_run else None
@@ -240,13 +242,15 @@ class ModelExperiment:
             for head, slope in enumerate(of_layer)
         }
 
-    def passes(self, interventions: Sequence[Intervention]) -> float:
-        """About what running these interventions costs, as a multiple of one pass over the whole text."""
-        passes = 0.0
-        for batch in self._batches(interventions, with_loss=False):
-            share = 1 - batch.plan.skip / max(self._runner.blocks, 1)
-            passes += len(batch.interventions) * share * self._rows_that_run(batch.plan.first) / len(self.tokens)
-        return passes
+    @property
+    def first_again(self) -> int:
+        """The first row that `run_again` runs; 0 where the last rows can't run alone."""
+        return 0 if self.no_cache_reason else self._runner.first
+
+    def run_again(self) -> None:
+        """Run the rows from `first_again` on once more, with nothing changed."""
+        first = self.first_again
+        self._runner.with_interventions(self._asked.batch([Intervention()], first), "cache" if first else "whole", 0, 0)
 
     def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[_Batch]:
         """Neighbours that run side by side: of the same first block and row, or of so few rows that products idle."""

@@ -5,9 +5,7 @@ with the norm's statistics held. All of it is found without names: W_O by what i
 stands between the last block and the unembedding, gains by calling the norms.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -15,44 +13,33 @@ import torch
 from attn_cli.arrays import to_numpy
 from attn_cli.errors import LoadError
 from attn_cli.model.intervention import HeadPlace, LogitParts
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm
-from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
+from attn_cli.sources.huggingface.residual.output_projection import OutputProjection
 from attn_cli.sources.huggingface.residual.residual_stream import AttentionWrite
 from attn_cli.sources.huggingface.residual.stream_to_logits import (
     HINT,
     StreamToLogits,
     norm_at,
     of_heads,
-    run_to_logits,
 )
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
 
 
-def logit_parts(
-    loaded: LoadedModel,
-    arguments: Mapping[str, Any],
-    projections: Projections,
-    places: Mapping[str, ModulePlace],
-    targets: Sequence[tuple[int, int]],
-    tokens: int,
-) -> LogitParts:
-    """What each head, and all else, adds to the logits of `targets`, each less the mean logit, summed over targets."""
-    rows = {row for row, _ in targets}
-    return run_to_logits(loaded, arguments, projections, places, rows, tokens, partial(_added_up, targets=targets))
+def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first: int) -> LogitParts:
+    """What each head, and all else, adds to the logits of `targets` (row, token), each less the mean logit, summed.
 
+    first  the row of the text that is the first of those seen
 
-def _added_up(seen: StreamToLogits, targets: Sequence[tuple[int, int]]) -> LogitParts:
-    """The parts of all targets; LoadError where they don't add up to the logit."""
+    Raises LoadError where the parts don't add up to the logit.
+    """
     stream, unembedding = seen.stream, seen.unembedding
     assert unembedding.given is not None
     heads: dict[HeadPlace, float] = {}
     directions: dict[HeadPlace, list[tuple[int, np.ndarray]]] = {}
     rest, logit = 0.0, 0.0
     for row, token in targets:
-        at = stream.rows.index(row)
+        at = stream.rows.index(row - first)
         direction, centred = unembedding.direction(unembedding.given[at], token)
         norm = seen.norm_at([at])
         logit += centred

@@ -113,14 +113,14 @@ def of_heads(
 
 def run_to_logits(
     loaded: LoadedModel,
-    arguments: Mapping[str, Any],
     projections: Projections,
     places: Mapping[str, ModulePlace],
     rows: Collection[int],
     tokens: int,
     answer: Callable[[StreamToLogits], _Of],
+    run: Callable[[nn.Module], object],
 ) -> _Of:
-    """Run the model once; returns what `answer` makes of the residual stream in `rows`, up to the logits."""
+    """What `answer` makes of the residual stream, up to the logits, in `rows` of the tokens that `run` runs."""
     model, stack = loaded.generating, loaded.model
     module = None if model is None else model.get_output_embeddings()
     if model is None or module is None:
@@ -136,7 +136,7 @@ def run_to_logits(
         hooked(module.register_forward_pre_hook(unembedding.note, with_kwargs=True)),
         torch.no_grad(),
     ):
-        model(**arguments)
+        run(model)
     with torch.no_grad():
         norm = _final_norm(stream, unembedding)
         found = {path: (chosen[path], projections.found[path]) for path in chosen}

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attn_cli.errors import LoadError
-from attn_cli.model.intervention import HeadPlace, Target
-from attn_cli.prompt import Token
+from attn_cli.model.intervention import HeadPlace, LogitParts, Target
+from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.loaded import load_once
@@ -14,14 +14,17 @@ from tests.sources.huggingface.intervene.oracle import prompt_of, speaking_sourc
 TARGETS = ((11, 5), (9, 40))
 
 
-def target_of(targets: tuple[tuple[int, int], ...] = TARGETS) -> Target:
-    return Target(tuple(Token(0, "word", id) for _, id in targets), 0.5, tuple(row for row, _ in targets), True)
+def parts_of(source: ModelSource, prompt: Prompt, targets: tuple[tuple[int, int], ...] = TARGETS) -> LogitParts:
+    rows = tuple(row for row, _ in targets)
+    experiment = source.experiment(prompt, earliest=min(rows))
+    experiment.target = Target(tuple(Token(0, "word", id) for _, id in targets), 0.5, rows, True)
+    return source.logit_parts(prompt, experiment)
 
 
 def test_the_parts_of_paris(smollm_file: object) -> None:
     source = ModelSource(load_once(find(str(smollm_file), OriginOptions(predicts=True))))
     prompt = source.read(["The capital of France is"])[0]
-    parts = source.logit_parts(prompt, target_of(((4, 7042),)))  # Paris
+    parts = parts_of(source, prompt, ((4, 7042),))  # Paris
     assert parts.logit == pytest.approx(19.2296, abs=2e-4)
     assert sum(parts.heads.values()) == pytest.approx(9.7531, abs=2e-4)
     assert parts.rest == pytest.approx(9.4764, abs=2e-4)
@@ -46,7 +49,7 @@ def test_parts_are_those_of_the_dense_matrices(kind: str) -> None:
     source, (w_o, behind, final, is_one_plus, is_centred) = speaking_source(kind), DENSE[kind]
     model = source.loaded.generating
     assert model is not None
-    parts = source.logit_parts(prompt_of(), target_of())
+    parts = parts_of(source, prompt_of())
     seen: dict[str, torch.Tensor] = {}
     layers = sorted({place.layer for place in parts.heads})
     names = [final, *(path.format(layer) for path in (w_o, behind) if path for layer in layers)]
@@ -91,7 +94,7 @@ def held(
 @pytest.mark.parametrize("kind", ["gpt2", "opt", "olmo2", "cohere", "qwen3_next", "jamba", "gemma3_text", "bitnet"])
 def test_parts_add_up_or_would_be_refused(kind: str) -> None:
     """Biases, a norm behind attention alone, parallel blocks, gates, a norm before W_O, other mixers."""
-    parts = speaking_source(kind).logit_parts(prompt_of(), target_of())
+    parts = parts_of(speaking_source(kind), prompt_of())
     assert parts.heads and abs(parts.logit) > 0
 
 
@@ -107,4 +110,4 @@ def test_parts_add_up_or_would_be_refused(kind: str) -> None:
 def test_the_check_that_failed_is_named(kind: str, others: dict[str, tuple[int, ...]], check: str) -> None:
     source = speaking_source(kind)
     with pytest.raises(LoadError, match=check):
-        source.logit_parts(prompt_of(**others), target_of(((3, 5),)))
+        parts_of(source, prompt_of(**others), ((3, 5),))
