@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -16,6 +17,9 @@ from transformers import (
     AutoTokenizer,
     M2M100Config,
     M2M100ForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
     MBart50Tokenizer,
     MBartConfig,
     MBartForConditionalGeneration,
@@ -145,9 +149,6 @@ def test_each_side_has_its_vocabulary_in_python_too() -> None:
 
 @pytest.mark.parametrize("separate", [False, True])
 def test_marian_has_two_sentencepiece_models(tmp_path: Path, separate: bool) -> None:
-    sentencepiece = pytest.importorskip("sentencepiece")
-    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
-
     texts = {"source": ["the house is small", "a cat is at the house"], "target": ["das haus ist klein", "die katze"]}
     vocabularies = []
     for name, lines in texts.items():
