@@ -79,7 +79,6 @@ keys that the model adds beside those of the text move with its padding.
 
 
 def table(results: list[Result], seconds: float) -> str:
-    """The results as a page of Markdown."""
     verdicts = Counter(result.verdict for result in results)
     counts = {name: verdicts[name] for name in _VERDICTS}
     texts = [result for result in results if result.right]
@@ -114,7 +113,6 @@ def _proofs(results: list[Result]) -> dict[str, int]:
 
 
 def _ways_of_knock(results: list[Result]) -> dict[str, int]:
-    """The number of types by run mode of ablation."""
     ways = Counter(result.knock.partition(":")[0].partition(",")[0] for result in results)
     return {"cached": ways["cache"], "prefixed": ways["prefix"], "whole": ways["whole"], "unknocked": ways["no"]}
 
@@ -137,7 +135,6 @@ def _direct(results: list[Result]) -> dict[str, int]:
 
 
 def _tally(results: list[Result], side: str) -> str:
-    """The number of results of each kind in a column."""
     kinds = Counter(_kind(_answer(result, side)) for result in results)
     return " | ".join(str(kinds[kind]) for kind in ("equal", "one", "model's", "can't", "no", "differs"))
 
@@ -148,7 +145,6 @@ def _kind(answer: str) -> str:
 
 
 def _answer(result: Result, side: str) -> str:
-    """The answer about a way of running, as `attn` runs the type."""
     return "one by one" if side == "right" and result.alone else getattr(result, side)
 
 

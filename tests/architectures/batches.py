@@ -167,7 +167,6 @@ def _is_of_text(name: str, x: Any) -> bool:
 
 
 def _cut(inputs: Inputs, length: int) -> Inputs:
-    """The inputs of the first `length` tokens."""
     return {
         name: x[:, :length] if isinstance(x, torch.Tensor) and not name.startswith("decoder_") else x
         for name, x in inputs.items()
@@ -175,7 +174,6 @@ def _cut(inputs: Inputs, length: int) -> Inputs:
 
 
 def _batch(inputs: Inputs, side: str) -> Inputs:
-    """A text of 12 tokens and its first 8, padded on that side."""
     batch: Inputs = {}
     pad = LONG - SHORT
     for name, x in inputs.items():
@@ -279,7 +277,6 @@ def _last_rows(stepped: np.ndarray, whole: np.ndarray) -> float:
 
 
 def _last_outputs(stepped: Any, whole: Any) -> float:
-    """The largest relative difference of the last token's outputs."""
     worst = 0.0
     for x, y in zip(numbers(stepped), numbers(whole), strict=False):
         if x.ndim == y.ndim == 3 and x.shape[1] <= y.shape[1] and x.shape[2] == y.shape[2]:

@@ -74,7 +74,6 @@ class Result:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For a pipe between processes."""
         return asdict(self)
 
 
@@ -193,7 +192,6 @@ def _relative(scores: np.ndarray, expected: torch.Tensor) -> float:
 
 
 def built(name: str) -> tuple[PreTrainedModel, Inputs]:
-    """A model of the type that runs, and what it runs on."""
     try:
         model = tiny_model(name, "tiny")
         return model, inputs_of(model, name)
@@ -238,7 +236,6 @@ def _counted(summaries: list[Summary], attribute: str) -> Iterator[tuple[str, in
 
 
 def _layers(summaries: list[Summary]) -> dict[str, int]:
-    """The number of modules of each stream."""
     names = dict.fromkeys((summary.place.stream, summary.place.name) for summary in summaries)
     streams = [stream for stream, _ in names]
     return {stream: streams.count(stream) for stream in dict.fromkeys(streams)}

@@ -42,7 +42,6 @@ def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
 
 
 def prompt_of(inputs: Inputs) -> Prompt:
-    """The tokens of a model's inputs as a prompt without a text."""
     others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
     return Prompt("", labels(None, inputs["input_ids"]), others=others)
 

@@ -41,7 +41,6 @@ def numbers(output: Any) -> list[torch.Tensor]:
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in what a model returned."""
     if isinstance(value, torch.Tensor):
         yield value
         return

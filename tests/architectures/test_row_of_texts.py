@@ -68,14 +68,11 @@ def test_any_type_is_read_as_in_a_padded_batch(name: str) -> None:
 
 
 class Numbers(PackedVisit):
-    """Keeps what is noted of every layer's rows."""
-
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.of: dict[tuple[str, int], RowStats] = {}
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Keep the statistics of a layer."""
         self.of[packed.place.name, len(self.of)] = packed.stats_of_texts(on_rows(self.wanted, packed.n))
 
     def __call__(self, call: Call) -> None:
@@ -83,7 +80,6 @@ class Numbers(PackedVisit):
 
 
 def on_rows(wanted: Wanted, n: int) -> Wanted:
-    """The same of more rows, which are of no text."""
     more = n - len(wanted.key_sets[0])
     sets = tuple(np.pad(keys, ((0, more), (0, 0)), constant_values=-1) for keys in wanted.key_sets)
     return replace(wanted, key_sets=sets, vectors=tuple(np.pad(vector, (0, more)) for vector in wanted.vectors))

@@ -46,7 +46,6 @@ def each_of(kinds: Iterable[str], *, daily: str) -> list[Any]:
 
 
 def class_of(kind: str) -> Any:
-    """The class that the type has for its main task."""
     if kind in CLASSES:
         return getattr(transformers, CLASSES[kind])
     name = next(mapping[kind] for mapping in _MAPPINGS if kind in mapping)
@@ -126,7 +125,6 @@ def shrunk(source: Any, change: dict[str, Any], level: str, placeholders: dict[s
 def _small(
     name: str, value: Any, values: dict[str, Any], layers: list[int] | None, placeholders: dict[str, int], level: str
 ) -> Any:
-    """The small value for an entry, or the very value that it has."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     several = isinstance(value, list | tuple)
     deepest = _depth(values)

@@ -36,7 +36,6 @@ def why_verified(model: PreTrainedModel, inputs: Inputs) -> str:
 
 
 def word_of(turning: Turning) -> str:
-    """One call's rotation in the words of the table."""
     if turning.unknown:
         return f"no: {turning.unknown}"
     if not turning.first:

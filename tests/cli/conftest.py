@@ -8,7 +8,6 @@ import pytest
 
 @pytest.fixture(scope="session")
 def seeing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a tiny model of that kind."""
     from tests.media import KINDS  # here: it loads transformers
 
     place = tmp_path_factory.mktemp("seeing")

@@ -163,7 +163,6 @@ OF_TOOLS = (
 
 @pytest.fixture(scope="module")
 def calling(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model with a template that writes all that it is given."""
     folder = tmp_path_factory.mktemp("calling") / "model"
     copytree(model, folder)
     (folder / "chat_template.jinja").write_text(OF_TOOLS)

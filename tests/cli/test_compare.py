@@ -140,7 +140,6 @@ def test_a_word_that_stands_elsewhere_has_no_heads_that_can_be_compared() -> Non
 
 
 def _eager(folder: Path) -> np.ndarray:
-    """Eager's own weights `[layers, h, n, n]`."""
     from transformers import AutoModel, AutoTokenizer
 
     model = AutoModel.from_pretrained(folder, attn_implementation="eager")

@@ -21,7 +21,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compute(*options: str, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-    """The .npz that `attn compute` writes for the given arrays."""
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
     files = [word for name in arrays for word in (f"--{name}", f"{name}.npy")]

@@ -34,7 +34,6 @@ main()
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """The recording of a text."""
     path = tmp_path / "run.attn"
     record(open_source("toy"), TEXT).save(path)
     return os.fspath(path)

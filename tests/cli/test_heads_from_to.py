@@ -20,7 +20,6 @@ TEXT = "the embeddings of a bank and of a river bank"
 
 @cache
 def eager() -> tuple[list[str], np.ndarray]:
-    """MiniLM's tokens, and its weights `[layers, heads, n, n]`."""
     tokenizer = AutoTokenizer.from_pretrained(MINILM)
     given = tokenizer(TEXT, return_tensors="pt")
     model = AutoModel.from_pretrained(MINILM, attn_implementation="eager").eval()

@@ -38,8 +38,6 @@ def runs(cache: dict[str, str]) -> list[Path]:
 
 
 def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on a model that is opened fails the test."""
-
     def refuse(*names: object, **options: object) -> object:
         raise AssertionError("a model is opened")
 

@@ -36,7 +36,6 @@ def tone(tmp_path: Path) -> Path:
 
 
 def arrays(folder: Path, *arguments: object) -> dict[str, np.ndarray]:
-    """The arrays that `attn matrix` writes."""
     target = folder / "weights.npz"
     run = attn("matrix", *arguments, "--weights", "--quiet", "--force", "-o", target)
     assert run.code == 0, run.errors
@@ -398,7 +397,6 @@ def test_audio_of_another_rate_is_resampled(tmp_path: Path) -> None:
 
 
 def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    """As if that package were not installed."""
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "attn_cli.sources.huggingface.read.media.find_spec",

@@ -38,7 +38,6 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def named(heads: list[dict]) -> dict[str, set[tuple[int, int]]]:  # type: ignore[type-arg]
-    """The heads of kinds that find content."""
     found: dict[str, set[tuple[int, int]]] = {"induction": set(), "duplicate": set()}
     for head in heads:
         if head["kind"] in found:

@@ -18,7 +18,6 @@ SUFFIXES = {".json": b"{", ".jsonl": b"{", ".ndjson": b"{", ".csv": b"layer,", "
 
 
 def library() -> Matrix:
-    """The matrix of TEXT as a notebook gets it."""
     source = open_source("toy")
     found: list[Matrix] = []
     prompts = source.read([TEXT])

@@ -21,7 +21,6 @@ def open_terminal(columns: int, *arguments: str, rows: int = 60, **variables: st
 
 
 def shown(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pyte.Screen:
-    """The screen after the program has ended."""
     running = open_terminal(columns, *arguments, rows=rows, **variables)
     running.expect(pexpect.EOF)
     running.close()

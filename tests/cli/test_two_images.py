@@ -23,7 +23,6 @@ ASKED = "what is here ?"
 
 @pytest.fixture
 def pair(tmp_path: Path) -> list[Path]:
-    """A picture of 32 x 64 pixels and one of 32 x 32."""
     return [
         image_file(tmp_path / "wide.png", bright=(1, 5), columns=8),
         image_file(tmp_path / "small.png", bright=(2, 1)),

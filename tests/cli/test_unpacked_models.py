@@ -17,7 +17,6 @@ WORDS = [*"abcdefgh", "ab", "ba"]
 
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
-    """A Llama of one layer whose projections have 8 bits."""
     path, draw = tmp_path / "tiny.gguf", np.random.default_rng(0)
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_tokenizer_model("gpt2")
@@ -56,8 +55,6 @@ def copies(cache: dict[str, str]) -> list[Path]:
 
 
 def not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on a .gguf file that is read fails."""
-
     def refuse(*arguments: object) -> object:
         raise AssertionError("a .gguf file is read")
 

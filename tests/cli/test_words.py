@@ -67,7 +67,6 @@ def test_a_long_text_whose_words_lie_across_bands(tmp_path: Path) -> None:
 
 
 def pieces_tokenizer() -> PreTrainedTokenizerFast:
-    """Every letter is a piece."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     names = ["<pad>", "</s>", "[UNK]", *letters, *(f"##{letter}" for letter in letters)]
     pieces = {name: at for at, name in enumerate(names)}

@@ -27,7 +27,6 @@ def linked(source: Path, target: Path, *, without: tuple[str, ...] = ()) -> Path
 
 
 def replaced(folder: Path, name: str, content: bytes | str) -> Path:
-    """`folder` with that file replaced by `content`."""
     path = folder / name
     path.unlink(missing_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -35,13 +34,11 @@ def replaced(folder: Path, name: str, content: bytes | str) -> Path:
 
 
 def edited_config(folder: Path, **changes: Any) -> Path:
-    """`folder` with entries of its config.json set."""
     config = json.loads((folder / "config.json").read_text())
     return replaced(folder, "config.json", json.dumps(config | changes))
 
 
 def edited_weights(folder: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
-    """`folder` with its tensors edited."""
     tensors = load_file(folder / "model.safetensors")
     edit(tensors)
     (folder / "model.safetensors").unlink()

@@ -26,7 +26,6 @@ class CapturedRun:
     summaries: list[Summary] = field(default_factory=list)
 
     def of(self, layer: int, text: int = 0, stream: str = "self") -> Summary:
-        """The one summary of that layer, text and stream."""
         place = (layer, text, stream)
         summaries = [s for s in self.summaries if (s.place.layer, s.place.text, s.place.stream) == place]
         assert len(summaries) == 1, f"{place} was seen {len(summaries)} times"
@@ -45,7 +44,6 @@ class CapturedRun:
 
 
 def run_captured(model: PreTrainedModel, inputs: dict[str, Any], selection: Selection | None = None) -> CapturedRun:
-    """Run `model` on `inputs` with capture on, every matrix kept."""
     run = CapturedRun()
 
     def visit(call: Call) -> None:
@@ -57,13 +55,11 @@ def run_captured(model: PreTrainedModel, inputs: dict[str, Any], selection: Sele
 
 
 def run_plain(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> Any:
-    """Run `model` on `inputs` without capture."""
     with torch.no_grad():
         return model(**inputs, **options)
 
 
 def encoded(loaded: Any, *texts: str, side: str = "right") -> dict[str, torch.Tensor]:
-    """The texts as one batch, padded on that side."""
     tokenizer = loaded.tokenizer
     kept = tokenizer.padding_side
     tokenizer.padding_side = side

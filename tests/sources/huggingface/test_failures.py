@@ -24,7 +24,6 @@ TOKENS = tuple(Token(at, f"w{at}", number) for at, number in enumerate(TEXT[0].t
 
 
 def source_on(name: str, **arrays: torch.Tensor) -> tuple[ModelSource, Prompt]:
-    """A tiny model as a source, and a prompt of these arrays."""
     model, _ = built(name)
     source = source_of(model, None)
     source.reader.arrays = arrays
@@ -36,13 +35,11 @@ def show(call: Call) -> None:
 
 
 def encoded(n: int) -> EncodedText:
-    """A text of n tokens that stand for no characters."""
     nowhere = np.full(n, -1)
     return EncodedText(np.arange(3, 3 + n), np.zeros(n, dtype=bool), nowhere, nowhere)
 
 
 def error_in_block(model: Any, hook: Any) -> Exception:
-    """The error of a pass in which a hook of a module ran."""
     handle = model.layers[1].mlp.register_forward_pre_hook(hook)
     try:
         with pytest.raises((RuntimeError, AssertionError)) as caught:

@@ -37,7 +37,6 @@ def minilm_kinds(minilm: LoadedModel) -> KindMap:
 
 
 def named(kinds: KindMap, kind: str) -> dict[str, float]:
-    """The heads of a kind with their weights, largest first."""
     heads = {f"{row['layer']}.{row['head']}": row["weight"] for row in kinds.records() if row["kind"] == kind}
     return dict(sorted(heads.items(), key=lambda head: -head[1]))
 

@@ -31,7 +31,6 @@ KINDS = {
 
 
 def live(kind: str) -> ModelSource:
-    """A tiny model of that type with a tokenizer of a few words."""
     source = tiny_source(kind)
     about = {"model": kind, "type": kind, "revision": None, "dtype": "float32", "device": "cpu"}
     return ModelSource(replace(source.loaded, tokenizer=tokenizer(), about=about))
@@ -56,7 +55,6 @@ def opened(source: ModelSource) -> Iterator[None]:
 
 
 def assert_close(one: Any, other: Any, where: str = "$") -> None:
-    """The same JSON, numbers to within rounding."""
     assert type(one) is type(other) or {type(one), type(other)} == {int, float}, where
     if isinstance(one, dict):
         assert list(one) == list(other), where

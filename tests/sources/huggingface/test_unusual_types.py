@@ -31,7 +31,6 @@ TOLERANCE = 1e-5
 
 
 def made(kind: str, **options: Any) -> PreTrainedModel:
-    """A tiny model of that class with scores far from 0."""
     torch.manual_seed(0)
     cls = getattr(transformers, kind)
     model: PreTrainedModel = cls._from_config(cls.config_class(**options), attn_implementation="eager").eval()
@@ -43,7 +42,6 @@ def made(kind: str, **options: Any) -> PreTrainedModel:
 
 
 def reloaded(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """The model saved, and loaded as `attn` does."""
     model.save_pretrained(folder)
     return load(find(str(folder), OriginOptions(reads_text=False))).model
 

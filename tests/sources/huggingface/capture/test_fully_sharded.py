@@ -20,7 +20,6 @@ IDS = torch.tensor([[1, 2, 3, 4, 5, 6, 7]])
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[None]:
-    """A group of this process alone."""
     distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
     yield
     distributed.destroy_process_group()

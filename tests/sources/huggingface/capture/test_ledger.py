@@ -11,7 +11,6 @@ from tests.sources.huggingface.models import tiny
 
 
 def ledger_of(model: PreTrainedModel, *layers: int) -> Ledger:
-    """A ledger in which these layers are selected."""
     return Ledger(model, Selection(layers=layers), BatchLabels(None, None, encoder_decoder=False))
 
 

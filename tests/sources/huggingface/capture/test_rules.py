@@ -14,7 +14,6 @@ STREAMS = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cr
 
 
 def eager_weights(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> dict[str, tuple[torch.Tensor, ...]]:
-    """Eager's returned weights by stream."""
     outputs = run_plain(model, inputs, output_attentions=True)
     if model.config.is_encoder_decoder:
         return {stream: outputs[name] for stream, name in STREAMS.items()}

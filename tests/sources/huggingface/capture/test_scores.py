@@ -17,7 +17,6 @@ TOLERANCE = 1e-4
 
 @contextmanager
 def outputs_of(*modules: nn.Module) -> Iterator[list[torch.Tensor]]:
-    """The modules' outputs, in the order in which they ran."""
     outputs: list[torch.Tensor] = []
     hooks = [module.register_forward_hook(lambda module, args, output: outputs.append(output)) for module in modules]
     try:

@@ -18,7 +18,6 @@ from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plai
 
 
 def visited(loaded: LoadedModel, selection: Selection) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """Layer, heads and their key heads of every visit."""
     places = []
 
     def visit(call: Call) -> None:

@@ -40,7 +40,6 @@ class Visit(PackedVisit):
 
 
 def parts(packed: PackedCall, *reducers: Reducer) -> list[Part]:
-    """The first reducer's part of every text."""
     return [summary.parts[0] for summary in reduce_texts(packed, [reducers] * len(packed.texts))]
 
 

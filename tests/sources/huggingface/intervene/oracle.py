@@ -29,7 +29,6 @@ def speaking_source(kind: str) -> ModelSource:
 
 
 def prompt_of(ids: Sequence[int] = IDS, **others: Sequence[int]) -> Prompt:
-    """A prompt of these token ids, and of those of other streams."""
     tokens = {name: labels(None, torch.tensor([list(values)])) for name, values in others.items()}
     return Prompt("", labels(None, torch.tensor([list(ids)])), others=tokens)
 

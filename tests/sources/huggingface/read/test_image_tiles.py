@@ -61,7 +61,6 @@ def given(kind: str) -> tuple[PreTrainedModel, dict[str, Any]]:
 
 
 def brighter(pixels: torch.Tensor, side: int, tile: int, row: int, column: int) -> torch.Tensor:
-    """The pixels with one patch brighter."""
     pixels = pixels.clone()
     if pixels.ndim == 2:
         pixels[(row // 2 * (COLUMNS // 2) + column // 2) * 4 + row % 2 * 2 + column % 2] += 1.5

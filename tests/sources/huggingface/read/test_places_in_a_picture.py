@@ -62,7 +62,6 @@ class Seen:
     pixels: np.ndarray
 
     def arrays(self, pixels: np.ndarray) -> dict[str, Any]:
-        """The processor's arrays of these pixels beside the same text."""
         marked = self.processor.marked_text("what is here ?" if self.processor.reads_text else "", None)
         model = self.source.loaded.model
         return as_arguments(
@@ -87,7 +86,6 @@ class Seen:
         return found[0][0].numpy()
 
     def painted(self, box: Box) -> np.ndarray:
-        """The picture with the middle of a rectangle in white."""
         high, wide = (box.bottom - box.top) / 5, (box.right - box.left) / 5
         pixels = self.pixels.copy()
         rows = slice(max(round(box.top + high), 0), max(round(box.bottom - high), 1))

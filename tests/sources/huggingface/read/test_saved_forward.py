@@ -64,9 +64,8 @@ def test_a_decoder_reads_what_the_saved_class_gives_it(name: str, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "array"),
-    [("LongformerForSequenceClassification", "global_attention_mask"),
-     ("LongformerForQuestionAnswering", "global_attention_mask"), ("BigBirdForQuestionAnswering", "token_type_ids")],
-)  # fmt: skip
+    [("LongformerForQuestionAnswering", "global_attention_mask"), ("BigBirdForQuestionAnswering", "token_type_ids")],
+)
 def test_a_stack_gets_the_arrays_that_the_saved_class_makes(name: str, array: str, tmp_path: Path) -> None:
     model = saved_as(name, tmp_path, sep_token_id=16)  # "?"
     source = opened(tmp_path)
@@ -74,6 +73,21 @@ def test_a_stack_gets_the_arrays_that_the_saved_class_makes(name: str, array: st
     _, arguments = called_with(model, model.base_model, ids_of(prompt.tokens))
     assert torch.equal(source.reader.arguments([prompt])[array], arguments[array])
     assert arguments[array].any()
+
+
+def test_global_tokens_of_the_saved_class_have_its_own_weights(tmp_path: Path) -> None:
+    model = saved_as("LongformerForSequenceClassification", tmp_path, attention_window=4)
+    source = opened(tmp_path)
+    (prompt,) = source.read([TEXT])
+    with torch.no_grad():
+        returned = model(input_ids=ids_of(prompt.tokens), output_attentions=True)
+    n, shown = len(prompt.tokens), weights(seen(source, prompt), "self")
+    for layer, (local, of_global) in enumerate(zip(returned.attentions, returned.global_attentions, strict=True)):
+        expected = torch.zeros(local.shape[1], n, n + 4)  # [h, n, 2 + n + 2]: a window's keys may lie beside the text
+        for row in range(1, n):
+            expected[:, row, row : row + 5] = local[0, :, row, 1:]
+        expected[:, :, 2], expected[:, 0, 2:-2] = local[0, :, :, 0], of_global[0, :, :n, 0]
+        np.testing.assert_allclose(shown[layer], expected[..., 2:-2], atol=1e-5)
 
 
 def test_a_forward_that_cannot_be_followed_is_noted(tmp_path: Path) -> None:

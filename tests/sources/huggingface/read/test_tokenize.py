@@ -1,9 +1,11 @@
 """Tokens are labelled with what the user wrote, at the place where it stands."""
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from attn_cli.errors import InputError, LoadError
@@ -123,3 +125,11 @@ def test_special_tokens_that_the_text_and_the_tokenizer_write_are_noted(minilm: 
     assert notes("[CLS][CLS] a bank [SEP]", add_special_tokens=False) == [
         "two start tokens: the text begins with [CLS] twice"
     ]
+
+
+def test_what_the_tokenizer_adds_to_no_text_is_not_doubled(minilm: LoadedModel) -> None:
+    reads = deepcopy(minilm.tokenizer)
+    around = processors.TemplateProcessing("[SEP] $A [SEP]", special_tokens=[("[SEP]", reads.sep_token_id)])
+    reads.backend_tokenizer.post_processor = around
+    (found,) = tokenize(reads, [""], [None], target=True)
+    assert [token.text for token in found.tokens] == ["[SEP]", "[SEP]"] and found.warnings == ()
