@@ -48,6 +48,7 @@ __all__ = [
     "is_quantised",
     "models_of",
     "one_token_longer",
+    "prefers_sdpa",
     "prepare_padding_mask",
     "processor_parts",
     "sdpa_mask",
@@ -157,6 +158,12 @@ def one_token_longer(model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a forward, except the ids, as the model's own `generate` continues them after a token."""
     longer: dict[str, Any] = model._update_model_kwargs_for_generation(_NoOutput(), arguments, is_encoder_decoder=False)
     return longer
+
+
+def prefers_sdpa(model: Any, config: Any) -> bool:
+    """True if the model's part with that configuration attends by torch's SDPA where its loading leaves the choice."""
+    found = (getattr(part, "_supports_sdpa", None) for part in model.modules() if getattr(part, "config", 0) is config)
+    return bool(next((supports for supports in found if supports is not None), False))
 
 
 def uncompiled(model: Any) -> Any:

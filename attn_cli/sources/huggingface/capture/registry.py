@@ -77,7 +77,10 @@ def in_registry(model: nn.Module, attention: Attention) -> Iterator[None]:
             scaling: float | None = None,
             **options: Any,
         ) -> tuple[torch.Tensor, torch.Tensor | None]:
-            eager = eager_function(type(module)) if id(getattr(module, "config", None)) in eager_ones else None
+            is_eager = id(getattr(module, "config", None)) in eager_ones
+            eager = eager_function(type(module)) if is_eager else None
+            if is_eager and attention_mask is not None and attention_mask.dtype == torch.bool:
+                attention_mask = attention_mask.to(query.dtype)  # eager attention adds it, True as 1
             own = named or (eager if _is_of_user(eager, type(module)) else None)
             asked = eager is not None and (bool(options.get("output_attentions")) or collects_attentions())
             return attention(RegistryCall(module, (query, key, value), attention_mask, scaling, options, own, asked))

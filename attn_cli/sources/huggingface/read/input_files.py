@@ -15,11 +15,11 @@ from attn_cli.sources.files.npy import npz_archive, read_any_npy, unpacked
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import Raw, open_raw
-from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
-from attn_cli.sources.huggingface.compat import one_token_longer
+from attn_cli.sources.huggingface.compat import one_token_longer, prefers_sdpa
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.padding import without_padding
 from attn_cli.sources.huggingface.read.tokenize import labels
@@ -71,9 +71,7 @@ def _first(x: Any, longer: Any, count: int) -> Any:
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
-    """The named arrays of an .npz or .safetensors file; where some names begin with "input.", only those, without
-    it.
-    """
+    """The named arrays of an .npz or .safetensors file; those named "input." alone, if any are."""
     path = nonempty_file(file)
     with parse_errors(excerpt(file), "it holds arrays named as the model's inputs"):
         if path.suffix == ".safetensors":
@@ -168,7 +166,11 @@ def file_prompt(
 ) -> ArrayPrompt:
     """The prompt of one example in the arrays of an inputs file; without a text if the model reads none."""
     _check(arrays, file)
+    masks = {name: x for name, x in arrays.items() if name.endswith("attention_mask") and x.ndim == 4}
+    arrays = arrays | {name: _as_default(model, x) for name, x in masks.items() if x.dtype == torch.bool}
     arrays, notes = without_padding(model, arrays, lambda some: as_arguments(model, some, file))
+    numbers = [name for name, x in masks.items() if x.dtype != torch.bool and not x.is_floating_point()]
+    notes += tuple(f"{name} is added to the scores: only one of bool hides" for name in numbers)
     tokens = _between_padding(labels(tokenizer, arrays.get("input_ids")), arrays.get("attention_mask"))
     text = ""
     if tokenizer is not None:  # an id beyond its vocabulary has no text
@@ -178,6 +180,13 @@ def file_prompt(
     unread = ignored(model, arrays) if takes_any(model) else []
     notes += (f"the model ignores {listed(unread, 5)} of {file}",) if unread else ()
     return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {}, warnings=notes)
+
+
+def _as_default(model: PreTrainedModel, mask: torch.Tensor) -> torch.Tensor:
+    """A mask of bool as numbers to add, if the model's default is SDPA: unlike eager attention, it hides False."""
+    if not prefers_sdpa(model, text_configuration(configuration_of(model))):
+        return mask
+    return torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(dtype_of_module(model)).min)
 
 
 def _between_padding(tokens: Sequence[Token], mask: torch.Tensor | None) -> tuple[Token, ...]:
