@@ -198,9 +198,7 @@ def is_model(name: str) -> bool:
 
 
 def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
-    """The table of word vectors that a `--model` value means, as a source of attention; InputError for a model's
-    value.
-    """
+    """The table of word vectors that a `--model` value means; InputError for a model's value."""
     from attn_cli.sources.tables.source import TableSource
 
     if _is_built_in(model):

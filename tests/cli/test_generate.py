@@ -21,7 +21,6 @@ ASKED = (TEXT, "-m", SMOL, "-l", "-1", "--mean", "--generate", "2")
 
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny BART with its head."""
     folder = tmp_path_factory.mktemp("bart")
     transformers.BartForConditionalGeneration(tiny("bart").config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
@@ -106,8 +105,7 @@ def test_wrong_use_is_an_error_of_one_line(halves: Path, tmp_path: Path) -> None
         refused(attn("top", TEXT, "-m", SMOL, "--generate", number), 2, "--generate")
     refused(attn("top", TEXT, "--generate", "3"), 2, "--generate is for models")
     refused(attn("top", TEXT, "-m", MINILM, "--generate", "3"), 2, "can't generate text", "leave out --generate")
-    refused(attn("top", TEXT, "-m", SMOL, "--generate", "3", "--pair", "x"), 2, "--generate and --inputs or --pair")
-    refused(attn("top", "-m", SMOL, "--generate", "3", "--inputs", tmp_path / "x.npz"), 2, "--generate and --inputs")
+    refused(attn("top", TEXT, "-m", SMOL, "--generate", "3", "--pair", "x"), 2, "--generate and --pair")
     refused(attn("top", "the cat", "-m", halves, "--generate", "64"), 4, "64 positions", "--generate 63 at most")
 
 

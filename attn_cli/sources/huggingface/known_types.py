@@ -200,8 +200,6 @@ TYPES: dict[str, ModelType] = {
 
 
 def type_of(config: "PreTrainedConfig") -> ModelType:
-    """The facts noted on the type of a configuration, of a whole model or of a part; the defaults for any other
-    type.
-    """
+    """The facts noted on the type of a configuration; the defaults for any other type."""
     name = str(config.model_type)
     return TYPES.get(name, ModelType())

@@ -164,9 +164,7 @@ class ModelPasses:
         return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Run one prompt, calling `visit` for every layer's attention; returns the blocks whose attention wasn't
-        seen.
-        """
+        """Run a prompt with `visit` for every layer; returns the blocks whose attention wasn't seen."""
         with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
         others = blocks_without_attention(self.loaded.model, self.places)

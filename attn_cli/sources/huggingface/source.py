@@ -76,9 +76,7 @@ class ModelSource(ModelPasses):
         return self.loaded.generating is not None
 
     def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model writes after it: at most `most` tokens, fewer where fewer positions are
-        free.
-        """
+        """The prompt with at most `most` tokens that the model writes after it."""
         notes = tuple(note for note in prompt.warnings if note not in self.choosing_notes)
         prompt = replace(prompt, warnings=notes)
         return self.reader.continued(
@@ -115,9 +113,7 @@ class ModelSource(ModelPasses):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> ModelExperiment:
-        """Run the prompt once, as the baseline of interventions (heads ablated, tokens hidden ...) run from the
-        result.
-        """
+        """Run the prompt once, as the baseline of interventions."""
         arguments = self._unpadded(prompt)
         if look is not None:
             self._check_layers(look.selection)
@@ -153,9 +149,7 @@ class ModelSource(ModelPasses):
             return run_to_logits(self.loaded, *found, every, tokens, answer, lambda model: model(**arguments))
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """For each layer of an encoder its attention, the residual stream that it adds to, and the norm behind the
-        sum.
-        """
+        """Of each layer of an encoder its attention, what that is added to, and the norm behind the sum."""
         arguments = self._without_cache(self._unpadded(prompt))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)

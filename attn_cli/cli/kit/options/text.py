@@ -114,10 +114,8 @@ class TextOptions:
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
         image, audio = self.image or None, o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
-        if self.generate is not None and (self.inputs, self.pair) != (None, None):
-            raise InputError(
-                "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
-            )
+        if self.generate is not None and self.pair is not None:
+            raise InputError("--generate and --pair at once", "a model goes on with one text, or one medium")
         return image, audio
 
 

@@ -21,9 +21,7 @@ class Attend(Protocol):
     visitor: BatchVisitor | None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Get the queries, keys and values of a call, and its scale, mask and bias; returns its output `[b, h, n,
-        e]`.
-        """
+        """Take a call's queries, keys, values and rule; return its output `[b, h, n, e]`."""
 
     def of_softmax(
         self,

@@ -133,9 +133,7 @@ class BatchLabels:
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """`place` with the index of the text, and the number of the call on it, of element `index` of `batch`
-        elements.
-        """
+        """`place` with the text and the call on it that element `index` of `batch` elements is."""
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
@@ -149,9 +147,7 @@ class BatchLabels:
         return PlacesOfTexts(place, texts, tuple(calls))
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
-        """Where the text of `place` is among n queries and m keys of its padded element, and the tokens that label
-        it.
-        """
+        """Where the text of `place` is among n queries and m keys, and the tokens that label it."""
         if piece := self._tile_tokens(place, n, m):
             return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
         if self.picture is not None and batch > self.size and place.stream in ("self", "encoder", "vision"):

@@ -43,7 +43,6 @@ class TextGenerator:
         loaded = self.loaded
         if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
-        prompt = without_end(loaded, prompt)
         count = len(prompt.tokens)
         most = self._with_word(count, position_limit(loaded.model))
         before = [token.id or 0 for token in prompt.tokens]
@@ -82,6 +81,10 @@ class TextGenerator:
         # Their offsets would refer to the generated text, not to the prompt's.
         placeless = tuple(replace(token, start=None, end=None) for token in _numbered(new_tokens, len(decoder)))
         others = {**prompt.others, "decoder": (*decoder, *placeless)}
+        if isinstance(prompt, ArrayPrompt):
+            arrays = {name: x for name, x in prompt.arrays.items() if name != "decoder_attention_mask"}
+            read = torch.tensor([[*generation.before, *ids]])
+            prompt = replace(prompt, arrays={**arrays, "decoder_input_ids": read})
         return replace(
             prompt,
             others=others,

@@ -34,9 +34,7 @@ class HiddenCells(Mask):
         return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys that rows start:stop may see: 0 to m, of which those on the longer side of the hidden ones are
-        open.
-        """
+        """The keys, from 0 on, that rows start:stop may see beside the hidden ones."""
         if not bool(self.rows[start:stop].any()):
             return Span(0, 0, m, m)
         hidden = torch.nonzero(self.keys)[:, 0].tolist()

@@ -32,9 +32,7 @@ def device_of(name: str) -> torch.device:
 
 
 def devices() -> list[DeviceRow]:
-    """The devices that are there, each with its name, and its memory if it is CUDA's, the one that "auto" takes
-    first.
-    """
+    """The devices that are there, with names and memory of CUDA's; the first is what "auto" takes."""
     rows: list[DeviceRow] = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(number)

@@ -26,9 +26,7 @@ class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
 
 @contextmanager
 def read_once() -> Iterator[None]:
-    """Context manager: transformers parses a .gguf file once for configuration, tokenizer and weights, not three
-    times.
-    """
+    """Context manager: transformers parses a .gguf file once, not three times."""
     with _LOCK:
         before = gguf.GGUFReader, gguf.get_tensor_name_map, modeling_gguf_pytorch_utils.tqdm
         gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)

@@ -119,9 +119,7 @@ def _install(error: Exception) -> str:
 
 
 def broken_weights(origin: Origin) -> str:
-    """A clause on the first .safetensors file of a local folder that can't be opened: its name, and why; "" for
-    none.
-    """
+    """A clause on the first .safetensors file of a folder that can't be opened; "" for none."""
     if not origin.local or origin.gguf:
         return ""
     for path in sorted(Path(origin.path).glob("*.safetensors")):

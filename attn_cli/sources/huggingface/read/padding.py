@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
 
-_MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
+MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -20,14 +20,14 @@ def without_padding(
 
     All arrays, where the model's output on the others then isn't the same.
     """
-    real = {name: torch.nonzero(arrays[name][0])[:, 0] for name in _MASKS if _hides(arrays.get(name))}
+    real = {name: torch.nonzero(arrays[name][0])[:, 0] for name in MASKS if hides_tokens(arrays.get(name))}
     if not real:
         return dict(arrays), ()
     shorter = {name: _cut(name, array, arrays, real) for name, array in arrays.items()}
     tries = [shorter]
     parameters = signature(model.forward).parameters
     for name, places in real.items():
-        positions = f"{_MASKS[name]}position_ids"
+        positions = f"{MASKS[name]}position_ids"
         if positions in parameters and positions not in arrays:
             tries.append({**tries[-1], positions: places[None]})
     last = real.get("decoder_attention_mask" if "decoder_input_ids" in arrays else "attention_mask")
@@ -46,7 +46,7 @@ def without_padding(
     return tries[best], (counted or "positions count the padding",) if moves else ()
 
 
-def _hides(mask: torch.Tensor | None) -> bool:
+def hides_tokens(mask: torch.Tensor | None) -> bool:
     """True for a mask [1, n] with zeros and others."""
     return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
 

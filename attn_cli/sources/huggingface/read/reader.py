@@ -32,6 +32,7 @@ from attn_cli.sources.huggingface.read.input_files import (
     read_inputs,
 )
 from attn_cli.sources.huggingface.read.media import Audio, Media
+from attn_cli.sources.huggingface.read.padding import MASKS, hides_tokens
 from attn_cli.sources.huggingface.read.positions import (
     check_letters,
     check_tokens,
@@ -209,7 +210,15 @@ class PromptReader:
 
     def _read(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         if self.arrays is not None:
-            return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
+            given = file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")
+            if self.generator is None:
+                return [given]
+            if any(hides_tokens(self.arrays.get(name)) for name in MASKS):
+                raise InputError(f"{self.inputs_file}: --generate needs tokens, not padding", "save them without it")
+            if not self.has_decoder:
+                return [self.generator.continue_text(given, self.on_token)]
+            tokens = given.others.get("decoder") or decoder_tokens(self.loaded, None)[0]
+            return [self.generator.continue_decoder(given, tokens, self.on_token)]
         limit = position_limit(self.loaded.model)
         for text in texts:
             check_letters(text, position_count(self.loaded.model))
@@ -225,12 +234,12 @@ class PromptReader:
         cuts = [sentence_notes(self.loaded.origin, len(prompt.tokens)) for prompt in prompts]
         prompts = [replace(x, warnings=x.warnings + notes) for x, notes in zip(prompts, cuts, strict=True)]
         if not self.has_decoder:
-            if self.generator is not None:
-                return [self.generator.continue_text(prompt, self.on_token) for prompt in prompts]
-            if self.loaded.generating is None:
+            if self.loaded.generating is not None:
+                # the text goes on, so that an end token after it would be the row that chooses
+                prompts = [without_end(self.loaded, prompt) for prompt in prompts]
+            if self.generator is None:
                 return prompts
-            # the text goes on, so that an end token after it would be the row that chooses
-            return [without_end(self.loaded, prompt) for prompt in prompts]
+            return [self.generator.continue_text(prompt, self.on_token) for prompt in prompts]
         if self.generator is not None:  # it writes the token of the language itself
             tokens, notes = decoder_tokens(self.loaded, self.decoder_text)
             prompts = [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts]

@@ -30,9 +30,7 @@ def mixed_layers(
     projections: Projections,
     places: Mapping[str, ModulePlace],
 ) -> list[MixedLayer]:
-    """For each layer of an encoder its attention with W_O, the vectors that it is added to, and the next norm's
-    gain.
-    """
+    """Of each layer of an encoder its attention with W_O, what that is added to, and the next gain."""
     calls: list[AttentionCall] = []
     chosen = {path: place for path, place in places.items() if place.stream in _STREAMS and place.block_path}
     modules = {}

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import GenerationConfig, PreTrainedModel, T5EncoderModel
 
 from attn_cli.call import Call
-from attn_cli.errors import AttnError, LoadError
+from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
@@ -125,6 +126,22 @@ def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, 
     assert prompt.generated is not None
     assert prompt.generated.tokens == 6 or prompt.generated.ended
     agrees(source, prompt)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bart"])
+def test_inputs_of_a_file_go_on_as_the_models_own_generate_does(kind: str, folder_of: Folder, tmp_path: Path) -> None:
+    arrays = {"input_ids": torch.tensor([[9, 21, 33, 2]]), "attention_mask": torch.ones(1, 4, dtype=torch.int64)}
+    decoder = {"decoder_input_ids": torch.tensor([[1, 7]]), "decoder_attention_mask": torch.ones(1, 2)}
+    arrays |= decoder if kind == "bart" else {}
+    save_file(arrays, file := tmp_path / "x.safetensors")
+    source = opened(folder_of(kind), generate=4, inputs=str(file))
+    (prompt,) = source.read([])
+    own = head_of(source).generate(**arrays, max_new_tokens=4, do_sample=False)[0].tolist()
+    assert generated_ids(prompt)[0] == own
+    agrees(source, prompt)
+    save_file(arrays | {"attention_mask": torch.tensor([[0, 1, 1, 1]])}, file)
+    with pytest.raises(InputError, match="--generate needs tokens, not padding"):
+        opened(folder_of(kind), generate=4, inputs=str(file)).read([])
 
 
 @pytest.mark.parametrize("kind", ["llava", "qwen2_vl", "trocr", "whisper"])
@@ -247,7 +264,6 @@ def test_an_end_token_of_the_tokenizer_is_not_continued_after(folder_of: Folder)
 
 
 def with_settings(folder: Path, target: Path, settings: dict[str, Any]) -> Path:
-    """A copy of a folder whose model generates by these settings."""
     shutil.copytree(folder, target)
     own = json.loads((target / "generation_config.json").read_text())
     (target / "generation_config.json").write_text(json.dumps(own | settings))
@@ -325,7 +341,7 @@ def test_a_sentence_of_a_search_is_cut_from_what_the_whole_search_finds(folder_o
     source = opened(folder, predicts=True)
     found: list[str] = []
     generator = TextGenerator(source.loaded, 8, one_sentence=True)
-    prompt = generator.continue_text(opened(folder).read(["a"])[0], on_token=lambda count: found.append(str(count)))
+    prompt = generator.continue_text(source.read(["a"])[0], on_token=lambda count: found.append(str(count)))
     assert whole.text.startswith(prompt.text)
     assert len(found) >= 7
 
