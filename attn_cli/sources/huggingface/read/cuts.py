@@ -15,6 +15,7 @@ from attn_cli.prompt import Token
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.load.origin import Origin
+from attn_cli.text import excerpt
 
 _ALL = 0.97  # of a picture: less than all is rounding at its edges
 
@@ -59,15 +60,26 @@ def text_notes(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
     return (f"read {max(ends):,} of {len(text):,} characters: the text is cut",)
 
 
-def sentence_notes(origin: Origin, count: int) -> tuple[str, ...]:
-    """A note on a text of `count` tokens that sentence-transformers cuts for the model of `origin`; else ()."""
+def sentence_notes(origin: Origin, text: str, count: int) -> tuple[str, ...]:
+    """Notes on what sentence-transformers cuts from a text of `count` tokens, or puts before it."""
+    most = _settings(origin, "sentence_bert_config.json").get("max_seq_length")
+    notes = []
+    if isinstance(most, int) and most < count:
+        notes.append(f"sentence-transformers reads the first {most:,} of the {count:,} tokens")
+    asked = _settings(origin, "config_sentence_transformers.json")
+    prompts, name = asked.get("prompts"), asked.get("default_prompt_name")
+    before = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
+    if isinstance(before, str) and not text.startswith(before):
+        notes.append(f'sentence-transformers puts "{excerpt(before, 40)}" before the text, attn does not')
+    return tuple(notes)
+
+
+def _settings(origin: Origin, name: str) -> dict[str, Any]:
     with suppress(OSError, LoadError):
-        file = cached_file(origin.path, "sentence_bert_config.json", revision=origin.revision, local_files_only=True)
+        file = cached_file(origin.path, name, revision=origin.revision, local_files_only=True)
         content = read_json_document(Path(file), file, LoadError, "")
-        most = content.get("max_seq_length") if isinstance(content, dict) else None
-        if isinstance(most, int) and most < count:
-            return (f"sentence-transformers reads the first {most:,} of the {count:,} tokens",)
-    return ()
+        return content if isinstance(content, dict) else {}
+    return {}
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

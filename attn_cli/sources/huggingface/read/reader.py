@@ -231,7 +231,7 @@ class PromptReader:
         for prompt in prompts:
             if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
                 check_tokens(len(prompt.tokens), limit)
-        cuts = [sentence_notes(self.loaded.origin, len(prompt.tokens)) for prompt in prompts]
+        cuts = [sentence_notes(self.loaded.origin, prompt.text, len(prompt.tokens)) for prompt in prompts]
         prompts = [replace(x, warnings=x.warnings + notes) for x, notes in zip(prompts, cuts, strict=True)]
         if not self.has_decoder:
             if self.loaded.generating is not None:
