@@ -17,6 +17,7 @@ from transformers import (
     AutoTokenizer,
     M2M100Config,
     M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
     MarianConfig,
     MarianMTModel,
     MarianTokenizer,
@@ -147,17 +148,33 @@ def test_each_side_has_its_vocabulary_in_python_too() -> None:
         attn_cli.top(TEXT, attn_cli.record(TEXT, model, tokenizer=tokenizer), decoder_text=TARGET)
 
 
+def trained(lines: list[str], prefix: Path) -> list[str]:
+    """The pieces of a SentencePiece model of these lines, kept in `prefix`.model."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines * 20), model_prefix=str(prefix), vocab_size=40,
+        hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    pieces = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+    return [pieces.IdToPiece(at) for at in range(3, pieces.GetPieceSize())]
+
+
+def test_without_a_language_the_line_says_what_to_type(tmp_path: Path) -> None:
+    names = ["<s>", "<pad>", "</s>", "<unk>", *trained(["the house is small", "das haus ist klein"], tmp_path / "x")]
+    (tmp_path / "vocab.json").write_text(json.dumps({name: at for at, name in enumerate(names)}))
+    tokenizer = M2M100Tokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "x.model"))
+    config = M2M100Config(vocab_size=200, decoder_start_token_id=2, **SIZES)
+    enlivened(M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    asked = ("-m", tmp_path, "--decoder-text", "das haus")
+    refused(attn("top", TEXT, *asked), 2, "writes 100 languages", "--target-lang af, or another of am, ar")
+    tokenizer.tgt_lang = "de"
+    assert decoder_ids(*asked, "--target-lang", "de") == [2, *tokenizer(text_target="das haus").input_ids[:-1]]
+
+
 @pytest.mark.parametrize("separate", [False, True])
 def test_marian_has_two_sentencepiece_models(tmp_path: Path, separate: bool) -> None:
     texts = {"source": ["the house is small", "a cat is at the house"], "target": ["das haus ist klein", "die katze"]}
-    vocabularies = []
-    for name, lines in texts.items():
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines * 20), model_prefix=str(tmp_path / name), vocab_size=40,
-            hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / f"{name}.model"))
-        vocabularies.append([pieces.IdToPiece(at) for at in range(3, pieces.GetPieceSize())])
+    vocabularies = [trained(lines, tmp_path / name) for name, lines in texts.items()]
     both = [["</s>", "<unk>", "<pad>", *pieces] for pieces in vocabularies]
     if not separate:
         both = [list(dict.fromkeys(both[0] + both[1]))] * 2

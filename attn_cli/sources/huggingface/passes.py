@@ -244,9 +244,7 @@ class ModelPasses:
         visit: Visit,
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run one prompt: `visit` sees each selected attention call, `arrive` each block's input and output at
-        `rows`.
-        """
+        """Run a prompt: `visit` sees each selected call, `arrive` each block's input and output."""
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 

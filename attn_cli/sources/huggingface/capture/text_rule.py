@@ -13,9 +13,7 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
 def rule_of_text(rule: LayerRule, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
-    """The rule of one text of a batch (scale, mask, bias, sink), for its rows and keys without padding and these
-    heads.
-    """
+    """The rule of one text of a batch, for its rows and keys without padding and these heads."""
     bias = _cut(rule.bias, text, rows, keys, heads)
     mask: Mask = Open()
     if isinstance(rule.mask, LazyMask):

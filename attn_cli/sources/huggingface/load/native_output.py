@@ -8,9 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_native_output() -> Iterator[None]:
-    """Context manager: what compiled code writes to standard output is dropped; Python's own stream is flushed
-    before.
-    """
+    """Context manager: drops what compiled code writes to standard output."""
     if sys.stdout is not None:
         sys.stdout.flush()
     try:

@@ -24,9 +24,9 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
             raise LoadError(f"{name} has no tokenizer for --decoder-text", hint)
         return (Token(0, str(start), start, special=True),), ()
     if text is not None and getattr(tokenizer, "tgt_lang", "") is None and hasattr(tokenizer, "get_lang_id"):
-        raise InputError(
-            f"{name} writes many languages", "choose one with --target-lang"
-        )  # as M2M100, without a default
+        codes = [token.strip("_") for token in _languages(tokenizer)]  # as M2M100, without a default
+        hint = f"add --target-lang {codes[0]}, or another of {', '.join(codes[1:6])} ..."
+        raise InputError(f"{name} writes {len(codes)} languages", hint)
     read = Prompt("", ()) if text is None else tokenize(tokenizer, [text], [None], target=True)[0]
     tokens = read.tokens
     if tokens and (tokens[-1].id == tokenizer.eos_token_id or (tokens[-1].special and tokens[-1].start is None)):

@@ -14,6 +14,10 @@ from attn_cli.sources.huggingface.read.cuts import text_notes
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
 
+# number of earlier tokens to decode with: they decide the first piece's space and complete a character's bytes
+_CONTEXT = 8
+_BYTES = 4  # the most bytes of a character in UTF-8
+_UNFINISHED = "\ufffd"
 PAIR_MARK = " [pair] "  # between the two texts of a pair in `Prompt.text`
 
 
@@ -91,12 +95,13 @@ def _prompt(
     sequences = encoding.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
     if pair is not None:
         _check_pair(sequences)
-    spans = encoding.get("offset_mapping") or [(0, 0)] * len(ids)
+    added = encoding["special_tokens_mask"]
+    spans = encoding.get("offset_mapping") or _spans_by_decoding(tokenizer, whole, ids, added)
     control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    pieces = _pieces(tokenizer, [text] if pair is None else [text, pair], encoding["special_tokens_mask"], target)
+    pieces = _pieces(tokenizer, [text] if pair is None else [text, pair], added, target)
     tokens = []
     for index, (number, (start, end), sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
-        special = bool(encoding["special_tokens_mask"][index]) or number in control
+        special = bool(added[index]) or number in control
         if sequence == 1:
             start, end = start + len(text) + len(PAIR_MARK), end + len(text) + len(PAIR_MARK)
         token = token_at(tokenizer, index, number, special, whole, start, end)
@@ -105,11 +110,52 @@ def _prompt(
             token = replace(token, text=tokenizer.convert_tokens_to_string([piece]).strip() or piece)
         tokens.append(token)
     word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
-    added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
+    in_vocabulary = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     ends = [("start", "begins", 1), ("end", "ends", -1)][: 1 if target else 2]  # a decoder doesn't read its end token
-    doubled = _doubled(tokenizer, ids, encoding["special_tokens_mask"], ends)
+    doubled = _doubled(tokenizer, ids, added, ends)
     notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
-    return Prompt(whole, with_words(whole, tokens, word_ids, added), notes)
+    return Prompt(whole, with_words(whole, tokens, word_ids, in_vocabulary), notes)
+
+
+def decoded_spans(
+    tokenizer: PreTrainedTokenizerBase, before: Sequence[int], ids: Sequence[int], text: str = ""
+) -> tuple[str, list[tuple[int, int]]]:
+    """`text` continued by the text of `ids`, and the place in it of each; bytes of a character share its place."""
+    nearby = [*before[-_CONTEXT:], *ids]
+    # tokens are decoded from `context` on; those before `decoded_end` are in `text` already
+    context, decoded_end = 0, len(nearby) - len(ids)
+    spans: list[tuple[int, int]] = []
+    for at in range(decoded_end, len(nearby)):
+        old, new = _decoded(tokenizer, nearby[context:decoded_end]), _decoded(tokenizer, nearby[context : at + 1])
+        waiting = nearby[decoded_end : at + 1]
+        unfinished = new.endswith(_UNFINISHED) or (new == old and _is_byte(tokenizer, nearby[at]))
+        if unfinished and at + 1 < len(nearby) and len(waiting) < _BYTES:
+            continue
+        start = len(text)
+        text += new[len(old) :] if new.startswith(old) else _decoded(tokenizer, waiting)
+        spans += [(start, len(text))] * len(waiting)
+        context, decoded_end = decoded_end, at + 1
+    return text, spans
+
+
+def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
+    return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
+
+def _is_byte(tokenizer: PreTrainedTokenizerBase, number: int) -> bool:
+    """True for a part of a character in a vocabulary of bytes, as ByT5's, which decodes it as nothing."""
+    name = str(tokenizer.convert_ids_to_tokens(number))
+    return len(name) == 1 and 128 <= ord(name) < 256
+
+
+def _spans_by_decoding(
+    tokenizer: PreTrainedTokenizerBase, text: str, ids: Sequence[int], added: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The place of each token in `text`, if the tokens decode to just that; (0, 0) of those of no place."""
+    own = [number for number, is_added in zip(ids, added, strict=True) if not is_added]
+    read, spans = decoded_spans(tokenizer, (), own)
+    places = iter(spans)
+    return [(0, 0) if is_added or read != text else next(places) for is_added in added]
 
 
 def _pieces(

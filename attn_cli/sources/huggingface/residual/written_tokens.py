@@ -18,9 +18,7 @@ _TOLERANCE = 1e-2  # tolerance: of logits of twice a vector against twice its lo
 def written_tokens(
     seen: StreamToLogits, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
 ) -> dict[HeadPlace, WrittenTokens]:
-    """What each head of `reads` adds in its rows, through W_O and the frozen final norm, to the logits of tokens by
-    id.
-    """
+    """What each head of `reads` adds in its rows to the logits of tokens, by id."""
     heads, parts, rows = list[HeadPlace](), list[torch.Tensor](), list[int]()
     for write, place, w_o in seen.writes:
         for head in range(w_o.heads):

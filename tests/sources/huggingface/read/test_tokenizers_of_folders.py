@@ -27,8 +27,11 @@ def test_a_tokenizer_of_bytes_or_letters_needs_no_vocabulary_file(kind: str, tmp
         canine = transformers.CanineConfig(**SMALL, num_hash_buckets=64, local_transformer_stride=16)
         model = transformers.CanineModel(canine)
     saved(model, tmp_path, getattr(transformers, f"{kind}Tokenizer")())
-    shown = attn("top", "né 東", "-m", tmp_path, "-k", "1", "--json").json["input"]
-    assert [token["id"] for token in shown["tokens"]] == AutoTokenizer.from_pretrained(tmp_path)("né 東")["input_ids"]
+    shown = attn("top", "né 東", "-m", tmp_path, "-k", "1", "--json").json["input"]["tokens"]
+    assert [token["id"] for token in shown] == AutoTokenizer.from_pretrained(tmp_path)("né 東")["input_ids"]
+    bytes_of = [len(x.encode()) if kind == "ByT5" else 1 for x in "né 東"]
+    labels = [x for x, count in zip("né 東", bytes_of, strict=True) for _ in range(count)]
+    assert [token["text"] for token in shown if not token["special"]] == labels
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}')
     refused(attn("top", "a", "-m", tmp_path), 3, "has no tokenizer")
 

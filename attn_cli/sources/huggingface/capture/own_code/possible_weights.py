@@ -91,9 +91,7 @@ class PossibleSoftmaxes:
         return list({_memory(x.factor): x for x in multiplied.values()}.values())
 
     def summed(self, possible: PossibleWeights, result: torch.Tensor) -> None:
-        """Keep a softmax together with `result`, its product with values; what `result` is multiplied by next
-        decides.
-        """
+        """Keep a softmax with `result`, its product with values; what that is multiplied by decides."""
         self._summed.append((possible, result))
 
     def factors_in(self, args: tuple[Any, ...]) -> int:
