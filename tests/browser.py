@@ -44,21 +44,17 @@ class Browser:
         self.until("document.documentElement.dataset.ready === 'yes'")
 
     def log(self) -> list[str]:
-        """The console's lines since the last call."""
         return [f"{line['level']}: {line['message']}" for line in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for since the last call."""
         messages = (json.loads(line["message"])["message"] for line in self.driver.get_log("performance"))
         sent = [message["params"] for message in messages if message["method"] == "Network.requestWillBeSent"]
         return [params["request"]["url"] for params in sent]
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """The value of an expression in the page."""
         return self.driver.execute_script(f"return {script}", *arguments)
 
     def until(self, condition: str) -> None:
-        """Wait until an expression is true."""
         WebDriverWait(self.driver, _PATIENCE, 0.02).until(lambda _: self.run(condition), condition)
 
     def press(self, *keys: str) -> None:
@@ -73,13 +69,11 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, parameters)
 
     def resize(self, width: int, height: int = 900) -> None:
-        """The size of the window, in pixels of the page."""
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
 
     def prefer(self, theme: str) -> None:
-        """The system's colour scheme: light or dark."""
         feature = {"name": "prefers-color-scheme", "value": theme}
         self.command("Emulation.setEmulatedMedia", features=[feature])
 

@@ -13,7 +13,6 @@ _TEMPLATE = "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }} {% endf
 
 
 def encoder(folder: Path) -> Path:
-    """A BERT of two layers that reads words."""
     torch.manual_seed(0)
     BertModel(BertConfig(**_SIZES)).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
@@ -21,7 +20,6 @@ def encoder(folder: Path) -> Path:
 
 
 def chatting(folder: Path) -> Path:
-    """A Llama of two layers that takes messages."""
     torch.manual_seed(0)
     LlamaForCausalLM(LlamaConfig(**_SIZES, num_key_value_heads=1)).save_pretrained(folder)
     tokenizer(chat_template=_TEMPLATE).save_pretrained(folder)

@@ -73,7 +73,6 @@ def explore() -> bytes:
 
 
 def page() -> bytes:
-    """The page of a short story, in Chromium."""
     html, browser = page_html(_of_smollm(STORY.read_text("utf-8"))), Browser()
     try:
         browser.resize(1280, 800)
@@ -89,7 +88,6 @@ def page() -> bytes:
 
 
 def lines_of(svg: str) -> str:
-    """The text of a picture, line by line."""
     lines: dict[float, str] = {}
     for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
         y = float(element.attrib["y"])

@@ -118,7 +118,6 @@ def heeding_signals() -> None:
 
 
 def program(*arguments: object) -> list[str]:
-    """The command line that starts `attn` in a process of its own."""
     return [sys.executable, "-m", "attn_cli", *map(str, arguments)]
 
 

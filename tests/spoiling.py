@@ -52,7 +52,6 @@ def _size(content: bytes, at: int, chance: random.Random) -> bytes:
 
 
 def _number(content: bytes, at: int, chance: random.Random) -> bytes:
-    """A number in a text replaced by a wild one."""
     places = [*re.finditer(rb"-?\d+", content[:4000])]
     if not places:
         return _flip(content, at, chance)

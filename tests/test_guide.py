@@ -50,12 +50,10 @@ Answer: The parrot is called
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The code blocks of a page in one language."""
     return [block for kind, block in BLOCK.findall(PAGES[page].read_text("utf-8")) if kind == language]
 
 
 def commands(block: str) -> list[tuple[str, str]]:
-    """Each command of a console block with what it should print."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)
     assert parts[0] == "", f"a console block starts with a command, not with {parts[0]!r}"
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts[1:])]
@@ -187,12 +185,10 @@ class Walk:
         self.printed: list[str] = []
 
     def output(self, at: int) -> str:
-        """The output of the command at this place on the page."""
         self.come_to(at + 1)
         return self.printed[at]
 
     def come_to(self, count: int) -> None:
-        """Run those of the first `count` commands that have not run."""
         for command in self.commands[len(self.printed) : count]:
             self.printed.append(run(command, self.folder))
 

@@ -26,7 +26,6 @@ CELLS = {
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """The outputs of every cell."""
     folder = tmp_path_factory.mktemp("kernel")
     cells = [nbformat.v4.new_code_cell(code) for code in ("import attn_cli", *CELLS.values())]
     book = nbformat.v4.new_notebook(cells=cells)

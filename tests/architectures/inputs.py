@@ -34,7 +34,6 @@ def inputs_of(model: PreTrainedModel, name: str) -> Inputs:
 
 
 def entry(config: PreTrainedConfig, name: str) -> Any:
-    """The first value of that name in the configuration or its parts."""
     if (value := getattr(config, name, None)) is not None:
         return value
     parts = (getattr(config, part, None) for part in getattr(type(config), "sub_configs", {}))

@@ -47,7 +47,6 @@ def prompt_of(inputs: Inputs) -> Prompt:
 
 
 def speaking(model: PreTrainedModel) -> ModelSource:
-    """A model with its head of words as a source without a tokenizer."""
     kind = str(model.config.model_type)
     stack = stack_of(model, model.config)
     origin = Origin(kind, kind, OriginOptions())

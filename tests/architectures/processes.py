@@ -30,7 +30,6 @@ def check_in_process(name: str) -> Result:
 
 
 def check_all(names: Iterable[str], processes: int = 2) -> Iterator[Result]:
-    """Results in the order of the names, some `processes` at a time."""
     torch.set_num_threads(1)
     with ThreadPoolExecutor(processes) as pool:
         yield from pool.map(check_in_process, names)

@@ -29,8 +29,8 @@ OTHER_THAN_EAGER = {
 }
 
 _BLOCKS = (
-    "left: a query whose chosen blocks hold only padding attends to nothing, which attn and SDPA make zeros and eager "
-    "an even row"
+    "left: rows of padding attend to nothing, which attn and SDPA make zeros and eager even rows, and later layers "
+    "choose blocks by them"
 )
 # Types whose weights move with padding or a cache.
 MOVED_IN_BATCHES = {"minimax_m3_vl": _BLOCKS, "minimax_m3_vl_text": _BLOCKS}

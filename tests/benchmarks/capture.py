@@ -64,8 +64,6 @@ def plain(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
 def looked(
     model: PreTrainedModel, ids: torch.Tensor, make: Callable[[], list[Reducer]], selection: Selection | None = None
 ) -> Callable[[], object]:
-    """The forward pass with reducers on the selected layers."""
-
     def run() -> None:
         def visit(call: Call) -> None:
             reduce(call, *make())

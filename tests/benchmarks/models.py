@@ -26,5 +26,4 @@ def model_of(size: str, positions: int) -> PreTrainedModel:
 
 
 def tokens(n: int) -> torch.Tensor:
-    """One text of n random tokens."""
     return torch.randint(0, 1000, (1, n), generator=torch.Generator().manual_seed(0))

@@ -36,7 +36,6 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
 
 
 def parts_of(n: int, count: int, last: int) -> list[TextPart]:
-    """So many parts of n tokens, the last of them with `last` tokens."""
     bounds = [*(at * (n - last) // (count - 1) for at in range(count)), n]
     return [TextPart(f"part {at}", (), tuple(range(*bounds[at : at + 2]))) for at in range(count)]
 

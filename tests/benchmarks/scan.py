@@ -48,7 +48,6 @@ def _processor() -> str:
 
 
 def batches(source: ModelSource, corpus: Corpus) -> list[list[torch.Tensor]]:
-    """The token ids of the batches that a scan makes."""
     made = []
     for shard in shards_of(corpus.documents()):
         texts = [document.text for document in shard.documents if isinstance(document, Document)]
@@ -84,7 +83,6 @@ def _speed(name: str, model: str, file: Path, folder: Path, repeats: int) -> Ite
 
 @contextmanager
 def _walking(walk: str) -> Iterator[None]:
-    """Context manager: attention in bands, where `walk` says so."""
     with ExitStack() as stack:
         if walk == "bands":
             stack.enter_context(patch.object(cpu, "suits", lambda *_: False))

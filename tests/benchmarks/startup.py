@@ -80,6 +80,5 @@ def _spent(run: Callable[[], object]) -> float:
 
 
 def _processor_time() -> float:
-    """Seconds of processor time of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -20,7 +20,6 @@ class Row:
 
     @property
     def is_over(self) -> bool:
-        """True if the ratio is above its bar."""
         return self.bar is not None and self.ratio > self.bar
 
     def __str__(self) -> str:

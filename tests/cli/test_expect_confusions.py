@@ -31,8 +31,6 @@ def attention(a: Arrays, *, seen: np.ndarray | None = None, scale: float | None 
 
 
 def under(mask: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Arrays], np.ndarray]:
-    """The kernel with a mask of the query's and the key's numbers."""
-
     def kernel(a: Arrays) -> np.ndarray:
         return attention(a, seen=mask(np.arange(a["q"].shape[1])[:, None], np.arange(a["k"].shape[1])[None]))
 

@@ -11,7 +11,6 @@ FOUR_DIGITS = {"rtol": 0, "atol": 5.1e-5}  # the numbers below are rounded to fo
 
 
 def maps(table: str, text: str) -> dict[str, np.ndarray]:
-    """Scores and weights [n, m] of the only head of a built-in table."""
     run = attn("matrix", text, "-m", f"toy:{table}", "--json")
     assert (run.code, run.errors) == (0, "")
     shown = run.json["result"]["matrices"][0]

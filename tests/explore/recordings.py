@@ -57,7 +57,6 @@ def recording(
     seed: int = 0,
     d: int = 8,
 ) -> Recording:
-    """Layers of `heads` query heads over half as many key heads."""
     prompt = prompt_of(n, special=special, generated=generated)
     return recording_of(prompt, layers, heads, causal=causal, seed=seed, d=d)
 
@@ -65,7 +64,6 @@ def recording(
 def recording_of(
     prompt: Prompt, layers: int = 3, heads: int = 4, *, causal: bool = True, seed: int = 0, d: int = 8
 ) -> Recording:
-    """The same of a text."""
     random, mask = np.random.default_rng(seed), Causal() if causal else Open()
     return Recording(
         {"model": "small", "type": "test", "revision": None, "dtype": "float32", "device": "cpu"},

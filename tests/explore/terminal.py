@@ -50,12 +50,10 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """The lines of the screen."""
         columns, buffer = range(self.screen.columns), self.screen.buffer
         return "\n".join("".join(buffer[y][x].data for x in columns).rstrip() for y in range(self.screen.lines))
 
     def read(self, seconds: float = 0.05) -> bytes:
-        """The output within some time; nothing if there is none."""
         try:
             data: bytes = self.process.read_nonblocking(65536, timeout=seconds)
         except (pexpect.TIMEOUT, pexpect.EOF):
@@ -66,11 +64,9 @@ class Terminal:
         return data
 
     def show(self, data: bytes) -> None:
-        """Put it on the screen."""
         self.stream.feed(data)
 
     def wait(self, *words: str, until: Callable[[str], bool] | None = None) -> str:
-        """Read until all the words are on the screen; the screen."""
         end = time.monotonic() + SHORT
         while not all(word in self.text for word in words) or (until is not None and not until(self.text)):
             assert time.monotonic() < end, f"{words} never came\n{self.text}"
@@ -79,13 +75,11 @@ class Terminal:
         return self.text
 
     def settle(self, seconds: float = 0.3) -> None:
-        """Read until nothing came for some time."""
         end = time.monotonic() + SHORT
         while self.read(seconds):
             assert time.monotonic() < end, f"it never rests\n{self.text}"
 
     def press(self, keys: str) -> None:
-        """Type."""
         self.process.send(keys)
 
     def end(self) -> int:
@@ -101,7 +95,6 @@ class Terminal:
         return -self.process.signalstatus if self.process.signalstatus else int(self.process.exitstatus or 0)
 
     def wait_until_stopped(self) -> None:
-        """Read until the process has been stopped by a signal."""
         deadline = time.monotonic() + SHORT
         while os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
             assert time.monotonic() < deadline, self.text
@@ -116,10 +109,8 @@ class Terminal:
         return bool(flags & termios.ECHO and flags & termios.ICANON and flags & termios.ISIG)
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size."""
         self.screen.resize(lines, columns)
         self.process.setwinsize(lines, columns)
 
     def signal(self, number: int) -> None:
-        """A signal to the process."""
         os.kill(self.process.pid, number)

@@ -25,8 +25,6 @@ Play = Callable[[Explorer, Pilot[int]], Awaitable[None]]
 
 
 def play(explorer: Session, size: tuple[int, int], script: Play) -> Explorer:
-    """Run the app of a session with a script that presses keys."""
-
     async def run() -> Explorer:
         app = Explorer(explorer)
         async with app.run_test(size=size) as pilot:
@@ -38,7 +36,6 @@ def play(explorer: Session, size: tuple[int, int], script: Play) -> Explorer:
 
 
 def shown(app: Explorer) -> list[str]:
-    """The lines that Textual has on the screen."""
     return ["".join(part.text for part in strip) for strip in app.screen._compositor.render_strips()]
 
 

@@ -30,7 +30,6 @@ def explorer(of: Recording, text: str, *options: str) -> Session:
 
 
 def arrays_of(line: str) -> dict[str, np.ndarray]:
-    """The arrays that a line gives."""
     words = shlex.split(line)
     assert words[0] == "attn"
     run = attn(*words[1:], "-q", "-f", "npz")
@@ -39,7 +38,6 @@ def arrays_of(line: str) -> dict[str, np.ndarray]:
 
 
 def check(made: Session) -> None:
-    """That what the pane shows is what its line gives."""
     scene, view = made.scene, made.view
     arrays = arrays_of(made.attn_line)
     if view.pane == "heads":

@@ -15,7 +15,6 @@ from tests.explore.recordings import recording
 
 
 def weights(call: Call, *, mean: bool = False) -> np.ndarray:
-    """The weights of `attn matrix` `[h, n, m]`."""
     part = reduce(call, FullMatrix(mean_heads=mean)).part(Matrix)
     assert part is not None
     assert part.weights is not None

@@ -37,14 +37,12 @@ def session(
 
 
 def typed(session: Session, line: str) -> Request | None:
-    """Type a line and press Enter."""
     for character in line:
         session.press(character, character)
     return session.press("enter")
 
 
 def check(session: Session) -> None:
-    """The laws of every viewpoint."""
     scene, view = session.scene, session.view
     n, m = scene.size(view)
     assert 0 <= view.at < len(scene.recording.layers)

@@ -82,7 +82,6 @@ def test_a_bug_is_a_line_on_a_terminal_that_is_itself_again() -> None:
 
 
 def colours(log: bytes) -> bool:
-    """True if any colour was written."""
     return any(f"\x1b[{number}".encode() in log or f";{number}".encode() in log for number in ("38;", "48;"))
 
 

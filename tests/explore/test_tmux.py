@@ -23,7 +23,6 @@ class Tmux:
         self.socket = socket
 
     def run(self, *words: str) -> str:
-        """The output of a command of tmux."""
         command = ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words]
         return subprocess.run(
             command, capture_output=True, text=True, timeout=SHORT, env=environment(), check=False
@@ -36,7 +35,6 @@ class Tmux:
         self.run("new-session", "-d", "-x", "80", "-y", "24", line)
 
     def wait(self, *words: str) -> str:
-        """The screen once it shows all the words."""
         end = time.monotonic() + SHORT
         while not all(word in (screen := self.run("capture-pane", "-p")) for word in words):
             assert time.monotonic() < end, f"{words} never came\n{screen}"
@@ -44,7 +42,6 @@ class Tmux:
         return screen
 
     def press(self, *keys: str) -> None:
-        """Type."""
         self.run("send-keys", *keys)
 
 

@@ -42,7 +42,6 @@ def saved(recording: Recording, path: Path) -> Recording:
 
 
 def assert_same(layer: RecordedLayer, other: RecordedLayer) -> None:
-    """Every array to the bit, and all else equal."""
     assert (layer.place, layer.queries, layer.keys) == (other.place, other.queries, other.keys)
     assert layer.thumbnail_block == other.thumbnail_block
     for name in ARRAYS:
@@ -130,7 +129,6 @@ def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def content() -> bytes:
-    """A file with all that a rule may hold."""
     from attn_cli.kernel.definition.bias import Alibi
     from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Submask
     from attn_cli.kernel.definition.rule import Rule

@@ -20,7 +20,6 @@ WORDS = ["the", "cat", "sat", "on", "the", "mat"]
 
 
 def arrays(layers: int = 2, h: int = 4, g: int = 2, n: int = 6, m: int = 6, d: int = 8) -> list[tuple[np.ndarray, ...]]:
-    """q, k and v of each layer."""
     return [
         tuple(RANDOM.normal(size=size).astype(np.float32) for size in ((h, n, d), (g, m, d), (g, m, d)))
         for _ in range(layers)
@@ -28,7 +27,6 @@ def arrays(layers: int = 2, h: int = 4, g: int = 2, n: int = 6, m: int = 6, d: i
 
 
 def weights(recording: Recording, layer: int) -> np.ndarray:
-    """`[h, n, m]` of a recorded layer, cell by cell."""
     kept = recording.layers[layer]
     return np.stack([kept.weights(head, slice(0, kept.n), slice(0, kept.m)) for head in range(kept.h)])
 

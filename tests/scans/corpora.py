@@ -27,7 +27,6 @@ def sentences(count: int, least: int = 2, most: int = 12, seed: int = 0) -> list
 
 
 def written(folder: Path, lines: list[str]) -> Path:
-    """A file of these lines."""
     file = folder / "lines.txt"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -44,11 +43,9 @@ def table_scan(file: Path, output: Path, compute: Compute | None = None) -> dict
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The tables of a scan, byte by byte."""
     return {file.name: file.read_bytes() for file in sorted(folder.glob("*.parquet"))}
 
 
 @pytest.fixture
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Shards of three documents."""
     monkeypatch.setattr(shards, "DOCUMENTS", 3)

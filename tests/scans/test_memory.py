@@ -53,7 +53,6 @@ def of_words(count: int) -> Document:
 
 
 def texts_of(document: Document, options: ScanOptions) -> tuple[list[int], PoisonRecords]:
-    """The tokens of each group of texts, and the rejected records."""
     poison = PoisonRecords()
     groups = ShardTexts(Words(), options, poison).groups([document])  # type: ignore[arg-type]
     return [sum(len(encoded.ids) for _, encoded in texts) for texts in groups], poison

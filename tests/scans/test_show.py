@@ -53,7 +53,6 @@ def lines_of(seed: int, count: int, longest: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scanned]:
-    """Two scans of lines alike, and one of lines of other lengths."""
     folder = tmp_path_factory.mktemp("scans")
     model = MINILM
     source = open_source(str(model))

@@ -50,7 +50,6 @@ def _edit(file: Path, name: str, array: np.ndarray) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The files below a folder, by their paths in it."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 

@@ -15,7 +15,6 @@ from attn_cli.sources.tables.source import TableSource
 
 
 def open_words() -> Any:
-    """The built-in table, as a source that can be scanned."""
     return WordTexts(cast(TableSource, open_source("toy")))
 
 
@@ -31,7 +30,6 @@ class WordTexts:
         self.about: dict[str, Any] = source.about
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The words of each text that the table has."""
         return [self._encoded(text) for text in texts]
 
     def _encoded(self, text: str) -> EncodedText:
@@ -43,15 +41,12 @@ class WordTexts:
         return EncodedText(numbers[:, 0], np.zeros(len(numbers), bool), numbers[:, 1], numbers[:, 2])
 
     def tokens_of(self, text: str) -> Sequence[Token]:
-        """The words of a text that the table has."""
         return self.source.read([text])[0].tokens
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The table's only layer."""
         return self.source.planned_layers(selection)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: PackedVisit) -> None:
-        """Call `visit` with the only call of each text."""
         prompts = [
             Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(text.ids.tolist())))
             for text in texts
@@ -59,11 +54,9 @@ class WordTexts:
         self.source.each(prompts, selection, visit)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """The words."""
         return [self.source.table.word(number) for number in ids]
 
     def fingerprint(self) -> str:
-        """A hash of the table's words and vectors."""
         digest = blake2b(digest_size=16)
         for _, words, vectors in self.source.table.blocks():
             digest.update("\n".join(words).encode() + np.ascontiguousarray(vectors).tobytes())

@@ -70,7 +70,6 @@ class FromBands:
 
 
 def tokens(count: int, random: np.random.Generator) -> tuple[Token, ...]:
-    """Few different words, so that some come up again."""
     return tuple(Token(i, f"t{random.integers(8)}") for i in range(count))
 
 

@@ -89,7 +89,6 @@ def farthest_from_0(block: np.ndarray) -> float:
 
 
 def pooled_by_hand(cells: np.ndarray, block: tuple[int, int], how: str) -> np.ndarray:
-    """Cells [h, n, m] block by block, the plain way."""
     height, width = block
     fold = {"max": np.max, "mean": np.mean, "extreme": farthest_from_0}[how]
     return np.array(

@@ -46,7 +46,6 @@ _INVISIBLE = re.compile(
 
 
 def harmless(text: str) -> None:
-    """Nothing invisible but ends of lines."""
     assert not _INVISIBLE.search(text), ascii(text)
 
 

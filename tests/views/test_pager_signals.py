@@ -19,7 +19,6 @@ CODES = [(signal.SIGTERM, 143), (signal.SIGINT, 130), ("\x03", 130)]
 
 
 def ends(terminal: Terminal, number: signal.Signals | str) -> int:
-    """The exit code after a signal or a key, within a second."""
     start = time.monotonic()
     terminal.press(number) if isinstance(number, str) else terminal.signal(number)
     code = terminal.end()
@@ -29,7 +28,6 @@ def ends(terminal: Terminal, number: signal.Signals | str) -> int:
 
 
 def running(name: str) -> list[Path]:
-    """The processes of a program that were not ended."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

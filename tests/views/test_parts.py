@@ -52,7 +52,6 @@ def many_lines() -> PartsRead:
 
 
 def drawn(answer: PartsRead, width: int) -> list[str]:
-    """The lines of the screen."""
     console = Console(file=io.StringIO(), width=1000)
     for line in draw(answer, Report("parts", {}, (answer.prompt,), (), (), answer), Screen(width)):
         console.print(line)

@@ -17,7 +17,6 @@ from tests.program import attn
 
 
 def summary(layer: int, module: str, call: int, *shape: int) -> Summary:
-    """Weights of that shape, filled with a number of their own."""
     heads, n, m = shape
     value = float(100 * layer + 10 * call + len(module))
     place = Place(layer, module, tuple(range(heads)), tuple(range(heads)), call=call)

@@ -17,7 +17,6 @@ SIZES = ((80, 24), (100, 40), (200, 60))
 
 
 def looking(size: tuple[int, int], query: int, depth: str = "truecolor", of: Recording | None = None) -> Session:
-    """The text pane of a recording with an image, at a token."""
     made = session(of or seen(image()), size=size, depth=depth)
     for key in (*"3/", *str(query), "\r"):
         made.press("enter" if key == "\r" else key, key)

@@ -29,7 +29,6 @@ def test_any_rectangle_equals_the_dense_one(problem: Problem, data: st.DataObjec
 
 
 def places(count: int) -> st.SearchStrategy[slice | np.ndarray]:
-    """Some of `count` rows or keys: a run, or picked ones."""
     run = st.tuples(st.integers(0, count), st.integers(0, count)).map(lambda ends: slice(min(ends), max(ends)))
     picked = st.sets(st.integers(0, count - 1), min_size=1).map(lambda some: np.array(sorted(some)))
     return run | picked

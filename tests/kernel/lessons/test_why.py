@@ -65,7 +65,6 @@ def test_content_is_the_mean_over_all_distances_and_position_the_rest(
     places = np.flatnonzero(visible)
 
     def at(key: np.ndarray, place: int) -> float:
-        """The score that a key would have at a place."""
         return float(query @ rotary(key[None], np.array([float(place)]), interleaved=interleaved)[0]) * 0.5
 
     content = np.array([np.mean([at(key, place) for place in places]) for key in k])

@@ -126,7 +126,6 @@ def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict
 
 
 def in_blocks(cells: np.ndarray, pool: Pool) -> np.ndarray:
-    """The largest cell of each block, or the sum."""
     fold = np.add if pool.sums else np.maximum
     for axis, step in ((1, pool.rows), (2, pool.keys)):
         cells = fold.reduceat(cells, range(0, cells.shape[axis], step), axis=axis)

@@ -36,7 +36,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def answered(source: ModelSource, case: Case) -> tuple[Prompt, tuple[TextPart, ...]]:
-    """A case with what the model writes after it, and its parts."""
     assert source.loaded.tokenizer is not None
     template = source.loaded.tokenizer.apply_chat_template
 

@@ -77,7 +77,6 @@ class Claims(NamedTuple):
 
 
 def traced_text(case: Case, chat: Chat) -> TracedText:
-    """The prompt of a case; `chat` makes the text of messages."""
     chance = random.Random(f"{case.style} {case.tokens} {case.seed}")
     facts = chance.sample(FACTS, FACTS_TOLD)
     asked = chance.choice(facts)
@@ -98,7 +97,6 @@ def traced_text(case: Case, chat: Chat) -> TracedText:
 
 
 def claims(seed: int) -> Claims:
-    """The documents and the answer of that seed."""
     chance = random.Random(f"claims {seed}")
     facts = chance.sample(FACTS, FACTS_TOLD)
     words = [chance.choice(fact.words) for fact in facts]
@@ -110,7 +108,6 @@ def claims(seed: int) -> Claims:
 
 
 def _among(fact: str, around: int, chance: random.Random) -> str:
-    """A paragraph of a fact and so many other sentences."""
     sentences = [f"{chance.choice(_WHO)} {chance.choice(_DID)} {chance.choice(_WHEN)}." for _ in range(around)]
     sentences.insert(chance.randint(0, len(sentences)), fact)
     return " ".join(sentences)

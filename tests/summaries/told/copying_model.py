@@ -19,7 +19,6 @@ _E, _SHARP, _WRITES = 64, 300.0, 20.0
 
 
 def copying_source() -> ModelSource:
-    """The model as a source without a tokenizer."""
     model = copying_model()
     stack, origin = stack_of(model, model.config), Origin("copying", "copying", OriginOptions())
     return ModelSource(LoadedModel(stack, None, {"model": "copying", "type": "gpt2"}, origin, model))

@@ -29,7 +29,6 @@ def map_of(values: np.ndarray, labels: list[str], **more: object) -> HeatMap:
 
 
 def cells_of(svg: str) -> list[ElementTree.Element]:
-    """The rectangles of cells, without frames and the bar of colours."""
     rects = ElementTree.fromstring(svg).iter(f"{SVG}rect")
     return [rect for rect in rects if rect.get("fill") != "none" and rect.get("width") != "6.0"]
 

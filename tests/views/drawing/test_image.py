@@ -27,7 +27,6 @@ BRIGHT = (3, 9)
 
 
 def tokens(rows: int, columns: int) -> tuple[Token, ...]:
-    """[CLS], then the patches of an image row by row."""
     places = [(row, column) for row in range(rows) for column in range(columns)]
     patches = [Token(1 + at, f"r{row},c{column}", row=row, column=column) for at, (row, column) in enumerate(places)]
     return (Token(0, "[CLS]", special=True), *patches)
@@ -110,7 +109,6 @@ def test_maps_fit_and_keep_the_brightest_patch_in_its_place(rows, columns, width
 
 
 def cells(labels: Sequence[Token]) -> list[list[list[int]]]:
-    """The tokens of each grid."""
     return [grid.cells.tolist() for grid in image_grids(labels)]
 
 
@@ -124,7 +122,6 @@ def test_what_is_no_whole_image_has_no_grid() -> None:
 
 
 def tile(piece: int, box: Box, first: int, rows: int = 2, columns: int = 2) -> list[Token]:
-    """The patches of a tile that shows a part of the picture."""
     high, wide = (box.bottom - box.top) / rows, (box.right - box.left) / columns
     return [
         Token(first + at, f"t{piece},r{row},c{column}", row=row, column=column, piece=piece,

@@ -50,24 +50,20 @@ def layer_of(
 
 
 def masked(mask: Mask, **more: object) -> Rule:
-    """A rule with a mask."""
     return Rule(scale=8**-0.5, mask=mask, **more)  # type: ignore[arg-type]
 
 
 def recording_of(*layers: RecordedLayer, text: str = TEXT, prompt: Prompt | None = None) -> Recording:
-    """A recording of these layers."""
     return Recording(ABOUT, prompt or Prompt(text, layers[0].queries), layers)
 
 
 def causal_model(layers: int = 3, heads: int = 4) -> Recording:
-    """Layers with a causal mask, the last of them a window."""
     tokens = tokens_of(TEXT)
     masks: Sequence[Mask] = [CAUSAL] * (layers - 1) + [Intersection((CAUSAL, Window(5)))]
     return recording_of(*(layer_of(at, tokens, heads=heads, rule=masked(mask)) for at, mask in enumerate(masks)))
 
 
 def encoder_decoder() -> Recording:
-    """An encoder, a decoder and cross attention, of two texts."""
     encoder, decoder = tokens_of(TEXT), tokens_of("Er saß am Ufer", special=False)
     decoder = tuple(replace(token, start=None, end=None) for token in decoder)
     return recording_of(

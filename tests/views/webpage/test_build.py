@@ -29,14 +29,12 @@ WORDS = " ".join(f"word{at}" for at in range(40))
 
 
 def lines_of(page: bytes) -> list[bytes]:
-    """The lines of data."""
     match = re.search(rb'<script type="text/plain" id="data">(.*?)</script>', page, re.DOTALL)
     assert match
     return match[1].split(b"\n")
 
 
 def document(page: bytes) -> dict[str, Any]:
-    """The page's data beside the weights."""
     stream = unpacked(lines_of(page)[0])
     length = int.from_bytes(stream[:4], "little")
     result: dict[str, Any] = json.loads(stream[4 : 4 + length])
@@ -44,7 +42,6 @@ def document(page: bytes) -> dict[str, Any]:
 
 
 def wide(heads: int, layers: int = 1) -> Recording:
-    """Many heads of 40 tokens."""
     tokens = tokens_of(WORDS, special=False)
     return recording_of(*(layer_of(at, tokens, heads=heads) for at in range(layers)), text=WORDS)
 

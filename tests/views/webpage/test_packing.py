@@ -16,12 +16,10 @@ from tests.views.webpage.recordings import layer_of, masked, tokens_of, without_
 
 
 def unpacked(text: bytes) -> bytes:
-    """The bytes behind base64, inflated."""
     return zlib.decompress(b64decode(text, validate=True))
 
 
 def numbers(data: bytes) -> Iterator[int]:
-    """The varints of some bytes."""
     value = shift = 0
     for byte in data:
         value |= (byte & 127) << shift

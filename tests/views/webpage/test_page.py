@@ -48,18 +48,15 @@ def shown(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
 
 
 def at(browser: Browser) -> dict[str, Any]:
-    """Where the page's cursor is."""
     look: dict[str, Any] = browser.run("look")
     return {name: look[name] for name in ("layer", "head", "q", "k", "turned", "held")}
 
 
 def go(browser: Browser, address: str) -> None:
-    """Follow an address within the page."""
     browser.run("follow(arguments[0])", address)
 
 
 def rows(browser: Browser) -> list[list[str]]:
-    """The table of the largest weights."""
     texts: list[list[str]] = browser.run(
         "[...document.querySelectorAll('#rows tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
     )
@@ -83,7 +80,6 @@ def dense(browser: Browser, layer: RecordedLayer) -> np.ndarray:
 
 
 def text_of(browser: Browser, name: str) -> str:
-    """The text of an element."""
     return str(browser.run("document.getElementById(arguments[0]).textContent", name))
 
 

@@ -25,7 +25,6 @@ HEIGHT, WIDTH = ROWS * PATCH, COLUMNS * PATCH
 
 
 def patches(first: int = 0) -> list[Token]:
-    """The patches of an image, row by row."""
     return [
         Token(first + at, f"r{row},c{column}", row=row, column=column,
               box=Box(row * PATCH, column * PATCH, (row + 1) * PATCH, (column + 1) * PATCH))
@@ -34,12 +33,10 @@ def patches(first: int = 0) -> list[Token]:
 
 
 def image() -> ReadPicture:
-    """A grey one."""
     return ReadPicture(np.full((HEIGHT, WIDTH, 3), 128, np.uint8), HEIGHT, WIDTH)
 
 
 def seen(picture: ReadPicture | None) -> Recording:
-    """An image, then a text that looks at it."""
     words = tokens_of(TEXT, special=False)
     tokens = (*patches(), *(replace(token, index=token.index + ROWS * COLUMNS) for token in words))
     layers = [layer_of(number, tokens, rule=masked(CAUSAL)) for number in range(2)]

@@ -96,7 +96,6 @@ class Seen:
 
 @cache
 def seen(folder: Path, size: tuple[int, int] = SIZE) -> Seen:
-    """What the model in a folder reads of a picture of middle greys."""
     pixels = np.random.default_rng(0).integers(100, 150, (*size, 3), dtype=np.uint8)
     file = folder.parent / f"{folder.name}-{size[0]}.png"
     Image.fromarray(pixels).save(file)

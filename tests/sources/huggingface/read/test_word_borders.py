@@ -17,7 +17,6 @@ def words(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None = None
 
 
 def by_character(text: str, said: list[int] | None = None) -> list[str]:
-    """The words of a text every character of which is a token."""
     tokens = [Token(at, character, at, at, at + 1) for at, character in enumerate(text)]
     found = words_of(with_words(text, tokens, said or [0] * len(text), ())).labels
     return [word.text for word in found if not word.text.isspace()]

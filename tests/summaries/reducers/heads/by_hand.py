@@ -20,7 +20,6 @@ class Row:
     sink: float
 
     def at(self, key: int) -> float:
-        """The weight on a key, 0 where there is none of that number."""
         return float(self.weights[key]) if 0 <= key < len(self.weights) else 0.0
 
 
@@ -37,7 +36,6 @@ def mean_over_rows(problem: Problem, of_row: Callable[[Row], float]) -> np.ndarr
 
 
 def heads_of(problem: Problem, *, tensors: bool, stream: str = "self") -> Heads:
-    """The reducer's result for the problem as a call of that stream."""
     call = call_of(problem, tensors=tensors)
     heads = reduce(replace(call, place=replace(call.place, stream=stream)), HeadStatistics()).part(Heads)
     assert heads is not None
