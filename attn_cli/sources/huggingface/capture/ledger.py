@@ -48,6 +48,7 @@ class Ledger:
     kernels        of these, by path, the function in which it attended, where it is known
     not_over_keys  the places of selected attention modules without a softmax over keys
     dropouts       the modules that drop weights in this pass, each with the share that it drops
+    notes          what a user has to know of the weights of a module's next call
     multiplied     the modules that may attend and multiplied batches of matrices, in the order in which they first did
     places         where each module is in the model: path, block number, stream
     projections    W_O, for the calls to carry; None if not requested
@@ -70,6 +71,7 @@ class Ledger:
         self.not_over_keys: list[ModulePlace] = []
         self.multiplied: dict[nn.Module, None] = {}
         self.dropouts: dict[nn.Module, float] = {}
+        self.notes: dict[nn.Module, str] = {}
         self.projections = projections
         self.places = places or ModulePlaces(model)
         self._model = model
@@ -108,7 +110,8 @@ class Ledger:
         self.blocks[place.stream] = place.blocks
         is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
         share = self.dropouts.get(module)
-        note = f"dropout of {share:.2g} is on: weights are shown as they are before it" if share else ""
+        dropped = f"dropout of {share:.2g} is on: weights are shown as they are before it" if share else ""
+        note = dropped or self.notes.get(module, "")
         return LedgerEntry(
             Place(place.layer, place.path, (), (), place.stream, way=way, note=note),
             place.blocks,
@@ -160,7 +163,7 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
         places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)
         return LoadError(
             f"{name} attended where it can't be seen: {places}",
-            "choose SDPA or eager attention where the module lets you",
+            "choose SDPA or eager attention of plain tensors where the module lets you",
         )
     if ledger.not_over_keys:
         places = _paths(place.path for place in ledger.not_over_keys)
@@ -169,7 +172,7 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
     if places := _paths(paths):
         return LoadError(
             f"{name}: no attention was seen; batches of matrices were multiplied in {places}",
-            "attn sees a softmax over the last axis whose result is multiplied, torch's SDPA and multi-head attention",
+            "attn sees a softmax over keys, multiplied by values, torch's SDPA and multi-head attention",
         )
     return LoadError(f"{name}: no attention was seen, and no matrices were multiplied", "did its forward pass run?")
 

@@ -8,7 +8,6 @@ a softmax is attention if its result is multiplied with something: with the valu
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.attend import Attend
@@ -27,7 +27,12 @@ from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, m
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_whole
-from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import has_token_columns, with_global_tokens
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import (
+    are_heads_first,
+    has_token_columns,
+    texts_first,
+    with_global_tokens,
+)
 from attn_cli.sources.huggingface.capture.own_code.through_values import random_state, weights_through_values
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import TYPES
@@ -64,11 +69,9 @@ def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
     ]
 
 
-_SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
-# what may be done to each weight between the softmax and the product with values
-_CELLS = re.compile(
-    r"_*r?mul_*|_*(true)?_?div(ide)?_*|masked_fill|where|clamp|relu|nan_to_num|clone|to|type_as|float|half|bfloat16"
-)
+_LOG_SOFTMAX = {functional.log_softmax, torch.log_softmax, torch.Tensor.log_softmax, torch.special.log_softmax}
+_SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax, *_LOG_SOFTMAX}
+_MIXED = "weights are shown as they are before their product with values mixes them"
 _DROPOUTS = ("attn_dropout", "attention_dropout", "attn_drop", "dropout")
 _DROPOUT = inspect.signature(functional.dropout)
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
@@ -139,6 +142,7 @@ class AttentionMode(TorchFunctionMode):
     running   the watched modules that run now, outermost first
     tally     the matrix products, and softmaxes over other axes than keys, so far
     possible  softmaxes that are attention if their results are multiplied with values
+    projected    the last results of parameters, where there are several texts: queries, keys, values
     local     Longformer's softmax over global tokens and a window, and its scores, until that of global tokens comes
     """
 
@@ -149,6 +153,7 @@ class AttentionMode(TorchFunctionMode):
         self.tally = Tally(0, 0)
         self.possible = PossibleSoftmaxes()
         self.local: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.projected: list[torch.Tensor] = []
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
         """Hooks that record when `module` runs, and switch the mode on for that time."""
@@ -158,7 +163,7 @@ class AttentionMode(TorchFunctionMode):
             if is_attention is None:
                 with hidden_from_function_modes():
                     x = first_float_input(args, kwargs)
-                    given = None if x is None else x.shape
+                    given = None if x is None or x.is_nested else x.shape
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
             seen_by_all = kwargs.get("is_index_global_attn")
@@ -175,6 +180,7 @@ class AttentionMode(TorchFunctionMode):
             self.running.clear()
             self.possible.clear()
             self.local = None
+            self.projected.clear()
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _leave(self, module: nn.Module, *_: Any) -> None:
@@ -182,6 +188,16 @@ class AttentionMode(TorchFunctionMode):
         if not self.running or self.running[-1].module is not module:
             return
         before = self.running.pop()
+        if not self.running:
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        with hidden_from_function_modes():
+            self._judge(before)
+        if not self.running:
+            self.projected.clear()
+
+    def _judge(self, before: RunningModule) -> None:
+        """Record attention of a module that has run, of which no call was intercepted."""
+        module = before.module
         if before.is_attention is None:
             self._leave_unjudged(before)
         elif before.is_attention and before.calls == self.ledger.total and fused_kernel_of(module):
@@ -192,8 +208,6 @@ class AttentionMode(TorchFunctionMode):
             # without products it did not attend, for lack of an optional input
             elif self.tally.products > before.tally.products:
                 self.ledger.record_unseen(module)
-        if not self.running:
-            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -203,35 +217,44 @@ class AttentionMode(TorchFunctionMode):
         module, is_attention, *_ = self.running[-1]
         if is_attention is False:
             return func(*args, **kwargs)
+        if any(isinstance(x, torch.Tensor) and x.is_nested for x in args):
+            if func in _SOFTMAX or func is functional.scaled_dot_product_attention:
+                self.ledger.record_unseen(module, "nested tensors")
+            return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
-            output = sdpa_output(self.attend, module, dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs)
+            given = dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs
+            is_first = self._are_heads_first(module, given["query"], given["value"])
+            output = sdpa_output(self.attend, module, given, are_heads_first=is_first)
             return func(*args, **kwargs) if output is None else output
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
-        if func in _PRODUCTS and not (func is torch.einsum and self._mixes_heads(args)):
+        if self.ledger.labels.size > 1 and any(isinstance(x, nn.Parameter) for x in args):
+            self.projected = [*self.projected[-3:], result]
+        if func in _PRODUCTS:
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
             if isinstance(result, torch.Tensor) and result.ndim > 2:
                 self.ledger.multiplied[module] = None
-                self._take_weights(args, result)
+            self._take_weights(func, args, result)
         elif func is functional.dropout:
             self._drop(args, kwargs, result)
         elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if axis in (-1, result.ndim - 1) and result.ndim > 2:
-                self._softmax(result, scores)
-            else:
-                self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
+            self._softmax(result, scores, axis, is_log=func in _LOG_SOFTMAX)
         elif self.possible.waiting:
-            self.possible.follow(args, result, by_cell=_CELLS.fullmatch(getattr(func, "__name__", "")) is not None)
+            self.possible.follow(func, args, kwargs, result)
         return result
 
-    def _softmax(self, weights: torch.Tensor, scores: torch.Tensor) -> None:
-        """Take in a softmax over the last axis: at once in an attention module, else when its result is multiplied."""
+    def _softmax(self, weights: torch.Tensor, scores: torch.Tensor, axis: int | None, *, is_log: bool) -> None:
+        """Take in a softmax: at once one over the last axis in an attention module, else when it is multiplied."""
         module, is_attention, *_, seen_by_all = self.running[-1]
         owner = self._owner(module)
-        if is_attention:
+        is_over_last = axis in (-1, weights.ndim - 1)
+        self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + (not is_over_last))
+        if axis is None or weights.ndim < 3:
+            return
+        if is_attention and is_over_last and not is_log:
             if self.local is None and not has_token_columns(weights, owner):
                 self.local = weights, scores
                 return
@@ -248,50 +271,53 @@ class AttentionMode(TorchFunctionMode):
         else:
             of_owner = self.running[-1 if owner is module else -2]
             of_product = self.tally.products > of_owner.tally.products
-            self.possible.add(
-                PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights, weights.dtype)
-            )
-
-    def _mixes_heads(self, args: tuple[Any, ...]) -> bool:
-        """True for an einsum of weights whose keys stay: it mixes their heads, and multiplies no values."""
-        equation, *factors = args
-        if not isinstance(equation, str) or "->" not in equation or "." in equation:
-            return False
-        terms, _, made = equation.replace(" ", "").partition("->")
-        named = zip(terms.split(","), factors, strict=False)
-        return any(term[-1] in made and x.is_in((factor,)) for term, factor in named for x in self.possible.waiting)
+            numbers = torch.arange(weights.shape[axis], device=weights.device, dtype=torch.int32)
+            keys = numbers.expand(weights.movedim(axis, -1).shape).movedim(-1, axis)
+            possible = PossibleWeights(weights, scores, keys, owner, of_owner.given, of_product, weights, weights.dtype)
+            self.possible.add(possible._replace(is_log=is_log))
 
     def _drop(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> None:
         """Note a dropout of a softmax that waits for its product: its weights are shown as they are before it."""
         call = _DROPOUT.bind(*args, **kwargs)
         call.apply_defaults()
-        for owner in self.possible.follow(args, result, is_dropped=True):
+        for owner in self.possible.follow(functional.dropout, args, kwargs, result, is_dropped=True):
             self.ledger.dropouts[owner] = call.arguments["training"] * call.arguments["p"]
 
-    def _take_weights(self, args: tuple[Any, ...], result: torch.Tensor) -> None:
-        """Pass on the softmax whose result is among the arguments of a product; one of no product waits for the
-        next.
-        """
+    def _take_weights(self, func: Callable[..., Any], args: tuple[Any, ...], result: torch.Tensor) -> None:
+        """Pass on the softmax that a product multiplies with values; one of no product waits for the next."""
+        if func is torch.einsum and not isinstance(args[1], torch.Tensor):
+            args = (args[0], *args[1])
         factors = self.possible.factors_in(args)
         self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + factors)
-        for possible in self.possible.taken_by(args):
-            if possible.of_product:
-                self._accept(possible)
-            else:
-                self.possible.summed(possible, result)
+        for possible, values in self.possible.taken_by(func, args, result):
+            if possible.of_product and (possible.is_mixed or not factors):
+                is_mixed = func is torch.einsum and len(args) > 3
+                self._accept(possible, values, _MIXED if is_mixed else "")
+            elif not factors:
+                self.possible.summed(possible, values, result)
 
-    def _accept(self, possible: PossibleWeights) -> None:
+    def _accept(self, possible: PossibleWeights, values: torch.Tensor | None = None, note: str = "") -> None:
         if possible.is_over_channels:
             self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
-        else:
-            weights, dtype = possible.weights, possible.dtype
-            self.attend.of_softmax(possible.owner, "softmax", weights, possible.scores, dtype)
+            return
+        owner, weights, scores = possible.owner, possible.weights, possible.scores
+        if values is not None and self._are_heads_first(owner, weights, values):
+            texts = self.ledger.labels.size
+            weights, scores = texts_first(weights, texts), None if scores is None else texts_first(scores, texts)
+        self.ledger.notes[owner] = note or self.ledger.notes.get(owner, "")
+        self.attend.of_softmax(owner, "softmax", weights, scores, possible.dtype)
+
+    def _are_heads_first(self, owner: nn.Module, x: torch.Tensor, values: torch.Tensor) -> bool:
+        """True if values, and so weights or queries `x`, are of the heads of all texts, head by head."""
+        is_first = are_heads_first(x, values, self.projected, self.ledger.labels.size, heads_of(owner))
+        self.ledger.notes[owner] = "heads and texts share an axis: read text by text" if is_first is None else ""
+        return bool(is_first)
 
     def _leave_unjudged(self, before: RunningModule) -> None:
         """After a module whose use of a softmax decides: take what only its name can judge."""
         module = before.module
-        for possible in self.possible.sums_inside(module):
-            self._accept(possible)
+        for possible, values in self.possible.sums_inside(module):
+            self._accept(possible, values)
         if before.calls == self.ledger.total and (kernel := fused_kernel_of(module)):
             self.ledger.record_unseen(module, kernel)
             return

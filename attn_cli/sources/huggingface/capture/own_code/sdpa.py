@@ -5,28 +5,34 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import heads_in, texts_first
 from attn_cli.sources.huggingface.compat import causal_mask_function
 
 
 @torch.no_grad()
-def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
+def sdpa_output(
+    attend: Attend, module: nn.Module, arguments: dict[str, Any], *, are_heads_first: bool
+) -> torch.Tensor | None:
     """The output `[..., n, e]` of a call of torch's SDPA that `attend` is shown and computes; None to leave it to SDPA.
 
-    arguments  of the call, by name: query `[..., n, d]`, key `[..., m, d]`, value `[..., m, e]` and the others
+    arguments        by name: query `[..., n, d]`, key `[..., m, d]`, value `[..., m, e]` and the others
+    are_heads_first  whether their first axes are heads before texts
     """
     query, key, value = (arguments[name] for name in ("query", "key", "value"))
     mask, scale, dropout = (arguments.get(name) for name in ("attn_mask", "scale", "dropout_p"))
     if mask is not None and arguments.get("is_causal"):
         return None  # torch refuses both
     attend.ledger.dropouts[module] = dropout or 0.0
-    h = query.shape[-3] if query.ndim > 3 else (heads_of(module) or 1) if query.ndim == 3 else 1
-    q, k, v = (_with_four_axes(x, h) for x in (query, key, value))
+    texts = attend.ledger.labels.size
+    h = query.shape[-3] if query.ndim > 3 else heads_in(query.shape[0], module, texts) if query.ndim == 3 else 1
+    q, k, v = (texts_first(x, texts) if are_heads_first else _with_four_axes(x, h) for x in (query, key, value))
     if mask is not None and not isinstance(mask, LazyMask):
-        mask = _with_four_axes(mask.expand(*query.shape[:-1], key.shape[-2]), h) if mask.ndim != 4 else mask
+        if mask.ndim != 4 or are_heads_first:
+            mask = mask.expand(*query.shape[:-1], key.shape[-2])
+            mask = texts_first(mask, texts) if are_heads_first else _with_four_axes(mask, h)
         mask = mask.expand(*mask.shape[:2], q.shape[2], k.shape[2])  # [b, h, n, m]
     elif arguments.get("is_causal"):
         mask = causal_mask(q, k)
@@ -34,6 +40,7 @@ def sdpa_output(attend: Attend, module: nn.Module, arguments: dict[str, Any]) ->
     output = attend.of_products(module, "sdpa", (q, k, v), rule)  # [b, h, n, e]
     if output is None or dropout:
         return None
+    output = output.transpose(0, 1) if are_heads_first else output
     return output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
 
 

@@ -18,10 +18,10 @@ _OTHER = "some cells are below 0 or rows sum to more than 1, as the model's own 
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
-    """The mask that weights `[h, n, m]` show: causal if n = m > 1 and no query attends to a later key, else none."""
+    """What weights `[h, n, m]` show: causal if no query attends to a later key; a softmax if none is below 0."""
     n, m = weights.shape[1:]
     causal = n == m > 1 and not bool(weights.triu(1).any())
-    return UnknownRule(mask=Causal() if causal else Open())
+    return UnknownRule(mask=Causal() if causal else Open(), softmax=not bool((weights < 0).any()))
 
 
 def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:

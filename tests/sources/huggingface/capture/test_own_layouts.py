@@ -1,0 +1,120 @@
+"""Attention that people write in other layouts than [b, h, n, m]: against the weights that plain torch gives."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from attn_cli import FullMatrix, capture, reduce
+from attn_cli.call import Call
+
+HEADS, WIDTH = 3, 8
+MIX = torch.tensor([[1.0, 2, 0], [0, 1, 0], [-1, 0, 1]])
+Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class Own(nn.Module):
+    def __init__(self, attend: Attend) -> None:
+        super().__init__()
+        self.qkv, self.attend = nn.Linear(24, 72), attend
+
+    def split(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.qkv(x).unflatten(-1, (3, HEADS, WIDTH)).permute(2, 0, 3, 1, 4)  # [3, b, h, n, d]
+        return out
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.attend(*self.split(x))
+
+
+def _scores(q: torch.Tensor, k: torch.Tensor, axes: str = "bhnm") -> torch.Tensor:
+    return torch.einsum(f"bhnd,bhmd->{axes}", q, k) * WIDTH**-0.5
+
+
+def _soft(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return _scores(q, k).softmax(-1)
+
+
+def _flat(x: torch.Tensor) -> torch.Tensor:
+    return x.transpose(0, 1).flatten(0, 1)  # [h * b, n, d]
+
+
+def _after_set_transformer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Heads one under the other, and queries added before they are side by side again."""
+    q, k, v = (torch.cat([*x.unbind(1)]) for x in (q, k, v))
+    mixed = q + torch.softmax(q.bmm(k.transpose(1, 2)) * WIDTH**-0.5, 2).bmm(v)
+    return torch.cat(mixed.split(len(q) // HEADS), 2)
+
+
+_LAYOUTS: dict[str, Attend] = {
+    "heads last": lambda q, k, v: torch.einsum("bnmh,bhmd->bnhd", _scores(q, k, "bnmh").softmax(-2), v),
+    "heads last, in order": lambda q, k, v: _scores(q, k, "bnmh").softmax(2).permute(0, 3, 1, 2).contiguous() @ v,
+    "heads last, one by one": lambda q, k, v: torch.stack(
+        [weights @ v[:, head] for head, weights in enumerate(_scores(q, k, "bnmh").softmax(2).unbind(-1))]
+    ),
+    "keys first": lambda q, k, v: torch.einsum("m b h n, b h m d -> b h n d", _scores(q, k, "mbhn").softmax(0), v),
+    "keys before heads": lambda q, k, v: torch.einsum("...md,bmhn->bhnd", v, _scores(q, k, "bmhn").softmax(1)),
+    "values before weights": lambda q, k, v: v.mT @ _scores(q, k, "bhmn").softmax(-2),
+    "logarithms": lambda q, k, v: _scores(q, k).log_softmax(-1).exp() @ v,
+    "heads of texts": lambda q, k, v: (_flat(q) @ _flat(k).mT * WIDTH**-0.5).softmax(-1) @ _flat(v),
+    "heads of texts, in SDPA": lambda q, k, v: functional.scaled_dot_product_attention(_flat(q), _flat(k), _flat(v)),
+    "texts of heads, in SDPA": lambda *qkv: functional.scaled_dot_product_attention(*(x.flatten(0, 1) for x in qkv)),
+    "heads by texts": lambda *qkv: functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in qkv)),
+    "as Set Transformer": _after_set_transformer,
+}  # fmt: skip
+_MIXED: dict[str, Attend] = {
+    "mixed by a matrix": lambda q, k, v: (MIX @ _soft(q, k).flatten(2)).view(_scores(q, k).shape) @ v,
+    "mixed in rows": lambda q, k, v: (
+        (_soft(q, k).permute(0, 2, 3, 1).reshape(-1, HEADS) @ MIX.T)
+        .view(_scores(q, k, "bnmh").shape)
+        .permute(0, 3, 1, 2)
+        @ v
+    ),
+    "mixed with heads last": lambda q, k, v: torch.einsum(
+        "bnmg,bgmd->bngd", functional.linear(_scores(q, k, "bnmh").softmax(2), MIX), v
+    ),
+}
+
+
+def _seen(attend: Attend, texts: int, tokens: int) -> tuple[torch.Tensor, list[np.ndarray], set[str]]:
+    """The weights by plain torch, those of every text that capture shows, and their notes."""
+    torch.manual_seed(0)
+    module, x, calls, notes = Own(attend).eval(), torch.randn(texts, tokens, 24), [], set()
+
+    def visit(call: Call) -> None:
+        part = reduce(call, FullMatrix(scores=call.shows_scores)).parts[0]
+        calls.append(part.weights)
+        notes.add(call.place.note)
+        if part.scores is not None:
+            np.testing.assert_allclose(torch.from_numpy(part.scores).softmax(-1), part.weights, atol=1e-6)
+
+    with torch.no_grad():
+        plain, output = _soft(*module.split(x)[:2]), module(x)
+        with capture(module, visit):
+            torch.testing.assert_close(module(x), output, rtol=0, atol=1e-6)
+    return plain, calls, notes
+
+
+@pytest.mark.parametrize(("texts", "tokens"), [(1, 5), (2, 5), (3, 3)])  # 3 heads
+@pytest.mark.parametrize("name", [*_LAYOUTS, *_MIXED])
+def test_the_weights_that_multiply_the_values(name: str, texts: int, tokens: int) -> None:
+    plain, calls, _ = _seen((_LAYOUTS | _MIXED)[name], texts, tokens)
+    plain = torch.einsum("gh,bhnm->bgnm", MIX, plain) if name in _MIXED else plain
+    assert len(calls) == texts
+    for seen, expected in zip(calls, plain, strict=True):
+        np.testing.assert_allclose(seen, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+def test_rows_of_single_heads_are_texts_where_the_input_has_as_many(texts: int) -> None:
+    plain, calls, _ = _seen(lambda *qkv: functional.scaled_dot_product_attention(*(x[:, 0] for x in qkv)), texts, 5)
+    np.testing.assert_allclose(np.stack(calls), plain[:, :1], atol=1e-6)
+
+
+def test_what_cannot_be_told_is_noted() -> None:
+    *_, notes = _seen(lambda q, k, v: _flat(_scores(q, k)).softmax(-1) @ functional.normalize(_flat(v), dim=-1), 2, 5)
+    assert notes == {"heads and texts share an axis: read text by text"}
+    *_, notes = _seen(lambda q, k, v: torch.einsum("gh,bhnm,bgmd->bgnd", MIX, _soft(q, k), v), 2, 5)
+    assert notes == {"weights are shown as they are before their product with values mixes them"}
