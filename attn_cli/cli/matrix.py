@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -18,15 +19,17 @@ from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
+from attn_cli.selection import ranges
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.whole_call import of_whole_call
+from attn_cli.summaries.report import Report
 from attn_cli.text import cut
 from attn_cli.views.drawing.figure import MOST_PANELS
 from attn_cli.views.formats import format_for
@@ -114,7 +117,7 @@ def matrix(
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
             if view.largest is None:
-                both = keep_scores and not is_in_words(call)
+                both = keep_scores and not is_in_words(call) and (scores or call.shows_scores)
                 return [full(rows, keys, weights=show_weights, scores=both)]
             colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if key is not None or colours_text:
@@ -137,6 +140,8 @@ def matrix(
         _check_maps(1 if chooses else heads, figure_width)
         kinds = 1 if merges else show_weights + keep_scores + (measure.by != "weight")
 
+        holds_both = view.largest is None and keep_scores and not merges
+
         def memory(prompt: Prompt, rows: PickedRows) -> str:
             if view.largest is not None:
                 return ""
@@ -149,10 +154,18 @@ def matrix(
 
         return CommandPlan(
             of_call, token, hiding, merges, measure, scale=color_scale, memory=memory,
-            settle=with_one_head if chooses else None, finish=with_one_matrix_alone if chooses else None, key=key,
+            settle=with_one_head if chooses else None, key=key,
+            finish=with_one_matrix_alone if chooses else _say_no_scores if holds_both else None,
         )  # fmt: skip
 
     return run(options, "matrix", plan, ViewSettings(figure_width=figure_width))
+
+
+def _say_no_scores(report: Report) -> Report:
+    """The report with a warning that the own code of some layers shows weights alone."""
+    layers = {x.place.layer for x, matrix in report.parts_of(Matrix) if matrix.scores is None}
+    line = f"no scores of layers {ranges(sorted(layers))}: their own code shows weights alone"
+    return replace(report, warnings=(*report.warnings, line)) if layers else report
 
 
 def _check_figure(width: str | None, options: OutputOptions, *, both: bool) -> float | None:

@@ -46,6 +46,20 @@ class Fused(Own):
     def forward(self, src):
         q, k, v = self.qkv(src).view(1, -1, 3, 2, 8).permute(2, 0, 3, 1, 4)
         return nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+class Signed(Own):
+    def forward(self, src):
+        q, k, v = self.qkv(src).view(1, -1, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return ((q @ k.mT).softmax(-1) - (k @ q.mT).softmax(-1)) @ v
+def scripted(): return torch.jit.script(nn.MultiheadAttention(16, 2))
+class Around(Own):
+    def __init__(self):
+        super().__init__()
+        self.inner = scripted()
+    def forward(self, src): return self.inner(src, src, src)[0]
+class Jagged(Own):
+    def forward(self, src):
+        x = torch.nested.nested_tensor_from_jagged(src[0].unflatten(-1, (2, 8)), torch.tensor([0, 4, 6])).transpose(1, 2)
+        return nn.functional.scaled_dot_product_attention(x, x, x)
 def importing():
     import {helper}
     return {helper}.wrapped(Own())
@@ -102,6 +116,24 @@ def test_a_dropout_that_is_on_is_noted(nets: str) -> None:
     assert run.json["warnings"][0] in run.errors
 
 
+def test_weights_below_0_have_no_entropy_and_are_written_without_scores(nets: str) -> None:
+    named = "-m", f"{nets}:Signed", "--inputs", "in.npz"
+    run = attn("matrix", *named, "-o", "w.npz")
+    assert run.code == 0
+    assert "no scores of layers 0: their own code shows weights alone" in run.errors
+    with torch.no_grad():
+        qkv = sys.modules[nets].Own().qkv(torch.from_numpy(np.load("in.npz")["src"]))
+    q, k, _ = qkv.view(6, 3, 2, 8).permute(1, 2, 0, 3)
+    expected = ((q @ k.mT).softmax(-1) - (k @ q.mT).softmax(-1)).numpy()
+    found = np.load("w.npz")
+    np.testing.assert_allclose(found["weights"][0], expected, atol=1e-6)
+    assert "scores" not in found
+    assert f"min {expected[0].min():.3g} max {expected[0].max():.3g}" in attn("matrix", *named).text
+    for row, weights in zip(attn("heads", *named, "--json").json["result"]["heads"], expected, strict=True):
+        assert [row[name] for name in ("entropy_bits", "distance", "ruled")] == [None] * 3
+        assert row["first_weight"] == pytest.approx(weights[:, 0].mean(), abs=1e-6)
+
+
 @pytest.mark.parametrize(("what", "times"), [("Own", 1), ("Fused", 1), ("importing", 2)])
 def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: str, what: str, times: int) -> None:
     run = attn("matrix", "-m", f"{nets}:{what}", "--inputs", "in.npz", "--weights", "-q", "-o", "w.npz")
@@ -125,6 +157,14 @@ def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: 
         ("missing", "in.npz", ExitCode.LOAD, "{nets} has no missing\n      name a module or a factory"),
         ("build", "other.npz", ExitCode.USAGE, "other.npz: the model takes no foo\n      it takes src, mask"),
         ("build", "wide.npz", ExitCode.USAGE, "{} (TransformerEncoder) can't be run on this: was expecting embedding"),
+        (
+            "scripted",
+            "in.npz",
+            ExitCode.LOAD,
+            "MultiheadAttention is compiled by torch.jit: its attention can't be seen",
+        ),
+        ("Around", "in.npz", ExitCode.LOAD, "inner (MultiheadAttention) is compiled by torch.jit"),
+        ("Jagged", "in.npz", ExitCode.LOAD, "{} (Jagged): layer 0 (Jagged) attended where it can't be seen: nested"),
         ("convolution", "in.npz", ExitCode.USAGE, "in.npz: the model takes no src\n      it takes input"),
     ],
 )

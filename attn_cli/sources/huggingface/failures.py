@@ -27,7 +27,7 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
         kernel = f": {ledger.kernels[place.path]}" if place.path in ledger.kernels else ""
         return LoadError(
             f"{name} ({kind}): layer {place.layer} ({place.path}) attended where it can't be seen{kernel}",
-            "its softmax is in a compiled or fused kernel; other layers can be chosen with --layer",
+            "attn sees plain tensors in torch's own functions; other layers can be chosen with --layer",
         )
     if not ledger.calls:
         if ledger.not_over_keys or not ledger.places.attention:

@@ -5,6 +5,7 @@ code, or in the functions that this code calls, are watched. A model whose atten
 no such modules and runs without the mode. Of other libraries' modules, whose names promise nothing, all are watched.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import CodeType, FunctionType
@@ -12,8 +13,10 @@ from typing import Any
 
 from torch import nn
 from torch.autograd import Function
+from torch.jit import ScriptModule
 from transformers import PreTrainedModel
 
+from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.streams import is_router, is_router_or_gate, looks_like_attention
 from attn_cli.sources.huggingface.compat import EAGER_PREFIX, REGISTRY_NAMES
 
@@ -47,16 +50,29 @@ _FUSED = (
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
     """The modules whose own code may compute attention, each with whether a softmax that it calls is attention."""
+    refuse_compiled(model)
     models = _outermost_models(model)
     inside = {part for each in models for part in each.modules()}
     watched: dict[nn.Module, bool | None] = {
         module: False if is_router(path, module) else None
         for path, module in model.named_modules()
-        if module not in inside and (not path or _has_own_code(module))
+        if module not in inside and (not path or _has_own_code(module)) and not isinstance(module, ScriptModule)
     }
     for each in models:
         watched |= _of_transformers(each)
     return watched
+
+
+def refuse_compiled(model: nn.Module) -> None:
+    """Raise LoadError for a module that torch.jit compiled with attention in it: it takes no hooks."""
+    for path, module in model.named_modules():
+        if isinstance(module, ScriptModule) and re.search(
+            "softmax|attention", str(getattr(module, "inlined_graph", ""))
+        ):
+            name = f"{path} ({module.original_name})" if path else str(module.original_name)
+            raise LoadError(
+                f"{name} is compiled by torch.jit: its attention can't be seen", "give the module that it was made of"
+            )
 
 
 def _outermost_models(module: nn.Module) -> list[PreTrainedModel]:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import refuse_compiled
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
@@ -41,6 +42,7 @@ def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
     module, more = makers.get(name.package, _factory)(name, title)
     if not isinstance(module, nn.Module):
         raise InputError(f"{title} gives {type(module).__name__}, not a torch module", "name an nn.Module or a factory")
+    refuse_compiled(module)
     dtype = dtype_of(options.dtype)
     if isinstance(dtype, torch.dtype):
         module = module.to(dtype)

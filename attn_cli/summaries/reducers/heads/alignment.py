@@ -23,6 +23,7 @@ class Alignment:
     has_sink     whether a learned sink takes a share of every row
     shows_scores whether the model's own scores are known; not of weights alone, nor between words
     hides        whether the user left some keys out, so that what a row gives to them is missing from its sum
+    is_signed    whether weights may be below 0, so that they are no shares
     """
 
     n: int
@@ -34,6 +35,7 @@ class Alignment:
     has_sink: bool
     shows_scores: bool
     hides: bool
+    is_signed: bool = False
 
     @classmethod
     def of(cls, call: Call) -> "Alignment":
@@ -44,14 +46,14 @@ class Alignment:
         shows_scores = call.shows_scores and not isinstance(call, InWords)
         return cls(
             call.n, call.m, call.keys, offset, same_tokens, call.is_causal, has_sink, shows_scores,
-            bool(hidden_keys(call)),
+            bool(hidden_keys(call)), not call.rule.softmax,
         )  # fmt: skip
 
     @property
     def without_keys(self) -> tuple[int, ...]:
         """The alignment's sizes and flags (offset, is_causal ...), without tokens: equal for calls of the same kind."""
         return (self.n, self.m, self.offset, self.same_tokens, self.is_causal, self.has_sink, self.shows_scores,
-                self.hides)  # fmt: skip
+                self.hides, self.is_signed)  # fmt: skip
 
     @property
     def is_partial(self) -> bool:
