@@ -56,10 +56,6 @@ class Around(Own):
         super().__init__()
         self.inner = scripted()
     def forward(self, src): return self.inner(src, src, src)[0]
-class Jagged(Own):
-    def forward(self, src):
-        x = torch.nested.nested_tensor_from_jagged(src[0].unflatten(-1, (2, 8)), torch.tensor([0, 4, 6])).transpose(1, 2)
-        return nn.functional.scaled_dot_product_attention(x, x, x)
 def importing():
     import {helper}
     return {helper}.wrapped(Own())
@@ -164,7 +160,6 @@ def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: 
             "MultiheadAttention is compiled by torch.jit: its attention can't be seen",
         ),
         ("Around", "in.npz", ExitCode.LOAD, "inner (MultiheadAttention) is compiled by torch.jit"),
-        ("Jagged", "in.npz", ExitCode.LOAD, "{} (Jagged): layer 0 (Jagged) attended where it can't be seen: nested"),
         ("convolution", "in.npz", ExitCode.USAGE, "in.npz: the model takes no src\n      it takes input"),
     ],
 )

@@ -282,6 +282,16 @@ class Flex(Heads):
         return self.joined(out)
 
 
+class Jagged(Heads):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (
+            torch.nested.nested_tensor([*part], layout=torch.jagged)
+            for part in torch.stack(self.split(x)).transpose(2, 3)
+        )
+        functional.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, k, v)))
+        return x
+
+
 def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
     model = Stack(CausalSelfAttention).eval()
     model.layers[1] = Flash().eval()
@@ -296,6 +306,7 @@ def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
     [
         (Flash, r"Stack attended where it can't be seen: layers.0 \(flash_attn_func\), layers.1 \(flash_attn_func\)"),
         (Flex, r"Stack attended where it can't be seen: layers.0 \(flex_attention\), layers.1 \(flex_attention\)"),
+        (Jagged, r"Stack attended where it can't be seen: layers.0 \(nested tensors\), layers.1 \(nested tensors\)"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (LambdaAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ChannelAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
