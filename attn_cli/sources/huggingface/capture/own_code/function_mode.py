@@ -160,7 +160,7 @@ class AttentionMode(TorchFunctionMode):
 
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
             given = None
-            if is_attention is None:
+            if is_attention is not False:
                 with hidden_from_function_modes():
                     x = first_float_input(args, kwargs)
                     given = None if x is None or x.is_nested else x.shape
@@ -200,7 +200,11 @@ class AttentionMode(TorchFunctionMode):
         module = before.module
         if before.is_attention is None:
             self._leave_unjudged(before)
-        elif before.is_attention and before.calls == self.ledger.total and fused_kernel_of(module):
+            return
+        alone = ((possible, None) for possible in self.possible.inside(module))
+        for possible, values in (*self.possible.sums_inside(module), *alone) if before.is_attention else ():
+            self._accept(possible, values)
+        if before.is_attention and before.calls == self.ledger.total and fused_kernel_of(module):
             self.ledger.record_unseen(module, fused_kernel_of(module))
         elif before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
             if self.tally.other_softmaxes > before.tally.other_softmaxes:
@@ -247,14 +251,14 @@ class AttentionMode(TorchFunctionMode):
         return result
 
     def _softmax(self, weights: torch.Tensor, scores: torch.Tensor, axis: int | None, *, is_log: bool) -> None:
-        """Take in a softmax: at once one over the last axis in an attention module, else when it is multiplied."""
+        """Take in a softmax: at once one over the last axis in transformers' attention, else when it is multiplied."""
         module, is_attention, *_, seen_by_all = self.running[-1]
         owner = self._owner(module)
         is_over_last = axis in (-1, weights.ndim - 1)
         self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + (not is_over_last))
         if axis is None or weights.ndim < 3:
             return
-        if is_attention and is_over_last and not is_log:
+        if is_attention and is_over_last and not is_log and type(owner).__module__.startswith("transformers."):
             if self.local is None and not has_token_columns(weights, owner):
                 self.local = weights, scores
                 return
@@ -294,7 +298,7 @@ class AttentionMode(TorchFunctionMode):
                 is_mixed = func is torch.einsum and len(args) > 3
                 self._accept(possible, values, _MIXED if is_mixed else "")
             elif not factors:
-                self.possible.summed(possible, values, result)
+                self.possible.summed.append((possible, values, result))
 
     def _accept(self, possible: PossibleWeights, values: torch.Tensor | None = None, note: str = "") -> None:
         if possible.is_over_channels:

@@ -43,10 +43,6 @@ class PossibleWeights(NamedTuple):
     is_mixed: bool = False
     is_log: bool = False
 
-    def is_in(self, args: tuple[Any, ...]) -> bool:
-        """True if the weights, or a view of them, are among the arguments of a product."""
-        return _is_in(self.factor, args)
-
     def of_factor(self, factor: torch.Tensor) -> "PossibleWeights":
         """These weights, in the layout of a part of them or an unknown view where they have lost the softmax's."""
         if self.factor is factor or self.scores is not None or self.weights is not self.factor:
@@ -90,12 +86,13 @@ class PossibleSoftmaxes:
     """The softmaxes of a pass of which it isn't known yet whether they are attention, in the order of computing.
 
     waiting  those whose results nothing has multiplied yet
+    summed   others, with their values and the product of both: what that is multiplied by next decides
     """
 
     def __init__(self) -> None:
         self.waiting: list[PossibleWeights] = []
         self._count = 0
-        self._summed: list[tuple[PossibleWeights, torch.Tensor, torch.Tensor]] = []
+        self.summed: list[tuple[PossibleWeights, torch.Tensor, torch.Tensor]] = []
 
     def add(self, possible: PossibleWeights) -> None:
         """Keep a softmax until its result is multiplied, or the modules around it have run."""
@@ -106,7 +103,7 @@ class PossibleSoftmaxes:
         """The kept weights among arguments, by their position, as they were made last."""
         found = {}
         for at, arg in enumerate(args):
-            views = [x for x in self.waiting if isinstance(arg, torch.Tensor) and x.is_in((arg,))]
+            views = [x for x in self.waiting if _is_in(x.factor, (arg,))]
             if views:
                 found[at] = next((x for x in reversed(views) if x.factor is arg), views[-1])
         return found
@@ -167,25 +164,21 @@ class PossibleSoftmaxes:
             sums.append((possible, values))
         return sums
 
-    def summed(self, possible: PossibleWeights, values: torch.Tensor, result: torch.Tensor) -> None:
-        """Keep a softmax with its values and `result`, their product; what that is multiplied by next decides."""
-        self._summed.append((possible, values, result))
-
     def factors_in(self, args: tuple[Any, ...]) -> int:
         """How many kept softmaxes are no attention, since their product with values is multiplied here, by queries."""
-        if not self._summed or any(isinstance(x, nn.Parameter) for x in args):
+        if not self.summed or any(isinstance(x, nn.Parameter) for x in args):
             return 0
-        left = [x for x in self._summed if not _is_in(x[2], args)]
-        count, self._summed = len(self._summed) - len(left), left
+        left = [x for x in self.summed if not _is_in(x[2], args)]
+        count, self.summed = len(self.summed) - len(left), left
         return count
 
     def sums_inside(self, module: nn.Module) -> list[tuple[PossibleWeights, torch.Tensor]]:
         """The softmaxes in a module or its parts whose product with values was not multiplied again: attention."""
-        if not self._summed:
+        if not self.summed:
             return []
         parts = set(module.modules())
-        inside = [(possible, values) for possible, values, _ in self._summed if possible.owner in parts]
-        self._summed = [x for x in self._summed if x[0].owner not in parts]
+        inside = [(possible, values) for possible, values, _ in self.summed if possible.owner in parts]
+        self.summed = [x for x in self.summed if x[0].owner not in parts]
         return inside
 
     def inside(self, module: nn.Module) -> list[PossibleWeights]:
@@ -201,7 +194,7 @@ class PossibleSoftmaxes:
     def clear(self) -> None:
         """Forget all kept softmaxes, after a pass that broke off."""
         self.waiting.clear()
-        self._summed.clear()
+        self.summed.clear()
 
 
 def _is_in(x: torch.Tensor, args: tuple[Any, ...]) -> bool:
@@ -218,18 +211,18 @@ def _memory(x: torch.Tensor) -> int:
 
 def _by_rows(x: PossibleWeights, func: Callable[..., Any], args: tuple[Any, ...], at: int) -> PossibleWeights:
     """The same weights as `[..., n, m]`, by the axes that their product with values leaves and sums over."""
-    factor, part = x.factor, args[at]
-    of_factor = list(zip(factor.shape, factor.stride(), strict=True))
-    own, summed = (
-        [axis if part is factor else _index(of_factor, (part.shape[axis], part.stride(axis))) for axis in axes]
-        for axes in _axes_of_factor(func, args, at)
-    )
-    key = next((axis for axis in (*summed, *x.key_axes) if axis in x.key_axes), factor.ndim - 1)
-    query = next((axis for axis in reversed(own) if axis not in (None, key)), None)
-    order = [axis for axis in range(factor.ndim) if axis not in (query, key)]
+    factor, part, axes = x.factor, args[at], list(range(x.factor.ndim))
+    own, summed = _axes_of_factor(func, args, at)
+    if part is not factor:  # an axis of a part has the size and the stride of the whole's
+        sizes = [(part.shape[axis], part.stride(axis)) for axis in own]
+        own = [axis for axis in axes if (factor.shape[axis], factor.stride(axis)) in sizes] or axes[-2:-1]
+        summed = x.key_axes or axes[-1:]
+    key = next((axis for axis in summed if axis in x.key_axes), summed[-1])
+    query = next((axis for axis in reversed(own) if axis != key), None)
+    rest = [axis for axis in axes if axis not in (query, key)]
 
     def move(y: torch.Tensor) -> torch.Tensor:
-        return y.permute(*order, key).unsqueeze(-2) if query is None else y.permute(*order, query, key)
+        return y.permute(*rest, key).unsqueeze(-2) if query is None else y.permute(*rest, query, key)
 
     return x.moved(move, move(factor))
 
@@ -243,7 +236,6 @@ def _called_on(
 
 def _mixed_keys(func: Callable[..., Any], args: tuple[Any, ...], at: int, keys: torch.Tensor) -> torch.Tensor:
     """The number of each weight's key in a product that sums over other axes: the mean of numbers that are the same."""
-
     ones = tuple(torch.ones_like(x, dtype=torch.float32) if isinstance(x, torch.Tensor) else x for x in args)
     return (_called_on(func, ones, {}, at, keys.float()) / func(*ones)).round()
 
@@ -265,7 +257,3 @@ def _axes_of_factor(func: Callable[..., Any], args: tuple[Any, ...], at: int) ->
     others = "".join(terms[: at - 1] + terms[at:])
     mine = list(enumerate(terms[at - 1]))
     return [i for i, x in mine if x in made and x not in others], [i for i, x in mine if x not in made]
-
-
-def _index(of: list[Any], one: Any) -> int | None:
-    return of.index(one) if one in of else None
