@@ -12,7 +12,7 @@ _BLOCK = 256
 
 
 def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str) -> None:
-    """Raise InputError, naming queries, where a score of q `[h, n, d]` and k `[g, m, d]` overflows."""
+    """Raise InputError where a score of finite q and k is beyond their dtype."""
     dtype = np.result_type(q.dtype, k.dtype, np.float32)
     if not (q.size and k.size) or not _may_overflow(q, k, scale, dtype):
         return

@@ -129,7 +129,7 @@ class Corpus:
     sample: Sample | None = None
 
     def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | RejectedRecord]:
-        """The documents numbered from `start` up to `stop`, in order, with the rejected among them."""
+        """The documents numbered `start` up to `stop`, in order, and rejected records among them."""
         number, last, tried, texts = 0, _ALL if stop is None else stop, 0, 0
         chosen = repeat(True) if self.sample is None else self.sample.chosen(start)
         for file in self.files:

@@ -92,7 +92,7 @@ class JsonLines(Lines):
 
 
 def refuse_other_fields(stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
-    """Raise InputError if all of the first lines that are JSON objects have other fields."""
+    """Raise InputError if none of the first lines has the wanted fields, and all have others."""
     reader = JsonLines(stream, label, fields)
     first: dict[str, Any] = {}
     for _, line in zip(range(_FIRST), reader, strict=False):

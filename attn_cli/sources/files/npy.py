@@ -65,7 +65,7 @@ def read_any_npy(data: Bytes, label: str) -> np.ndarray:
 
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """One array of an .npz file, and its label: `raw.member`, the only one, or that called `name`."""
+    """An array of an .npz file with its label: `raw.member`, else the only one, else `name`."""
     with npz_archive(raw) as archive:
         entries = archive.namelist()
         arrays = [entry.removesuffix(".npy") for entry in entries if entry.endswith(".npy")]

@@ -35,7 +35,7 @@ class SafetensorsHeader(NamedTuple):
 
 
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """One array of a .safetensors file, and its label: `raw.member`, or that which fits `name`."""
+    """An array of a .safetensors file with its label: `raw.member`, the only one, or `name`."""
     header = safetensors_header(raw)
     member = choose_member(list(header.tensors), raw.member, name, raw.label)
     label = raw.label if len(header.tensors) == 1 else f"{raw.label}:{excerpt(member, 60)}"

@@ -164,7 +164,7 @@ class ModelPasses:
         return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Run a prompt with `visit` for every layer; returns the blocks whose attention wasn't seen."""
+        """Show every layer's attention on a prompt; returns the blocks whose attention wasn't seen."""
         with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
         others = blocks_without_attention(self.loaded.model, self.places)
@@ -244,7 +244,7 @@ class ModelPasses:
         visit: Visit,
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run a prompt: `visit` sees each selected call, `arrive` each block's input and output."""
+        """As `each`, of one prompt; `arrive` gets each block's input and output at `rows`."""
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 

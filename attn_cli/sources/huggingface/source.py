@@ -113,7 +113,7 @@ class ModelSource(ModelPasses):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> ModelExperiment:
-        """Run the prompt once, as the baseline of interventions."""
+        """Run the prompt once, as the baseline of the interventions that the result runs."""
         arguments = self._unpadded(prompt)
         if look is not None:
             self._check_layers(look.selection)
@@ -149,7 +149,7 @@ class ModelSource(ModelPasses):
             return run_to_logits(self.loaded, *found, every, tokens, answer, lambda model: model(**arguments))
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """Of each layer of an encoder its attention, what that is added to, and the norm behind the sum."""
+        """For each layer of an encoder its attention, the stream that it adds to, and its norm."""
         arguments = self._without_cache(self._unpadded(prompt))
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)

@@ -69,7 +69,7 @@ class Embedded:
 
 
 def embed(options: MatrixOptions) -> Embedded:
-    """The embeddings that the options name, with sinusoidal positions if they say so."""
+    """The embeddings that the options name, from files or words, with positions if asked."""
     dtype = np.float64 if options.precise else None
     words = None if options.text is None else words_of(options.text, options.model, dtype)
     context_words = None if options.context_text is None else words_of(options.context_text, options.model, dtype)

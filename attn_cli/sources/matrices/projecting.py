@@ -137,7 +137,7 @@ def own_matrices(options: MatrixOptions) -> Projected:
 
 
 def project(options: MatrixOptions, embedded: Embedded) -> Projected:
-    """q, k and v of embeddings: products with W_Q, W_K and W_V, read, drawn, or the identity."""
+    """q, k and v of embeddings: products with W_Q, W_K and W_V, read, drawn or the identity."""
     x, source, heads = embedded.x, embedded.source, embedded.heads
     ws = projections_of(options, x.shape[-1], source.shape[-1], heads)
     q = product(x, ws.wq, "wq")

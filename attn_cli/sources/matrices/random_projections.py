@@ -27,7 +27,7 @@ def drawn_shapes(
 
 
 def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
-    """A random projection of variance 1 / rows, so that products keep the variance of x."""
+    """A random projection of normal numbers of variance 1 / rows, which keeps that of x."""
     stream = np.random.default_rng([seed, *name.encode()])
     return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))
 

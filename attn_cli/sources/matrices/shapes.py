@@ -157,9 +157,7 @@ def fitted(cells: np.ndarray, name: str, shape: ScoreShape) -> np.ndarray:
 
 
 def of_entry(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> np.ndarray:
-    """The part `[n, m]` or `[h, n, m]` of a mask or bias `[..., n, m]` for one batch entry and these heads
-    (indices).
-    """
+    """The part of a mask or bias `[..., n, m]` for one batch entry and these heads."""
     while cells.ndim > 3:
         place = at[len(at) - (cells.ndim - 3)]
         cells = cells[place if cells.shape[0] > 1 else 0]

@@ -28,7 +28,7 @@ def is_pair(module: nn.Module) -> bool:
 
 
 def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> PreTrainedConfig:
-    """The configuration of a model's stack that reads text; of its decoder if asked and there."""
+    """The configuration of a model's stack that reads text, or of its `decoder` if it has one."""
     try:
         return config.get_text_config(decoder=decoder or None)
     except ValueError:  # several stacks of text, and transformers wants to know which

@@ -58,7 +58,7 @@ class Patch(NamedTuple):
         return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
 
     def labelled(self, token: Token, places: Sequence[Placement | None] = ()) -> Token:
-        """A copy of the token with this patch's name, row, column, tile or window, and place."""
+        """A copy of the token with this patch's name as text, its cell, and part of the picture."""
         piece, box = self.window if self.tile is None else self.tile, box_of(self.region, places)
         return replace(token, text=self.name, row=self.row, column=self.column, piece=piece, box=box)
 

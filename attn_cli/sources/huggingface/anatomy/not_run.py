@@ -51,7 +51,7 @@ def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Pass
 def modules_not_run(
     model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
 ) -> Iterator[Block]:
-    """A `Block` for each place of the attention `modules` that did not run in the pass."""
+    """A `Block` for each place of the attention `modules` that did not run in a recorded pass."""
     paths_run = [place.path for module in record.modules for place in modules[module]]
     for module, places in modules.items():
         if module in record.modules or any(are_nested(place.path, path) for place in places for path in paths_run):

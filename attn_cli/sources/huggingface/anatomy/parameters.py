@@ -38,7 +38,7 @@ _HIDDEN, _WIDEST = 6, 4  # arrays of a block at once: residuals, norms, projecti
 
 
 def bytes_of_token(model: nn.Module) -> int:
-    """The most bytes of activations that a block holds for a token, estimated from its matrices."""
+    """The most bytes that an ordinary block holds for each token, estimated from its matrices."""
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     head = getattr(model, "get_output_embeddings", lambda: None)()
     leave_out = embeddings | {id(getattr(head, "weight", None))}

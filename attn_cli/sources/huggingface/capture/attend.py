@@ -21,7 +21,7 @@ class Attend(Protocol):
     visitor: BatchVisitor | None
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Take a call's queries, keys, values and rule; return its output `[b, h, n, e]`."""
+        """Get the q, k and v of a call, and its rule; returns its output `[b, h, n, e]`."""
 
     def of_softmax(
         self,

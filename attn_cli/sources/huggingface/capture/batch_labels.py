@@ -133,7 +133,7 @@ class BatchLabels:
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """`place` with the text and the call on it that element `index` of `batch` elements is."""
+        """`place` with the text of element `index` of a batch, and the number of the call on it."""
         return self.places_of_texts(place, (index,), batch).at(0)
 
     def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:

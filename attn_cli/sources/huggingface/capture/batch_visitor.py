@@ -37,7 +37,7 @@ class BlockInputs:
         return hooked(*block_hooks(blocks, self._enter))
 
     def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The norm of each key's vector in the input of the running block, that of the module at `path`."""
+        """The norm of each key's vector in the input of the running block around the module."""
         vectors = self._vectors
         if not path.startswith(f"{self._path}.") or tuple(vectors.shape[:-1]) != size:
             return None

@@ -83,7 +83,7 @@ class ObservedAttention:
         scores: torch.Tensor | None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Pass the weights `[b, h, n, m]` of a layer to the visitor, with its scores if captured."""
+        """Show the weights of a selected layer as `[b, h, n, m]`, and their scores if captured."""
         recorded = self.ledger.record(module, way)
         self._show_weights(recorded, module, weights, scores, dtype)
         if recorded.is_selected and recorded.is_last:

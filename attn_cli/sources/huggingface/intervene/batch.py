@@ -34,7 +34,7 @@ class HiddenCells(Mask):
         return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys, from 0 on, that rows start:stop may see beside the hidden ones."""
+        """The keys 0 to m that rows may see; of those, the longer side of the hidden ones is open."""
         if not bool(self.rows[start:stop].any()):
             return Span(0, 0, m, m)
         hidden = torch.nonzero(self.keys)[:, 0].tolist()

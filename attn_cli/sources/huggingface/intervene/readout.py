@@ -67,7 +67,7 @@ def read_logits(logits: torch.Tensor, readout: Readout, n: int, *, with_loss: bo
 
 
 def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
-    """For each of S runs its answer's log2 p and loss, less the baseline's, and KL in one row."""
+    """For each of S runs log2 p and loss, each less the baseline's, and KL in one row."""
     bits = (changed.targets - baseline.targets) / log(2)
     kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)
     if baseline.text is None or changed.text is None:

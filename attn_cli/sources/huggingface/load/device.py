@@ -32,7 +32,7 @@ def device_of(name: str) -> torch.device:
 
 
 def devices() -> list[DeviceRow]:
-    """The devices that are there, with names and memory of CUDA's; the first is what "auto" takes."""
+    """The devices that are there, with name and CUDA memory; the first is what auto takes."""
     rows: list[DeviceRow] = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(number)

@@ -119,7 +119,7 @@ def _install(error: Exception) -> str:
 
 
 def broken_weights(origin: Origin) -> str:
-    """A clause on the first .safetensors file of a folder that can't be opened; "" for none."""
+    """A clause on the first .safetensors file that can't be opened: name and why; or ""."""
     if not origin.local or origin.gguf:
         return ""
     for path in sorted(Path(origin.path).glob("*.safetensors")):

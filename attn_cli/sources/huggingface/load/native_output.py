@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_native_output() -> Iterator[None]:
-    """Context manager: drops what compiled code writes to standard output."""
+    """Context manager: what compiled code writes to standard output is dropped."""
     if sys.stdout is not None:
         sys.stdout.flush()
     try:

@@ -71,7 +71,7 @@ def _first(x: Any, longer: Any, count: int) -> Any:
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
-    """The named arrays of an .npz or .safetensors file; those named "input." alone, if any are."""
+    """The arrays of an .npz or .safetensors file; of names in "input." those alone, without it."""
     path = nonempty_file(file)
     with parse_errors(excerpt(file), "it holds arrays named as the model's inputs"):
         if path.suffix == ".safetensors":

@@ -24,7 +24,7 @@ def recording_blocks(
     tokens: int,
     arrive: Callable[[BlockVectors], None],
 ) -> AbstractContextManager[None]:
-    """Context manager: `arrive` gets tokens' vectors before and after every selected block."""
+    """Context manager: `arrive` gets chosen tokens' vectors around every selected block."""
     recorders = {
         module: _BlockRecorder(of_module, rows, tokens, arrive)
         for module, of_module in _blocks(model, places, selection).items()

@@ -23,7 +23,7 @@ class FrozenNorm(NamedTuple):
     centred: bool
 
     def of_parts(self, parts: torch.Tensor) -> torch.Tensor:
-        """What the frozen norm makes of summands `[r, ..., d]` of its r vectors."""
+        """The frozen norm of summands `[r, ..., d]` of its r vectors: gain times each."""
         gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 

@@ -30,7 +30,7 @@ def mixed_layers(
     projections: Projections,
     places: Mapping[str, ModulePlace],
 ) -> list[MixedLayer]:
-    """Of each layer of an encoder its attention with W_O, what that is added to, and the next gain."""
+    """For each layer of an encoder its attention with W_O, its input, and the next norm."""
     calls: list[AttentionCall] = []
     chosen = {path: place for path, place in places.items() if place.stream in _STREAMS and place.block_path}
     modules = {}

@@ -45,9 +45,7 @@ class Unembedding:
         self.dtype = self.dtype if given is None else given.dtype
 
     def direction(self, y: torch.Tensor, token: int) -> tuple[torch.Tensor, float]:
-        """Of one vector y `[d]`: the direction `[d]` in which logit `token` less the mean grows, and that
-        difference.
-        """
+        """Of a vector `[d]`: the direction in which logit `token` less the mean grows, and that."""
         with torch.enable_grad():
             x = y.to(self.dtype)[None, None].requires_grad_()
             logits = self.module(x)[0, 0].float()

@@ -18,7 +18,7 @@ _TOLERANCE = 1e-2  # tolerance: of logits of twice a vector against twice its lo
 def written_tokens(
     seen: StreamToLogits, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
 ) -> dict[HeadPlace, WrittenTokens]:
-    """What each head of `reads` adds in its rows to the logits of tokens, by id."""
+    """What each head of `reads` adds in its rows, through the final norm, to logits by id."""
     heads, parts, rows = list[HeadPlace](), list[torch.Tensor](), list[int]()
     for write, place, w_o in seen.writes:
         for head in range(w_o.heads):
@@ -49,9 +49,7 @@ def _of_rows(
     seen: StreamToLogits, parts: torch.Tensor, at: Sequence[int], tokens: Sequence[int], ids: Sequence[int],
     *, checks: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """The logits `[r, t]` that parts `[r, d]` of the stream make in as many of its rows, and ranks `[r]` of
-    `tokens`.
-    """
+    """The logits `[r, t]` that parts `[r, d]` make in as many rows, and ranks of `tokens`."""
     norm = seen.norm_at(at)
     parts = parts if norm is None else norm.of_parts(parts)
     logits = seen.unembedding.logits(parts)  # [r, V]
