@@ -95,7 +95,6 @@ class RecordedSource:
         return max(layer.place.layer for layer in self._layers) + 1
 
     def _heads(self, layer: RecordedLayer, selection: Selection) -> list[int]:
-        """The places of the chosen heads among those of a layer; InputError for one that was not recorded."""
         numbers = layer.place.heads
         chosen = selection.pick_heads(max(numbers) + 1, layer.place.layer, self._total)
         if selection.heads is None and selection.pairs is None:

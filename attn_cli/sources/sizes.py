@@ -60,7 +60,6 @@ def read_sizes(model: str) -> Sizes:
 
 
 def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:
-    """The sizes in a configuration; `numbers` are its values for `_NAMES`, 0 where it has none."""
     heads, layers = numbers["heads"], numbers["layers"]
     kv_heads = numbers["kv_heads"] or (1 if config.get("multi_query") is True else heads)
     d = numbers["d"] or numbers["width"] // heads

@@ -89,7 +89,6 @@ def _finished(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _share(spec: str) -> float | None:
-    """The share that a percentage means; None for what is none."""
     text = spec.strip()
     try:
         share = float(text.removesuffix("%")) / 100 if text.endswith("%") else None
@@ -225,7 +224,6 @@ def _opened(file: CorpusFile, fields: Sequence[str]) -> Iterator[RecordReader]:
 
 @contextmanager
 def _stream(file: CorpusFile) -> Iterator[BinaryIO]:
-    """The content of a file as its kind is read: forwards, or from any place. InputError where it can't be opened."""
     if file.is_stdin:
         yield _standard_input(file)
         return

@@ -70,7 +70,6 @@ def _flatten(
     label: str,
     numbers: "array[float]",
 ) -> None:
-    """Append the cells of `value` in reading order; every list must have the size that `shape` says."""
     root, at = place
     if not shape:
         if not isinstance(value, kind):

@@ -192,7 +192,6 @@ class ModelPasses:
             self._run(visit, arguments, ledger, rotations=rotations)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
-        """Run a captured pass; LoadError where a selected layer is missing."""
         model = self.loaded.model
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments = {"logits_to_keep": 1} | dict(arguments)
@@ -288,7 +287,6 @@ class ModelPasses:
             self._usual_runs = ledger.runs
 
     def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
-        """Several texts in one row of tokens; None where the model doesn't read them so."""
         if len(texts) == 1 or padded.keys() - {"input_ids", "attention_mask"}:
             return None
         if self._supports_packing is None:

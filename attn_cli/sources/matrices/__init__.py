@@ -226,7 +226,6 @@ def open_matrices(options: MatrixOptions) -> Matrices:
 
 
 def _ruled(options: MatrixOptions, projected: Projected, heads: InHeads) -> Matrices:
-    """The problem with its rule, labels and output projection, each checked against the heads."""
     h, n, m = *heads.q.shape[-3:-1], heads.k.shape[-2]
     if projected.wo is not None:
         e = heads.v.shape[-1] if heads.latent is None else heads.latent.up_v.shape[-1]

@@ -93,7 +93,6 @@ class TextFormat:
         raise self._spoilt(record, record.raw.split())
 
     def _spoilt(self, record: WordRecord, cells: Sequence[bytes]) -> InputError:
-        """The error for a line with its number, whose cells aren't a word and d numbers."""
         place = f"{self.label} line {self._number(record.row)}"
         if len(cells) - 1 != self.d and all(map(_is_number, cells[1:])):
             first = f"line {self._number(0)} has" if self.word_count is None else "line 1 promises"

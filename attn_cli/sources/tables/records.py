@@ -147,7 +147,6 @@ class RecordTable:
             yield next(self.format.records(int(row), self._places[int(row)]))
 
     def _take(self, record: WordRecord, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
-        """Keep the record if its word is sought; of equal words the first is kept."""
         key = _key(record.first)
         open_words = open_keys.get(key, set())
         if not open_words:

@@ -112,7 +112,6 @@ class VectorTable:
             yield start, self.words[rows.start : rows.stop], self._checked(self.vectors[rows.start : rows.stop], rows)
 
     def _checked(self, vectors: Vectors, rows: Sequence[int]) -> Vectors:
-        """The vectors in at least float32, all of them finite."""
         if vectors.dtype.itemsize < 4:
             vectors = vectors.astype(np.float32)
         if not np.isfinite(vectors).all():

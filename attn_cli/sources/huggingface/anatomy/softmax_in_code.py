@@ -86,7 +86,6 @@ def _has_own_code(module: nn.Module) -> bool:
 
 
 def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
-    """The modules of a transformers model that name a softmax, and those around them."""
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     watched: dict[nn.Module, bool | None] = {}
     for path, module in modules.items():

@@ -100,7 +100,6 @@ class StreamNames:
         return (self._of_stacks.get(numbered[1]) if numbered else None) or self._by_name(path)
 
     def _by_name(self, path: str) -> str:
-        """The stream of the module at `path` by its names alone."""
         tower = self._own_tower(path)
         if tower in ("vision", "audio", "resampler"):
             return tower

@@ -61,7 +61,6 @@ class AttentionFunction:
         return output.to(query.dtype).transpose(1, 2).contiguous(), weights
 
     def _by_own(self, call: RegistryCall, own: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """What the user's own function makes of a call; its weights are shown, if it returns any."""
         output, weights = called_as(own, call)
         with hidden_from_function_modes():
             if isinstance(weights, torch.Tensor) and weights.ndim == 4:

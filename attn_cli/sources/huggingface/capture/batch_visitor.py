@@ -119,7 +119,6 @@ class BatchVisitor:
         return output if row is None else row.without_padding(output)
 
     def _visit_packed(self, layer: LayerBatch, packed: PackedCall, layout: BatchLayout) -> torch.Tensor | None:
-        """Visit all texts at once; the output as of `visit_products`."""
         assert isinstance(self.visit, PackedVisit)
         self.visit.of_texts(packed)
         if packed.output is None or not packed.has_output_of_texts:
@@ -143,7 +142,6 @@ class BatchVisitor:
         text: UnpaddedText,
         projection: torch.Tensor | None,
     ) -> Ingredients:
-        """The block's input, W_O, and if requested the rotation of a text's queries."""
         size = key.shape[0], key.shape[2]
         is_own = place.stream != "cross"
         lengths = partial(self.blocks.lengths, place.name, index, size, text.keys) if is_own else None

@@ -61,7 +61,6 @@ class ObservedAttention:
         return self.tap(module, recorded.place, by_token).transpose(1, 2)
 
     def _shown(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """Show a selected call to the visitor; its output where that computed it."""
         if self.visitor is None or not recorded.is_selected:
             return None
         if rule.sink_per_query is None:
@@ -97,7 +96,6 @@ class ObservedAttention:
         scores: torch.Tensor | None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Show the weights of a selected layer to the visitor, as for `of_softmax`."""
         if self.visitor is None or not recorded.is_selected:
             return
         b, n, way = self.ledger.labels.size, self.ledger.labels.length, recorded.place.way

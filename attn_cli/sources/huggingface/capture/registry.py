@@ -132,7 +132,6 @@ def fused(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def _names_kept(model: nn.Module) -> Iterator[list[PreTrainedConfig]]:
-    """Context manager: yields the model's configurations, and restores their attention names at the end."""
     configs = _configs(model)
     before = [attention_name(config) for config in configs]
     try:
@@ -143,7 +142,6 @@ def _names_kept(model: nn.Module) -> Iterator[list[PreTrainedConfig]]:
 
 
 def _configs(model: nn.Module) -> list[PreTrainedConfig]:
-    """Every configuration object in the model, once."""
     configs: dict[int, PreTrainedConfig] = {}
     for module in model.modules():
         config = getattr(module, "config", None)

@@ -62,7 +62,6 @@ class Capture(AbstractContextManager[Ledger]):
         return self.attend.ledger
 
     def _contexts(self) -> Iterator[AbstractContextManager[Any]]:
-        """All that holds while it is open."""
         ledger, visitor = self.attend.ledger, self.attend.visitor
         row = None if visitor is None else visitor.row_of_texts
         if row is None:

@@ -50,7 +50,6 @@ def _sink_of(rule: LayerRule, heads: Sequence[int]) -> torch.Tensor | None:
 
 
 def _cut(x: Array, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Array:
-    """One text's part `[h or 1, n or 1, m]` of a bias or mask `[b or 1, h or 1, n or 1, m]`."""
     if x is None:
         return None
     x = x[text if x.shape[0] > 1 else 0]

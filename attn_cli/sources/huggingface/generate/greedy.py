@@ -153,7 +153,6 @@ class _Recorder:
 
 
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:
-    """The model's own settings, without those that are left out, for at most so many tokens."""
     settings = deepcopy(model.generation_config)
     for name in (*_UNMET, *_NEEDLESS.split()):
         setattr(settings, name, None)
@@ -181,7 +180,6 @@ def choosing_notes(of_model: GenerationConfig) -> tuple[str, ...]:
 
 @contextmanager
 def _replaced_settings(model: PreTrainedModel, settings: GenerationConfig) -> Iterator[None]:
-    """Context manager: replaces the model's generation config, from which `generate` fills missing arguments."""
     before = model.generation_config
     model.generation_config = settings
     try:

@@ -149,7 +149,6 @@ def _continued(
 
 
 def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:
-    """The arguments for the forward of the model with its generating head."""
     assert loaded.generating is not None, "loaded without its head"
     if isinstance(prompt, ArrayPrompt):
         return as_arguments(loaded.generating, prompt.arrays, "")

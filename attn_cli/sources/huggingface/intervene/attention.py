@@ -104,7 +104,6 @@ class InterveningAttention(ObservedAttention):
         rule: LayerRule,
         output: torch.Tensor | None,
     ) -> torch.Tensor:
-        """The output of a call of the baseline, computed if `output` is None; keeps what later runs need."""
         query, key, value = qkv
         h, g = query.shape[1], key.shape[1]
         groups = [head // (h // g) for head in range(h)]
@@ -169,7 +168,6 @@ def _output(
     rule: LayerRule,
     hidden: Sequence[Mask | None] | None = None,
 ) -> torch.Tensor:
-    """The output `[S, h, n, e]` of whole calls, with cells hidden in each of the S texts."""
     query, key, value = qkv
     (s, h, n, _), m = query.shape, key.shape[2]
     if rule.sink_per_query is not None and hidden is not None:
@@ -182,7 +180,6 @@ def _output(
 
 
 def _with_hidden(rule: LayerRule, hidden: torch.Tensor) -> LayerRule:
-    """The rule with the cells of `hidden` `[S, h or 1, n, m]` masked beside those that it masks itself."""
     mask = rule.mask.materialized() if isinstance(rule.mask, LazyMask) else rule.mask
     if mask is None:
         mask = ~hidden

@@ -145,7 +145,6 @@ class BaselineRun:
 
 
 def _looks_ahead(call: CachedAttention, first: int) -> bool:
-    """True if any of the rows before `first` sees a key from there on."""
     m = call.keys.shape[1]
     places = torch.arange(m, device=call.keys.device)
     mask = rule_of_text(call.rule, 0, slice(0, first), slice(0, m), range(call.heads)).mask

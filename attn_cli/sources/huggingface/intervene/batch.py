@@ -89,7 +89,6 @@ class InterventionBatch:
         return hidden if any(cells is not None for cells in hidden) else None
 
     def _hidden_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
-        """The cells that one intervention hides in a layer; None if there are none."""
         hidden_from, h = intervention.hidden_from, len(at.groups)
         if not intervention.hidden or not hidden_from.has_layer(at.layer, at.blocks, at.stream):
             return None
@@ -108,7 +107,6 @@ class InterventionBatch:
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
     def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:
-        """The rows in which the intervention holds, of the n that run: booleans `[n]`."""
         rows = self.rows if intervention.rows is None else intervention.rows
         if rows is None or stream not in _ANSWERING:
             return torch.ones(n, dtype=torch.bool)

@@ -33,8 +33,6 @@ class GatedRows(InterventionBatch):
 
 
 def _attention(past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:
-    """The output `[1, h, r, e]` of the last r rows, by operations that have derivatives."""
-
     def computed(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         (h, r, d), g = query.shape, key.shape[0]
         first = past.keys.shape[1] - r

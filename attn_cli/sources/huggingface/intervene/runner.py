@@ -117,7 +117,6 @@ class Runner:
             return self.model(**arguments)
 
     def _cut(self, batch: InterventionBatch) -> dict[str, Any]:
-        """The arguments for the rows from `batch.first` on alone, at their true positions."""
         arguments = dict(self.arguments)
         arguments.pop("attention_mask", None)  # the rule of the baseline holds
         ids = arguments["input_ids"]
@@ -136,7 +135,6 @@ class Runner:
         look: Look | None = None,
         prompt: Prompt | None = None,
     ) -> Iterator[Ledger]:
-        """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end."""
         encoder_decoder = is_pair(self.model)
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
         labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)

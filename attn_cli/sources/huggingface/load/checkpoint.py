@@ -52,7 +52,6 @@ def merged(model: PreTrainedModel, origin: Origin) -> PreTrainedModel:
 
 
 def _with(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
-    """The model with the adapter in `folder`, as errors name it, merged in."""
     import peft  # an optional package
 
     names = _names(folder / _WEIGHTS, name)
@@ -81,7 +80,6 @@ def _with(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
 
 
 def _names(file: Path, name: str) -> set[str]:
-    """The names of an adapter's weights; LoadError for a file that is missing or broken."""
     if not file.is_file():
         raise LoadError(f"{name} has no {_WEIGHTS}", "save the adapter's weights as .safetensors")
     try:
@@ -226,7 +224,6 @@ def _downloaded_config(origin: Origin) -> str:
 
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model, and transformers' report on the weights of its checkpoint."""
     saved = saved_class(config)
     if origin.adapters and saved is not None:  # it was trained on that class, whose module paths it names
         return _load_class(saved, origin, config)
@@ -243,7 +240,6 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
 
 
 def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model with the head that generates text, and the report."""
     cls = generating_class(config)
     if cls is None:
         saved = (getattr(config, "architectures", None) or [config.model_type])[0]
@@ -254,7 +250,6 @@ def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrai
 
 
 def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model of class `cls`, and the report."""
     quantisation: dict[str, Any] = {}
     if origin.gguf:
         # Otherwise packed weights may be multiplied by a kernel downloaded from the hub.
@@ -273,7 +268,6 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
-    """The tokenizer, None where it can't be loaded and no text is to be read."""
     try:
         with without_native_output():
             tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
@@ -287,7 +281,6 @@ def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
 
 
 def _fast_gguf(origin: Origin) -> AbstractContextManager[None]:
-    """Context manager: a .gguf file is read once and fast; no effect for other models."""
     if not origin.gguf:
         return nullcontext()
     # Here and not above: gguf is an optional package.
@@ -297,7 +290,6 @@ def _fast_gguf(origin: Origin) -> AbstractContextManager[None]:
 
 
 def _silence_libraries() -> None:
-    """Silence what libraries write to stderr, terminal or not; attn reports problems itself."""
     transformers_logging.set_verbosity(logging.CRITICAL)  # what it calls an error is raised as one, too
     transformers_logging.disable_progress_bar()
     for name in _QUANTISERS:

@@ -115,7 +115,6 @@ def find(name: str, options: OriginOptions) -> Origin:
 
 
 def _checked(origin: Origin) -> Origin:
-    """The origin of a model itself, with all checks."""
     if origin.gguf:
         _check_gguf(origin)
     elif origin.local:
@@ -142,7 +141,6 @@ def _is_installed(package: str) -> bool:
 
 
 def _base_of(folder: Path, adapter: Origin) -> Origin:
-    """The origin of an adapter's base model, with the adapter; LoadError where base or peft are missing."""
     name = adapter.name
     _check_adapter(folder, name)
     base = base_of(folder, name)
@@ -216,7 +214,6 @@ def _check_folder(origin: Origin) -> None:
 
 
 def _has_tokenizer(folder: Path, name: str) -> bool:
-    """True if a folder has a tokenizer's file, or names a class of tokenizers that reads others or, of bytes, none."""
     if any((folder / file).is_file() for file in _TOKENIZER_FILES):
         return True
     settings = folder / "tokenizer_config.json"
@@ -267,7 +264,6 @@ def _check_gguf(origin: Origin) -> None:
 
 
 def _nearest(path: Path, name: str) -> str:
-    """The sibling of `path` with the most similar name, in the form that `name` has; "" if none is similar."""
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:

@@ -86,7 +86,6 @@ def _words(tokenizer: Any) -> Callable[[int], str] | None:
 
 
 def _factory(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
-    """The object of that name in a Python module of the user's, called if it is a factory."""
     with _from_here():
         found = getattr(_imported(name.package, title), name.wanted, None)
         if found is None:

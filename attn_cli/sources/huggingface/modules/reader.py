@@ -50,7 +50,6 @@ class ModuleReader(PromptReader):
         return [self._with_image(text, self._media) for text in texts]
 
     def _with_image(self, text: str, media: Media) -> Prompt:
-        """The arguments of the forward in their order: an image, then the ids of a text where it reads one."""
         transform = self._built.transform
         assert transform is not None
         model: nn.Module = self.loaded.model
@@ -82,7 +81,6 @@ class ModuleReader(PromptReader):
 
 
 def _patches(model: nn.Module, pixels: torch.Tensor, places: Sequence[Placement | None]) -> tuple[Token, ...]:
-    """The tokens of an image `[3, height, width]`: those before the patches, then the patches row by row."""
     embedding = getattr(model, "patch_embed", None)
     tower = getattr(model, "visual", None)
     grid, before = getattr(embedding, "grid_size", None), getattr(model, "num_prefix_tokens", 0)

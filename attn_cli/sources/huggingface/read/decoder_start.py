@@ -78,7 +78,6 @@ def _last_label_first(loaded: LoadedModel) -> bool:
 
 
 def _start(loaded: LoadedModel) -> int:
-    """The id of the start token, from the first configuration that names one."""
     config = loaded.model.config
     sources: list[Any] = [config, getattr(config, "decoder", None), getattr(loaded.model, "generation_config", None)]
     for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):

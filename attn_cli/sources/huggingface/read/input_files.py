@@ -88,7 +88,6 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
 
 
 def _npz_tensors(raw: Raw) -> dict[str, torch.Tensor]:
-    """Every array of an .npz file; InputError for one of no numbers, or of numbers that torch doesn't have."""
     tensors = {}
     with npz_archive(raw) as archive:
         for entry in archive.namelist():
@@ -190,7 +189,6 @@ def _as_default(model: PreTrainedModel, mask: torch.Tensor) -> torch.Tensor:
 
 
 def _between_padding(tokens: Sequence[Token], mask: torch.Tensor | None) -> tuple[Token, ...]:
-    """The tokens from the first to the last that a mask `[1, n]` shows, which are a capture's rows."""
     shown = [token for token in tokens if mask is None or mask.ndim != 2 or bool(mask[0, token.index])]
     between = tokens[shown[0].index : shown[-1].index + 1] if shown else tokens
     return tuple(replace(token, index=index) for index, token in enumerate(between))

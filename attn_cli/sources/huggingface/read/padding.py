@@ -46,8 +46,7 @@ def without_padding(
     return tries[best], (counted or "positions count the padding",) if moves else ()
 
 
-def hides_tokens(mask: torch.Tensor | None) -> bool:
-    """True for a mask [1, n] with zeros and others."""
+def _hides(mask: torch.Tensor | None) -> bool:
     return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
 
 

@@ -38,7 +38,6 @@ def trained_count(config: PreTrainedConfig, *, decoder: bool = False) -> int | N
 
 
 def _scaled(rope: Any, count: int) -> Iterator[int]:
-    """The positions that rotary angles are scaled to, by each of a configuration's rules."""
     yield 0
     if isinstance(rope, dict):
         for rule in (rope, *(x for x in rope.values() if isinstance(x, dict))):

@@ -94,7 +94,6 @@ def tile_pixels(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Te
 
 
 def _put_together(patches: torch.Tensor, places: Sequence[Patch]) -> torch.Tensor:
-    """Patches `[n, channels, size, size]` as one image `[1, channels, height, width]`, each in its place."""
     rows, columns = 1 + max(place.row for place in places), 1 + max(place.column for place in places)
     _, channels, size, _ = patches.shape
     image = patches.new_zeros(channels, rows, size, columns, size)
@@ -267,7 +266,6 @@ class Processor:
 
     @property
     def _rate(self) -> int:
-        """The sampling rate of the extractor, in samples per second; LoadError where it states none."""
         rate = getattr(self.extractor, "sampling_rate", None)
         if not isinstance(rate, int):
             raise LoadError(
@@ -290,7 +288,6 @@ class Processor:
         return rendered(self.processor, messages, self.name, hint, chat)
 
     def _run_processor(self, *args: Any, **keywords: Any) -> dict[str, Any]:
-        """The arrays that the processor makes of these arguments."""
         try:
             arrays = dict(self.processor(*args, **keywords))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError, ArithmeticError) as error:

@@ -275,7 +275,6 @@ class PromptReader:
         return self._tokenized([text], None)[0].tokens
 
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
-        """The texts as tokens, by the tokenizer of a model that reads text alone."""
         tokenizer = self._text_tokenizer
         if tokenizer is None:
             if not self.loaded.module_places.attention:
@@ -307,7 +306,6 @@ class PromptReader:
         return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
-        """A text and the media through the model's processor, labelled by text, patch or time."""
         marked_text = processor.marked_text(text, self.chat and self._going_on(self.chat, text))
         model, media = self.loaded.model, processor.media
         config = configuration_of(model)

@@ -176,7 +176,6 @@ def _encoding(
     add_special_tokens: bool = True,
     target: bool = False,
 ) -> BatchEncoding:
-    """The tokenizer's answer for a text or a list of them; LoadError where it can't read one."""
     texts = {"text_target": text} if target else {"text": text, "text_pair": pair}
     try:
         return tokenizer(
@@ -210,7 +209,6 @@ def token_at(
 
 
 def _check(part: str | None) -> None:
-    """Raise InputError for an empty text and for characters that UTF-8 can't encode; None passes."""
     if part is None:
         return
     if not part.strip():

@@ -70,7 +70,6 @@ def _weight(character: str) -> float:
 
 
 def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterator[list[tuple[Token, Border]]]:
-    """Runs of tokens without a sure border between them, each token with its border to the one before it."""
     run: list[tuple[Token, Border]] = []
     for token in tokens:
         if token.special or token.start is None or token.id in added or token.text.isspace():

@@ -52,7 +52,6 @@ class _BlockRecorder:
         self.calls += 1
 
     def _rows(self, hidden: Any) -> Any:
-        """The kept rows of hidden states `[1, n, d]` or `[n, d]`, in NumPy."""
         if isinstance(hidden, torch.Tensor):
             flat = hidden.detach()[0] if hidden.ndim == 3 else hidden.detach()
             if flat.ndim == 2 and flat.shape[0] == self.tokens:

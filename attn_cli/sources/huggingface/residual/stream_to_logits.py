@@ -156,7 +156,6 @@ def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dic
 
 
 def _final_norm(stream: ResidualStream, unembedding: Unembedding) -> FrozenNorm | None:
-    """The norm between the last block and the unembedding, its scale frozen; None where there is none."""
     if not stream.blocks or unembedding.given is None:
         raise LoadError("no block of the model gave a vector per token, so heads have no direct logit", HINT)
     last = stream.blocks[-1].after

@@ -76,7 +76,6 @@ class RotationReader:
 
 
 def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Turning:
-    """The turning of one text's queries, proved on its last row and first head."""
     place = rows.stop - 1
     direction = _numbers(query[text, 0, place])
     b, n = query.shape[0], query.shape[2]
@@ -135,7 +134,6 @@ def _tables_in(values: Iterable[Any]) -> Iterator[tuple[torch.Tensor, torch.Tens
 
 
 def _of_text(pair: tuple[torch.Tensor, torch.Tensor], text: int, keys: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """cos and sin `[m, columns]` of one text; a table for every axis of an image (M-RoPE) is one by itself."""
     cos, sin = pair
     while cos.ndim > 2:
         if cos.shape[0] == 1 or (cos.ndim == 3 and cos.shape[0] > text and cos.shape[1] >= keys):

@@ -196,7 +196,6 @@ class AttentionMode(TorchFunctionMode):
             self.projected.clear()
 
     def _judge(self, before: RunningModule) -> None:
-        """Record attention of a module that has run, of which no call was intercepted."""
         module = before.module
         if before.is_attention is None:
             self._leave_unjudged(before)
@@ -281,7 +280,6 @@ class AttentionMode(TorchFunctionMode):
             self.possible.add(possible._replace(is_log=is_log))
 
     def _drop(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> None:
-        """Note a dropout of a softmax that waits for its product: its weights are shown as they are before it."""
         call = _DROPOUT.bind(*args, **kwargs)
         call.apply_defaults()
         for owner in self.possible.follow(functional.dropout, args, kwargs, result, is_dropped=True):

@@ -43,7 +43,6 @@ def multi_head_output(attend: Attend, module: nn.Module, call: Mapping[str, Any]
 
 
 def _projected(call: Mapping[str, Any], *inputs: torch.Tensor) -> list[torch.Tensor]:
-    """Queries, keys and values `[n or m, b, width]` of all heads together."""
     if call["use_separate_proj_weight"]:
         weights = [call[f"{name}_proj_weight"] for name in "qkv"]
     else:

@@ -35,7 +35,6 @@ def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
 
 
 def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every JSON object inside `value`, including itself, as (path, object); nested as deeply as may be."""
     objects, open_values = [], [(place, value)]
     while open_values:
         place, value = open_values.pop()
