@@ -2,9 +2,7 @@
 
 transformers' own mask functions build a float tensor [b, 1, n, m]: 4 GB at 32k tokens. Most models do nothing with
 it but pass it on to the attention function. So attn registers a mask function that returns a `LazyMask`: a tensor in
-shape, type and device, but without storage. A model that only passes it on never pays for it; a model that computes
-with it (adds a bias, cuts a slice) gets the real mask at that moment, because every operation on a `LazyMask` first
-makes it real. So no list of models is needed.
+shape, type and device without storage, which every operation on it first makes real.
 """
 
 from collections.abc import Callable

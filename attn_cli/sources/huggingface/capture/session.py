@@ -32,20 +32,11 @@ from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 class Capture(AbstractContextManager[Ledger]):
     """Gives the attention of every forward pass of a torch module to an `Attend` while it is open, call by call.
 
-        with Capture(model, ObservedAttention(ledger, visit)):
-            model(**inputs)
-
-    model   its outputs stay what they were to within rounding, unless `attend` changes them; its configuration is put
-            back at the end
-    attend  gets every attention call, by transformers' registry and from the model's own code, and shows it to a
-            visitor
+    model   its outputs stay what they were to within rounding, unless `attend` changes them
+    attend  gets every attention call, by transformers' registry and from the model's own code
     stack   the module in `model` that reads the texts, where that isn't `model` itself
 
-    Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes.
-
-    Entered, it gives the ledger: which layers attended and how often, and which could not be captured. Attention
-    outside the registry is captured by a function mode; `Place.way` says how each call was. The registry of
-    transformers is one for the whole process: don't run other models in other threads meanwhile.
+    Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes. Entered, it gives the ledger.
     """
 
     def __init__(self, model: nn.Module, attend: Attend, *, stack: nn.Module | None = None) -> None:

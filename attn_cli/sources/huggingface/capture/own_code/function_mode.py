@@ -1,10 +1,8 @@
 """Capturing attention outside transformers' registry: softmax, SDPA and multi-head attention called directly.
 
-While a watched module runs, a torch function mode intercepts every call of a softmax, of scaled dot-product attention
-and of multi-head attention; inside multi-head attention, which hides its softmax from a function mode, a dispatch mode
-does. A few modules that use none of these can return their weights, and are made to (`request_weights`). Weights that
-don't add up, or that stand in no place of a token, are found through the values instead. In a module of another library
-a softmax is attention if its result is multiplied with something: with the values.
+While a watched module runs, a torch function mode intercepts these calls; inside multi-head attention, which hides its
+softmax from one, a dispatch mode does. A few modules can only return their weights (`request_weights`); those that
+don't add up are found through the values. In people's own modules a softmax is attention if values are its factor.
 """
 
 import inspect
@@ -190,27 +188,11 @@ class AttentionMode(TorchFunctionMode):
         before = self.running.pop()
         if not self.running:
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        with hidden_from_function_modes():
-            self._judge(before)
+        if before.is_attention is not False:
+            with hidden_from_function_modes():
+                self._judge(before)
         if not self.running:
             self.projected.clear()
-
-    def _judge(self, before: RunningModule) -> None:
-        module = before.module
-        if before.is_attention is None:
-            self._leave_unjudged(before)
-            return
-        alone = ((possible, None) for possible in self.possible.inside(module))
-        for possible, values in (*self.possible.sums_inside(module), *alone) if before.is_attention else ():
-            self._accept(possible, values)
-        if before.is_attention and before.calls == self.ledger.total and fused_kernel_of(module):
-            self.ledger.record_unseen(module, fused_kernel_of(module))
-        elif before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
-            if self.tally.other_softmaxes > before.tally.other_softmaxes:
-                self.ledger.record_not_over_keys(module)
-            # without products it did not attend, for lack of an optional input
-            elif self.tally.products > before.tally.products:
-                self.ledger.record_unseen(module)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -315,15 +297,15 @@ class AttentionMode(TorchFunctionMode):
         self.ledger.notes[owner] = "heads and texts share an axis: read text by text" if is_first is None else ""
         return bool(is_first)
 
-    def _leave_unjudged(self, before: RunningModule) -> None:
-        """After a module whose use of a softmax decides: take what only its name can judge."""
-        module = before.module
+    def _judge(self, before: RunningModule) -> None:
+        """After a module that may attend: take what only its name can judge, and record what was not seen."""
+        module, is_sure = before.module, before.is_attention
         for possible, values in self.possible.sums_inside(module):
             self._accept(possible, values)
         if before.calls == self.ledger.total and (kernel := fused_kernel_of(module)):
             self.ledger.record_unseen(module, kernel)
             return
-        is_named = self._is_called_attention(module)
+        is_named = is_sure or self._is_called_attention(module)
         if not is_named and any(self._is_called_attention(outer.module) for outer in self.running):
             return
         inside = self.possible.inside(module)
@@ -331,11 +313,13 @@ class AttentionMode(TorchFunctionMode):
             return
         for possible in inside:
             self._accept(possible)
-        multiplied = self.tally.products - before.tally.products
-        if before.calls == self.ledger.total and (
-            multiplied > 1 or self.tally.other_softmaxes > before.tally.other_softmaxes
-        ):
+        if before.calls != self.ledger.total or (is_sure and not names_a_softmax(module)):
+            return
+        products = self.tally.products - before.tally.products
+        if self.tally.other_softmaxes > before.tally.other_softmaxes or (products > 1 and not is_sure):
             self.ledger.record_not_over_keys(module)
+        elif products and is_sure:  # without products it did not attend, for lack of an optional input
+            self.ledger.record_unseen(module)
 
     def _is_called_attention(self, module: nn.Module) -> bool:
         return any(looks_like_attention(path, module) for path in self.ledger.places.paths.get(module, ("",)))
