@@ -84,7 +84,6 @@ def compare(
 
 
 def _texts(options: ModelCommandOptions, texts: tuple[str, str], words: list[str]) -> ExitCode:
-    """Show one word in two texts."""
     if len(words) > 2:
         raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
     contents = whole_texts(texts)
@@ -113,7 +112,6 @@ def _models(
     others: Sequence[str],
     top: int | None,
 ) -> ExitCode:
-    """Show how much of each head's weight moves from the first model to each of the others."""
     if second is not None:
         raise InputError("two texts and --with at once", "models are compared on one text")
     if len(words) > 1:
@@ -214,7 +212,6 @@ def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selecti
 
 
 def _common_word(first: Prompt, second: Prompt) -> str:
-    """The only word that both texts have; InputError if there is none, or more than one."""
     words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in (first, second)]
     both = [word for word in words[0] if word in words[1]]
     if len(both) != 1:

@@ -87,7 +87,6 @@ def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:
 
 
 def _stdout() -> OutputStream:
-    """Standard output as screens see it."""
     screen = screen_of(sys.stdout)
     return OutputStream(
         terminal=sys.stdout is not None and sys.stdout.isatty(),

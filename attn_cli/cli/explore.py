@@ -170,7 +170,6 @@ class _Reader:
 
 
 def _origin(options: ReadOptions) -> LineOrigin:
-    """The words of the command line that say what is read."""
     if is_recording(options.model):
         return LineOrigin((), ("-m", options.model))
     given = current.get()

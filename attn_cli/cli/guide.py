@@ -72,7 +72,6 @@ def _topic(file: Path) -> Topic:
 
 
 def _contents(screen: Screen) -> str:
-    """Every topic with its summary, and where to start."""
     pages = topics()
     indent = max(len(page.name) for page in pages) + 4
     width = max(screen.width, indent + 8)

@@ -87,7 +87,6 @@ def text_cut(value: str | None) -> TextCut:
 
 
 def _read(path: Path, file: str) -> list[PartSpan]:
-    """The spans of a file: a line each, after a heading if there is one."""
     try:
         rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
     except (OSError, ValueError, csv.Error) as error:

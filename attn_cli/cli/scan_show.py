@@ -78,7 +78,6 @@ def scan_show(
 
 
 def _print_text(folder: str, which: str) -> ExitCode:
-    """Print a document of a scan as it is, for a pipe."""
     if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", which):
         raise InputError(f"--text {which!r} is not a document number", "such as 17, or 17.2 for a chunk of it")
     document, _, piece = which.partition(".")

@@ -133,7 +133,6 @@ class ArrowRows(ColumnRows):
 
 
 def _batches(ipc: Any, stream: BinaryIO) -> Iterator[Any]:
-    """The schema of an Arrow file or stream, then its batches; a file's batches lie at places that it lists."""
     import pyarrow
 
     mapped = pyarrow.BufferReader(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
@@ -160,7 +159,6 @@ def _unreadable(error: Exception) -> BadRecordError:
 
 
 def _with_bytes(batch: Any) -> Any:
-    """The batch with its text as bytes, so that a cell that is no UTF-8 is found by itself."""
     import pyarrow
 
     names = batch.schema.names

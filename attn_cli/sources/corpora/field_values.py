@@ -55,7 +55,6 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _single(name: str, value: Any) -> FieldText:
-    """The text of one field: words, or messages with their roles as parts."""
     if isinstance(value, str):
         return FieldText(_valid(value))
     if isinstance(value, bytes):

@@ -109,7 +109,6 @@ def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
 
 
 def _matches(name: str, pattern: str) -> list[str]:
-    """The files that a glob matches, sorted; folders that "**" goes through are not taken beside the files in them."""
     found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 (the pattern may begin at any folder)
     matches = sorted(islice(found, MOST_FILES + 1))
     if not matches:

@@ -39,7 +39,6 @@ class Lines:
         return FieldText(decoded(record))
 
     def _line(self) -> bytes | BadRecordError | None:
-        """The next line without its end, None after the last; of one without an end no more than fits is kept."""
         if self._damaged:
             return None
         try:

@@ -56,7 +56,6 @@ def widened_from(spec: str, *, name: str) -> str | None:
 
 
 def _read(raw: Raw, name: str) -> tuple[Matrix, str, str | None]:
-    """The array, what messages call it, and its JSON path if it has one."""
     match kind_of(raw):
         case FileKind.NPZ:
             return *read_npz(raw, name), None

@@ -152,7 +152,6 @@ class ModelPasses:
         return () if model is None else choosing_notes(model.generation_config)
 
     def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
-        """The note on a first layer whose output differs from its own eager attention's; none where they agree."""
         arguments = first_tokens(self._without_cache(self.reader.arguments(prompts)), _ENOUGH_TOKENS)
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             unlike = layer_unlike_eager(self.loaded.model, arguments)

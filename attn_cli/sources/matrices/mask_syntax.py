@@ -200,7 +200,6 @@ MASK_HELP = (
 
 
 def _of_file(text: str, shape: ScoreShape, allow_nonfinite: bool) -> MaskParts:
-    """A mask from a file: booleans or 0 and 1 mean "may attend", other numbers are added; a prefix says which."""
     kind, _, path = text.partition(":")
     file = path if kind in ("bool", "additive") and path else text
     exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()

@@ -53,7 +53,6 @@ def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: 
 
 
 def _matrices(options: MatrixOptions, width: int, heads: int) -> dict[str, np.ndarray | None]:
-    """The latents' projections in the order of `LATENTS`: read, else drawn where there is a seed, else None."""
     matrices = {name: read_matrix(options, name) for name in LATENTS}
     if options.seed is None:
         return matrices
@@ -66,7 +65,6 @@ def _matrices(options: MatrixOptions, width: int, heads: int) -> dict[str, np.nd
 
 
 def _check_up(name: str, up: np.ndarray, down: np.ndarray, heads: int) -> None:
-    """Refuse an up-projection that doesn't start from the latents, or that heads don't divide."""
     rank = down.shape[-1]
     if up.ndim != 2 or up.shape[0] != rank:
         raise InputError(

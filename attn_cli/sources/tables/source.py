@@ -168,7 +168,6 @@ class TableSource:
         return Prompt(text, tuple(tokens), self._left_out(missing) + self._recased(tokens))
 
     def _left_out(self, missing: Sequence[str]) -> tuple[str, ...]:
-        """A note that names words which the table lacks, each once, with how often it comes and what was meant."""
         if not missing:
             return ()
         times = Counter(missing)

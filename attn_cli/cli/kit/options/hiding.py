@@ -76,7 +76,6 @@ class HidingOptions:
         return ()
 
     def _names(self, hidden: "HiddenNotes") -> str:
-        """The hidden tokens in words."""
         if not self.hide:
             return counted(len(hidden.tokens), "special token")
         names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden.tokens), _FEW)

@@ -178,7 +178,6 @@ def _check_halves(value: Any, source: str, of: str = "") -> None:
 
 
 def _strings(value: Any) -> Iterator[tuple[str, str]]:
-    """Every string in a JSON value, names too, with its place."""
     waiting = [("", value)]
     while waiting:  # by hand: files may be nested deeper than Python's stack
         place, each = waiting.pop()

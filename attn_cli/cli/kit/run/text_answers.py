@@ -54,7 +54,6 @@ class TextAnswers:
             yield self._report(result), recording if result.recorded or self.records else None
 
     def _pass(self, results: Sequence[TextResult], progress: Progress) -> None:
-        """Run these texts through the source together, and collect what is seen of each."""
         if isinstance(self.source, KeptSource) and self.plan.tells:
             from attn_cli.summaries.told.kept_story import told_story  # here, as below: other commands tell none
 

@@ -115,7 +115,6 @@ class TextsVisit(PackedVisit):
         return isinstance(call, RecordedLayer) or operand_bytes(call) * self.progress.layers <= MOST_BYTES
 
     def _take(self, call: Call, seen: "_Seen", summary: Summary | None = None) -> None:
-        """Keep what was seen of a text; its summary, where that was made with those of other texts."""
         result, settle = self.results[call.place.text], self.plan.settle
         if seen.reducers:
             summary = reduce(seen.call, *seen.reducers) if summary is None else summary

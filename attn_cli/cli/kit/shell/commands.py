@@ -101,7 +101,6 @@ class GroupedHelp(TyperCommand):
                 formatter.write_dl(sections[title])
 
     def _sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-        """The options and their help by the titles of their groups."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

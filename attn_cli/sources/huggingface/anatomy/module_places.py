@@ -95,7 +95,6 @@ def are_nested(path: str, other: str) -> bool:
 
 
 def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
-    """The number of the block that `path` leads into, the number of blocks in that stack, and the block's path."""
     parts = path.split(".")
     lists = [i for i, part in enumerate(parts) if part.isdigit()]
     if not lists:

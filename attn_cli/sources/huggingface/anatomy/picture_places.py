@@ -77,7 +77,6 @@ def _tiles(tiles_of_picture: TilesOfPicture, pixels: np.ndarray) -> np.ndarray |
 
 
 def _placement(dark: np.ndarray, light: np.ndarray, ramp: np.ndarray, *, height: int, width: int) -> Placement | None:
-    """The place of one tile, of which each array `[3, h, w]` has the pixels."""
     span = light - dark
     seen = (np.abs(span) > _PADDED * max(np.abs(span).max(), 1e-9)).all(axis=0)
     if not seen.any():

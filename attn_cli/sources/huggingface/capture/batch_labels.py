@@ -113,7 +113,6 @@ class BatchLabels:
             self.others = [{"decoder": tokens} for tokens in decoders]
 
     def _decoded(self, ids: object, side: str) -> list[tuple[Token, ...]]:
-        """The tokens with the ids `[size, n]` of one side, by what the tokenizer makes of each; none without ids."""
         if self.tokenizer is None or not isinstance(ids, torch.Tensor) or ids.ndim != 2:
             return []
         special, texts = set(self.tokenizer.all_special_ids), []

@@ -72,7 +72,6 @@ class BatchLayouts:
 def _layout(
     texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule, packed: PackedRows | None
 ) -> BatchLayout | None:
-    """The layout of texts of n rows each, with padding; None for a mask whose rows are no intervals."""
     masks = tuple(mask_of_text(layer_rule, index, text.rows, text.keys) for index, text in enumerate(texts))
     ends: dict[tuple[Mask, int, int], np.ndarray] = {}  # many texts are as long as others
     rows, seen, beside, stop = list[slice](), list[np.ndarray](), list[np.ndarray](), 0

@@ -71,7 +71,6 @@ class PictureMap:
             yield PatchGrid(-(-self.size[0] // step), -(-self.size[1] // step), step, step)
 
     def _windowed(self, path: str) -> nn.Module | None:
-        """The block around the attention at `path` that shifts windows, or cuts them; None for none."""
         around = [self._module(".".join(path.split(".")[:end])) for end in range(path.count(".") + 1, 0, -1)]
         cut = [module for module in around if hasattr(module, "window_size")]
         return next((module for module in cut if hasattr(module, "shift_size")), next(iter(cut), None))

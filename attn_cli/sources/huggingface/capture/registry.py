@@ -104,7 +104,6 @@ def in_registry(model: nn.Module, attention: Attention) -> Iterator[None]:
 
 
 def _is_of_user(function: Callable[..., Any] | None, module_class: type | None = None) -> bool:
-    """True for an attention function that is neither transformers', nor attn's, nor of the code of `module_class`."""
     if function is None:
         return False
     where = getattr(getattr(function, "func", function), "__module__", None) or ""

@@ -93,7 +93,6 @@ class TextGenerator:
         )
 
     def _end(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
-        """How many of the tokens are the first sentence, or the words within the limit; None where it may go on."""
         if not self.one_sentence and len(ids) <= self.most:
             return None
         text, tokens = detokenize(self.loaded.tokenizer, before, ids)

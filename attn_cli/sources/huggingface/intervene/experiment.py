@@ -253,7 +253,6 @@ class ModelExperiment:
         self._runner.with_interventions(self._asked.batch([Intervention()], first), "cache" if first else "whole", 0, 0)
 
     def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[_Batch]:
-        """Neighbours that run side by side: of the same first block and row, or of so few rows that products idle."""
         batch: _Batch | None = None
         for intervention in interventions:
             own = self._modes.plan(intervention)
@@ -267,7 +266,6 @@ class ModelExperiment:
             yield batch
 
     def _fits(self, batch: _Batch, own: RunPlan, with_loss: bool) -> bool:
-        """True if an intervention that alone would run like `own` can run beside those of the batch."""
         count, plan = len(batch.interventions), batch.plan
         if own.mode != plan.mode or own.skip < plan.skip or own.first < plan.first:
             return False

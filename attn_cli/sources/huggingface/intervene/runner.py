@@ -69,7 +69,6 @@ class Runner:
 
     @cached_property
     def _prefix(self) -> Any:
-        """The model's own cache of the rows before `first`, from a pass over these alone; LoadError without one."""
         with torch.no_grad():
             output = self.model(**first_tokens(self.arguments, self.first) | {"use_cache": True})
         cache = output.get(self._cache_name)

@@ -74,7 +74,6 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
 
 
 def _missing_entry(error: BaseException) -> BaseException | None:
-    """The error of the hub's library for a file that isn't in the cache, among an error and its causes."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(
         seen, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled

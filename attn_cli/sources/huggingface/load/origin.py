@@ -154,7 +154,6 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
 
 
 def _adapted(origin: Origin, names: Sequence[str]) -> Origin:
-    """The origin with more adapters, which its name then names; LoadError for one that is none, or isn't here."""
     for name in names:
         folder = adapter_folder(name)
         if folder is None:
@@ -177,7 +176,6 @@ def _check_adapter(folder: Path, name: str) -> None:
 
 
 def _check_cached(origin: Origin) -> None:
-    """Raise LoadError for an id that is not in the cache while the hub must not be asked; it names those that are."""
     from huggingface_hub import constants  # imported here, as the cache: local models don't need it
 
     from attn_cli.sources.huggingface.load.cache import commit_of, suggest_cached

@@ -118,7 +118,6 @@ def _imported(package: str, title: str) -> Any:
 
 @contextmanager
 def _from_here() -> Iterator[None]:
-    """Context manager: imports find the current folder first, and last from then on, in forwards too."""
     sys.path[:] = ["", *sys.path, *([] if "" in sys.path else [""])]
     try:
         yield

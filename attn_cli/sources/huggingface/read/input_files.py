@@ -142,7 +142,6 @@ def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -
 
 
 def _check(arrays: Mapping[str, torch.Tensor], file: str) -> None:
-    """Raise InputError for ids that are no whole numbers or of several texts, and for masks of another length."""
     ids = arrays.get("input_ids")
     for name in ("input_ids", "decoder_input_ids"):
         if name in arrays and (arrays[name].is_floating_point() or arrays[name].is_complex()):

@@ -65,7 +65,6 @@ def _output(model: PreTrainedModel, arguments: Mapping[str, Any]) -> torch.Tenso
 
 
 def _difference(model: PreTrainedModel, arguments: Mapping[str, Any], whole: torch.Tensor) -> float:
-    """The difference of outputs as a share of the whole ones' length; infinite where there are no such outputs."""
     try:
         output = _output(model, arguments)
         difference = float((output - whole).float().norm() / whole.float().norm())

@@ -301,7 +301,6 @@ class Processor:
         return arrays
 
     def _load_processor(self, origin: Origin) -> Any:
-        """Load the model's processor: the whole one, or only its part for the medium if the model reads no text."""
         folder = Path(origin.path)
         if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
             raise LoadError(

@@ -324,7 +324,6 @@ class PromptReader:
         return replace(prompt, warnings=prompt.warnings + notes)
 
     def _processed(self, processor: Processor, marked_text: MarkedText) -> ArrayPrompt:
-        """What the processor makes of a text and its media; the tokens of several images are not labelled."""
         model, media, arrays = self.loaded.model, processor.media, processor.arrays(marked_text)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()

@@ -77,7 +77,6 @@ def _check_encoder(call: AttentionCall) -> None:
 
 
 def _norm_of(block: BlockPass) -> FrozenNorm | None:
-    """The norm behind the sum of input and attention, None where none follows; LoadError for any other block."""
     if not block.writes:
         return None
     try:

@@ -125,7 +125,6 @@ class _Search:
             call.found = self._projection(module, "gate", given)
 
     def _given(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-        """The input of `module`, if it can be the output of a call in its block whose W_O isn't found yet."""
         call = self.current
         if call is None or call.found is not None or not self._in_block(module, call):
             return None

@@ -87,7 +87,6 @@ class BlockPass:
         self.others = rest
 
     def _explained(self, rest: torch.Tensor, sizes: torch.Tensor) -> bool:
-        """True if the remainder is 0, the output of one module, or that plus the output of further attention."""
         if self.within_rounding(rest, sizes):
             return True
         if any(self.within_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):

@@ -142,7 +142,6 @@ def run_to_logits(
 
 
 def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dict[nn.Module, str]:
-    """W_O of these attention modules, with their paths; LoadError for one that isn't found, or is that of several."""
     modules: dict[nn.Module, str] = {}
     for path, place in places.items():
         module = projections.at(path, place.layer).module

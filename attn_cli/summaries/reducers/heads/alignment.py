@@ -79,9 +79,7 @@ class AlignedTexts:
 
     @property
     def first(self) -> Alignment:
-        """The alignment of the first text: what all texts share, such as whether they are causal, can be read off
-        it.
-        """
+        """The alignment of the first text, off which can be read what all texts share."""
         return self.texts[0]
 
     def keys(self, rule: KeyRule) -> np.ndarray:

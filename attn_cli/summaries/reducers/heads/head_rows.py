@@ -30,9 +30,7 @@ class HeadRows:
     rows: tuple[int, ...] | None = None
 
     def on(self, rule: KeyRule) -> Array:
-        """The weight of each of n rows on the key that `rule` gives it, such as the previous, `[h, n]`; 0 without
-        one.
-        """
+        """The weight of each of n rows on the key that `rule` gives it `[h, n]`; 0 without one."""
         return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[rule]), self.rows))
 
     def has(self, rule: KeyRule) -> Array:

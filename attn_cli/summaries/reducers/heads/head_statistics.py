@@ -76,9 +76,7 @@ class Heads(Part):
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Each head statistic `[h]` by its name: `entropy_bits`, `distance` in tokens, `max_score`; else from 0 to
-        1.
-        """
+        """Each head statistic `[h]` by its name."""
         rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 
