@@ -64,33 +64,6 @@ class Block(Heads):
         return x + self.joined(flat.reshape(v.shape))
 
 
-class MixedHeads(Heads):
-    """Attention whose weights of all heads are mixed before they meet the values."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attend, self.mix = nn.Softmax(dim=-1), nn.Conv2d(HEADS, HEADS, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.split(x)
-        return self.joined(self.mix(self.attend(q @ k.mT * q.shape[-1] ** -0.5)) @ v)
-
-    def plain(self) -> torch.Tensor:
-        """The weights `[b, h, n, n]` that the values get: mixed ones."""
-        mixed: torch.Tensor = self.mix(super().plain())
-        return mixed.detach()
-
-
-class TalkingAttention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = MixedHeads()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.inner(x)
-        return out
-
-
 class Stack(nn.Module):
     """Two blocks of a class, a router between them whose softmax is over experts, and no configuration."""
 
@@ -124,7 +97,7 @@ def _passed(module: nn.Module, *inputs: torch.Tensor) -> tuple[list[Call], list[
     return calls, weights, output
 
 
-@pytest.mark.parametrize("block", [CausalSelfAttention, Block, TalkingAttention])
+@pytest.mark.parametrize("block", [CausalSelfAttention, Block])
 def test_weights_of_own_classes(block: type[nn.Module]) -> None:
     torch.manual_seed(0)
     model = Stack(block)

@@ -134,7 +134,6 @@ class Own(nn.Module):
     def __init__(self, change: str) -> None:
         super().__init__()
         self.change, self.qkv = change, nn.Linear(24, 72)
-        self.mix = nn.Linear(3, 3)
         self.drop, self.inner = nn.Dropout(0.5), nn.MultiheadAttention(24, 3, dropout=0.5, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -159,10 +158,6 @@ class Own(nn.Module):
             return weights**2 / (weights**2).sum(-1, keepdim=True)
         if self.change == "differences":
             return weights - 0.5 * (-q @ q.mT).softmax(-1)
-        if self.change == "heads through a layer":
-            return self.mix(weights.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-        if self.change == "mixed heads":
-            return torch.einsum("bhnm,hg->bgnm", weights, torch.tensor([[1.0, 2, 0], [0, 1, 0], [-1, 0, 1]]))
         if self.change == "largest":
             kept = weights.masked_fill(weights < weights.median(-1, keepdim=True).values, 0)
             return kept / kept.sum(-1, keepdim=True)
@@ -196,8 +191,6 @@ _LESS = "some rows sum to less than 1, as the model's own code makes them"
         ("largest", ""),
         ("squares", ""),
         ("differences", _OTHER),
-        ("mixed heads", _OTHER),
-        ("heads through a layer", _OTHER),
         ("in bfloat16", ""),
         ("in bfloat16 and back", ""),
     ],
