@@ -62,10 +62,7 @@ def strict_json(data: bytes | str) -> Any:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """The environment without anything that a terminal or the user's settings say, and with `variables`.
-
-    Nothing opens in a pager, for nobody sits at a terminal in memory, and nothing is kept in the user's cache.
-    """
+    """The environment without anything that a terminal or the user's settings say, and with `variables`."""
     kept = {name: value for name, value in os.environ.items()
             if name not in TERMINAL_VARIABLES and not name.startswith("ATTN_")}  # fmt: skip
     return kept | {"PAGER": "", "ATTN_CACHE": ""} | variables

@@ -87,11 +87,7 @@ SCREEN = {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE
 
 
 def run(command: str, folder: Path) -> str:
-    """The command's output on both streams, as on a screen of 80 columns without colour.
-
-    A line of `attn`, alone or before a pipe into one of `READERS`, runs in this process, where each model is loaded
-    once for all pages; others in a shell.
-    """
+    """The command's output on both streams, as on a screen of 80 columns without colour."""
     first, pipe, reader = command.partition(" | ")
     words = list(shlex.shlex(first, posix=True, punctuation_chars=True))
     if (
@@ -134,10 +130,7 @@ def _in_process(words: list[str], folder: Path, *, apart: bool) -> tuple[bytes, 
 
 
 def alike(expected: str, actual: str) -> bool:
-    """True if two lines are the same; numbers with a point may differ by 2 in their last digit, or as float32 does.
-
-    Matrix products are summed in another order on another processor. Bars are drawn from such numbers and not compared.
-    """
+    """True if two lines are the same; numbers with a point may differ by 2 in their last digit, or as float32 does."""
     bars = re.compile(r" *[█▉▊▋▌▍▎▏]+$")
     ours, theirs = bars.sub("", expected), bars.sub("", actual)
     if NUMBER.sub("0", ours) != NUMBER.sub("0", theirs):

@@ -1,9 +1,4 @@
-"""Texts in one padded batch, and a text read in steps with a cache: seen as each text alone, and as all at once.
-
-A model itself can differ there: one that counts positions from the left, limits how many
-tokens of all texts an expert takes, or rounds keys in its cache. So where weights moved, the model's own eager outputs
-say whether they moved as well.
-"""
+"""Texts in one padded batch, and a text read in steps with a cache: seen as each text alone, and as all at once."""
 
 import inspect
 from collections.abc import Callable, Iterator

@@ -157,10 +157,7 @@ def _returned(model: PreTrainedModel, inputs: Inputs) -> Any:
 def _scores_apart(
     summaries: list[Summary], references: list[tuple[str, torch.Tensor]], softmaxes: SoftmaxRecorder
 ) -> float | None:
-    """The largest difference of scores from what went into eager's softmax, relative to the largest of a layer.
-
-    Masked cells are left out. None if none could be compared.
-    """
+    """The largest difference of scores from what went into eager's softmax, relative to the largest of a layer."""
     worst: float | None = None
     matrices = [summary.part(Matrix) for summary in summaries]
     for _, reference in references:
@@ -176,10 +173,7 @@ def _scores_apart(
 
 
 def _relative(scores: np.ndarray, expected: torch.Tensor) -> float:
-    """The largest difference where neither is masked, relative to the largest score; infinite if one alone is.
-
-    A model may subtract a row's largest number before its softmax; that is undone.
-    """
+    """The largest difference where neither is masked, relative to the largest score; infinite if one alone is."""
     eager = expected.numpy()
     open_ = np.isfinite(scores)
     if bool((open_ & (eager <= torch.finfo(torch.float32).min / 2)).any()):

@@ -18,10 +18,7 @@ _PATH = re.compile(
 
 
 def direct_parts(model: PreTrainedModel, inputs: Inputs) -> str:
-    """The answer "all", or "no" with the reason, for a type that predicts next tokens; "" for others.
-
-    inputs  of text alone
-    """
+    """The answer "all", or "no" with the reason, for a type that predicts next tokens; "" for others."""
     if not model.can_generate():
         return ""
     source = speaking(model)

@@ -25,10 +25,7 @@ SAME = 1e-4  # bits
 
 
 def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
-    """The way in which heads of a type that chooses next tokens are ablated; "" for a type that doesn't.
-
-    inputs  of text alone
-    """
+    """The way in which heads of a type that chooses next tokens are ablated; "" for a type that doesn't."""
     if not model.can_generate():
         return ""
     source = speaking(model)

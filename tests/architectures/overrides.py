@@ -1,7 +1,4 @@
-"""Overrides of single types beyond small sizes: parts that must fit each other, options that show more of a mechanism.
-
-A dictionary in a dictionary is for a part of the configuration; a callable is called for the value.
-"""
+"""Overrides of single types beyond small sizes: parts that fit each other, options that show a mechanism."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,4 @@
-"""Types whose row of the table needs a reason: other weights than eager returns, or no tiny model to compare.
-
-Each by its name, with the reason as the table prints it.
-"""
+"""Types whose row of the table needs a reason: other weights than eager returns, or no tiny model to compare."""
 
 _SINK = (
     "has a sink: attn shows the weights that the values got, eager returns the softmax without its sink; scaled to "

@@ -1,7 +1,4 @@
-"""Small numbers for what configurations call their sizes, so that any model is built within milliseconds.
-
-Windows are shorter than the texts, groups smaller than heads, values narrower than queries: what goes wrong shows.
-"""
+"""Small numbers for what configurations call their sizes, so that any model is built within milliseconds."""
 
 VOCABULARY, HIDDEN, HEADS, GROUPS, HEAD_SIZE, IMAGE, PATCH = 128, 32, 4, 2, 8, 32, 8
 

@@ -24,10 +24,7 @@ class SoftmaxRecorder(TorchFunctionMode):
         return result
 
     def scores_of(self, weights: torch.Tensor) -> torch.Tensor | None:
-        """The scores that went into the softmax that gave these weights, without the column of a sink.
-
-        Both of the shape of `weights`; None if no softmax gave them.
-        """
+        """The scores that went into the softmax that gave these weights, without the column of a sink."""
         for before, after in self.pairs:
             if after.numel() == weights.numel() and after.shape[-2:] == weights.shape[-2:]:
                 before, after = before.reshape(weights.shape), after.reshape(weights.shape)  # heads in the batch

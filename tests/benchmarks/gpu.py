@@ -1,7 +1,4 @@
-"""The cost of the GPU kernels: one layer of long texts, against torch's flash attention, and whole models.
-
-Needs a GPU.
-"""
+"""The cost of the GPU kernels: one layer of long texts, against torch's flash attention, and whole models."""
 
 import statistics
 from collections.abc import Callable, Iterator

@@ -1,7 +1,4 @@
-"""Whole processes in processor time: commands on tables, --help, completion, recordings, and a model's own share.
-
-Modules are compiled, as those of an installed program are: their byte code lies in a folder of its own.
-"""
+"""Whole processes in processor time: commands on tables, --help, completion, recordings, and a model's own share."""
 
 import os
 import resource

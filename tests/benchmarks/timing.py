@@ -36,10 +36,7 @@ def compared(
     repeats: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, dict[str, float]]:
-    """The reference's median seconds, and for each candidate the median of its ratios to the run before it.
-
-    clock  `time.process_time` counts processor time, where other processes take turns on the machine
-    """
+    """The reference's median seconds, and for each candidate the median of its ratios to the run before it."""
     times: dict[str, list[float]] = {name: [] for name in ("", *candidates)}
     reference()
     for candidate in candidates.values():

@@ -1,7 +1,4 @@
-"""Attention kernels written as people write them, in plain NumPy and torch, with one mistake each, or none.
-
-Nothing here is the product's: each is a function of float32 arrays q `[h, n, d]`, k and v `[g, m, d]`.
-"""
+"""Attention kernels written as people write them, in plain NumPy and torch, with one mistake each, or none."""
 
 from collections.abc import Callable
 

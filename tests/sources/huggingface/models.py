@@ -1,8 +1,4 @@
-"""Tiny models with random weights, made in memory from their configuration classes.
-
-Fresh weights give almost uniform attention, in which masks, caps and sinks hardly show; so queries and keys are made
-larger until scores are of the size that trained models have.
-"""
+"""Tiny models with random weights, made in memory from their configuration classes."""
 
 from typing import Any
 

@@ -105,11 +105,7 @@ def test_real_models_by_loops_over_tokens_on_eager_weights(
 
 
 def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
-    """Attention received by keys, and the sinks, by loops over dense weights `[h, n, m]` and visible cells `[n, m]`.
-
-    The mean over the rows that see the key; rows of fewer than 8 keys are left out, where there are others. Keys of
-    fewer than 8 rows are no sinks, where others have more.
-    """
+    """Attention received by keys, and the sinks, by loops over dense weights `[h, n, m]` and visible cells `[n, m]`."""
     many = seen.sum(axis=1) >= 8
     of_rows = seen[many if many.any() else slice(None)].sum(axis=0)
     judged = of_rows >= min(8, of_rows.max(initial=0))
@@ -127,11 +123,7 @@ def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
 
 
 def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
-    """The causal oracle: bits a token on the second R, with heads silenced in its rows before W_O.
-
-    Twelve others of the same layers change it by less than 0.5 in each of eight draws. Others are heads that don't do
-    what induction heads do: they give its targets less than chance, by the weight that names are made of.
-    """
+    """The causal oracle: bits a token on the second R, with heads silenced in its rows before W_O."""
     prompt = ModelSource(smollm).repeated(0)[0]
     heads = [tuple(map(int, head.split("."))) for head in list(named(smollm_kinds, "induction"))[:12]]
     wanted = Counter(layer for layer, _ in heads)
@@ -183,10 +175,7 @@ def test_a_key_with_neither_sign_of_a_sink_is_a_hub() -> None:
 
 
 def losses(loaded: LoadedModel, prompt: Prompt, silenced: list[list[tuple[int, int]]]) -> list[float]:
-    """Mean bits per token of the second half, for each list of heads whose slices are set to 0 before W_O in its rows.
-
-    The first half is read once; the second is an element of the batch for each list.
-    """
+    """Mean bits per token of the second half, for each list of heads set to 0 before W_O in its rows."""
     model = loaded.model
     width, half = model.config.head_dim, len(prompt.tokens) // 2
     ids = torch.tensor([[token.id for token in prompt.tokens]])
@@ -310,10 +299,7 @@ def test_ten_words_written_twice_are_enough_for_sharp_heads(smollm: LoadedModel)
     "kind", ["mistral", "gemma2", "gpt_oss", "bloom", "deepseek_v3", "cohere", "bert", "olmo2", "jamba", "qwen3", "t5"]
 )
 def test_tiny_models_of_other_kinds(kind: str) -> None:
-    """Grouped keys, window, softcap, learned sink, ALiBi, latent keys, parallel blocks, an encoder, norms, a hybrid.
-
-    Of an encoder-decoder, each stream by itself; cross attention has no places, and no earlier tokens.
-    """
+    """Grouped keys, window, softcap, learned sink, ALiBi, latent keys, parallel blocks, an encoder, norms, a hybrid."""
     model = tiny_model(kind, "tiny")
     random = np.random.default_rng(0)
     ids = {"input_ids": torch.tensor(random.integers(5, 25, (1, 40)))}

@@ -32,10 +32,7 @@ def grouped_call(*, projected: bool = True) -> AttentionCall:
 
 
 def vectors_of(call: AttentionCall, by: By) -> np.ndarray:
-    """The vector that every head reads from every key for every query `[h, n, m, ...]`, in the space of the norm.
-
-    By value together, the heads stand side by side, so that each has coordinates of its own.
-    """
+    """The vector that every head reads from every key for every query `[h, n, m, ...]`, in the space of the norm."""
     weights = attend(call.q, call.k, call.v, call.rule).weights
     v = np.repeat(call.v, H // G, axis=0)
     if by == "output":

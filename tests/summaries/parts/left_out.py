@@ -14,11 +14,7 @@ from attn_cli.summaries.parts.text_parts import TextPart
 
 
 def bits_without(source: ModelSource, prompt: Prompt, parts: Sequence[TextPart]) -> list[list[float]]:
-    """For each part, bits that the tokens of the answer lose, one by one, when its characters are not in the text.
-
-    The text that is left is tokenized and run anew, but for the tokens before the first that differs, whose keys and
-    values a causal model computes alike.
-    """
+    """For each part, bits that the tokens of the answer lose, one by one, when its characters are not in the text."""
     runs = _Runs(source, prompt)
     whole = runs.log2_p(prompt.text[: runs.end])
     return [(runs.log2_p(text) - whole).tolist() for text in _texts(prompt, parts, runs.end)]

@@ -16,10 +16,7 @@ from attn_cli.summaries.parts.text_parts import (
 
 
 def prompt_of(text: str, *, written: int = 0) -> Prompt:
-    """A token for every run of letters, and one for every other character but the space, after an added one.
-
-    written  how many characters at the end the model generated
-    """
+    """A token for every run of letters, and one for every other character but the space, after an added one."""
     tokens = [Token(0, "<s>", special=True)]
     place = 0
     while place < len(text):

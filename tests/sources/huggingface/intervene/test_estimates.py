@@ -43,10 +43,7 @@ def test_they_are_the_slopes_of_the_whole_model_near_its_own_heads(folder: str) 
 
 
 def _slopes(source: ModelSource, layer: int, heads: int, row: int, prompt: Prompt, target: int) -> list[float]:
-    """The derivatives of log p by the heads of a layer, by the central difference of two whole runs a head.
-
-    All heads of all layers give nine tenths of their output in the row.
-    """
+    """The derivatives of log p by the heads of a layer, by the central difference of two whole runs a head."""
 
     model = source.loaded.generating
     assert model is not None

@@ -1,7 +1,4 @@
-"""Every token of an image lies where it is said to: paint over that part of the picture, and this token changes most.
-
-Asked of each model with the processor of its family, from the pixels of the picture to the vectors that its text reads.
-"""
+"""Every token of an image lies where it is said to: that part painted over, it changes most."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

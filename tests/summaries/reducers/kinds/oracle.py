@@ -49,10 +49,7 @@ def numbers(
     cross: bool = False,
     learned_sink: bool = False,
 ) -> Mapping[str, Numbers]:
-    """For each kind its numbers, of dense weights `[h, n, m]` and what each query may see `[n, m]`.
-
-    A row's weights that don't add to 1 leave the rest to a learned sink. In cross attention queries are no keys.
-    """
+    """For each kind its numbers, of dense weights `[h, n, m]` and what each query may see `[n, m]`."""
     h, n, m = weights.shape
     sinks = {0} if causal and not cross else {k for k in range(m) if special[k]}
     result = {}
