@@ -124,7 +124,6 @@ def _view(data: Bytes, header: NpyHeader, label: str) -> np.ndarray:
 
 
 def _header(data: Bytes, label: str) -> NpyHeader:
-    """The header; InputError where it is broken or gives a shape that no array can have."""
     start = data[:12].tobytes()
     if not start.startswith(b"\x93NUMPY") and len(start) >= _MAGIC_BYTES:
         raise InputError(f"{label} is not a .npy file: it begins with the bytes {start[:6].hex(' ')}", READABLE)

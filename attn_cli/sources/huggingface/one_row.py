@@ -49,7 +49,6 @@ def supports_packing(model: PreTrainedModel) -> bool:
 
 
 def _texts(model: PreTrainedModel) -> list[np.ndarray]:
-    """Ids of texts, the same for every run of a model, in a row of more tokens than it has positions."""
     positions = position_count(model) or _LONGEST_ROW
     lengths = [min(length, positions) for length in _LENGTHS]
     if positions < _LONGEST_ROW:

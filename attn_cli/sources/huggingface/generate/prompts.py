@@ -104,7 +104,6 @@ class TextGenerator:
         return next((at for at in beyond if words[at] is None or words[at] is not words[at - 1]), None)
 
     def _with_word(self, read: int, limit: int | None) -> int:
-        """The most tokens with those of a last word; LimitError where positions are too few for the most."""
         if limit is not None and read + self.most > limit:
             raise LimitError(
                 f"--generate {self.most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",

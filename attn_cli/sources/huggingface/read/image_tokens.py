@@ -115,7 +115,6 @@ def tower_tokens(
 def _tower_with_padding(
     config: PreTrainedConfig, arrays: Mapping[str, Any], places: Sequence[Placement | None]
 ) -> tuple[Token, ...]:
-    """The tokens of patches in `pixel_values` `[1, n, numbers]`, then those of the padding."""
     grid = spatial_grid(vision_config(config), arrays)
     if grid is None:
         return ()

@@ -68,7 +68,6 @@ def counted_from(model: nn.Module) -> int | None:
 
 
 def _table(model: nn.Module, stated: int) -> tuple[nn.Module, torch.Tensor] | None:
-    """The module with the table of so many positions of a text, and its table `[positions, d]`."""
     for module_path, module in model.named_modules():
         for name, x in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
             path = f"{module_path}.{name}"

@@ -234,7 +234,6 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
 def _doubled(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], added: Sequence[int], ends: Sequence[tuple[str, str, int]]
 ) -> Iterator[str]:
-    """A note for each end of the tokens at which one that the tokenizer adds stands twice."""
     starts = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
     for end, verb, way in () if all(added) else ends:  # of no text: what a tokenizer adds may be twice the same
         own = [number for number, _ in takewhile(lambda pair: pair[1], zip(ids[::way], added[::way], strict=True))]

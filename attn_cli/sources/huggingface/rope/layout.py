@@ -64,7 +64,6 @@ class Pairs(NamedTuple):
 
 
 def _proposals(tables: Sequence[Angles], d: int) -> Iterator[tuple[Angles, Pairs]]:
-    """Every way to read the tables, with every layout of the pairs: all columns, the first or the last of them."""
     reversed_tables = [Angles(table.cos, -table.sin) for table in tables]
     for table in (*tables, *reversed_tables):
         width = table.cos.shape[-1]
