@@ -88,6 +88,15 @@ def rotated(a: Arrays, **how: Any) -> Arrays:
     return a | {"q": turned(a["q"], **how), "k": turned(a["k"], **how)}
 
 
+def normed(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def quantised(x: np.ndarray, most: int, rounded: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
+    scale = np.abs(x).max() / most
+    return rounded(torch.tensor(x / scale)).double().numpy() * scale
+
+
 T = 32
 OPEN, CAUSAL, ROTARY = (), ("--mask", "causal"), ("--mask", "causal", "--positions", "rotary")
 WINDOW, LENGTHS, PREFIX = ("--mask", "window:20", *CAUSAL), ("--mask", "lengths:37"), ("--mask", "prefix:9")
@@ -244,12 +253,28 @@ OPERANDS: dict[str, Planted] = {
         ROTARY, lambda a: attention(rotated(a) | {"v": turned(a["v"])}, seen=tril(a)), "v was rotated too"),
     "positions of a cache": (
         ROTARY, lambda a: attention(rotated(a) | {"q": turned(a["q"], 24)}, seen=tril(a)), "at position 24, not 0"),
+    "of length 1": (CAUSAL, lambda a: attention(a | {x: normed(a[x]) for x in "qk"}, seen=tril(a)), "by their length"),
+    "of root mean square 1": (
+        ROTARY, lambda a: attention(rotated(a | {x: normed(a[x]) * a[x].shape[-1] ** 0.5 for x in "qk"}), seen=tril(a)),
+        "by their root mean square"),
+    "int8": (OPEN, lambda a: attention(a | {x: quantised(a[x], 127, torch.round) for x in "kv"}), "rounded to int8"),
+    "float8": (OPEN, lambda a: attention(a | {x: quantised(a[x], 448, lambda t: t.to(torch.float8_e4m3fn))
+                                              for x in "kv"}), "rounded to float8_e4m3"),
+    "residual": (CAUSAL, lambda a: attention(a, seen=tril(a)) + a["q"], "q was added to the output"),
     "positions without the cache": (
         (*PAST, "--positions", "rotary"), lambda a: attention(rotated(a), seen=tril(a, 24)), "at position 0, not 24"),
 }  # fmt: skip
 
 PLANTED = TILES | MASKS | SCORES | OPERANDS
-FAINT = ("epsilon", "epsilon of weights", "epsilon of sums", "softcap unasked", "sink missing")  # in 16 bits
+FAINT = (
+    "epsilon",
+    "epsilon of weights",
+    "epsilon of sums",
+    "softcap unasked",
+    "sink missing",
+    "int8",
+    "float8",
+)  # in 16 bits
 SHAPES: dict[str, dict[str, int]] = {name: {"m": 96} for name, (options, _, _) in PLANTED.items() if PAST[1] in options}
 SHAPES |= {"new keys missing": {"m": 96}, "positions of a cache": {"m": 96}}
 SHAPES |= {"groups tiled": {"g": 2}, "q for k": {"g": 4}, "k and v": {"g": 4}}

@@ -41,9 +41,7 @@ class Band:
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The numbers `[h, b, c]` that rank b queries' c keys: weights for `by` "weight", shares for "value",
-        "output".
-        """
+        """The numbers `[h, b, c]` that rank b queries' c keys `by` weight, value or output."""
         if by == "weight":
             return self.weights.mean(0)[None] if together else self.weights
         return self.joint if together else self.shares

@@ -11,9 +11,7 @@ SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and 
 
 
 def in_passes(work: Work, buffers: Buffers) -> Band:
-    """The attention of a band (b query rows on c keys) of h query heads over g key heads; equals `dense.attend`
-    there.
-    """
+    """The attention of a band (b query rows on c keys), equal to that of `dense.attend`."""
     xp = namespace(work.q)
     (h, b, d), (g, _, c) = work.q.shape, work.k_across.shape
     r = h // g

@@ -123,8 +123,6 @@ def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
 
 
 def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | None) -> WalkStats:
-    """Memory for what is asked of n rows that are noted."""
-
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
         return zeros(shape, dtype) if needed else None
 

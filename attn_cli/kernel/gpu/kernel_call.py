@@ -189,9 +189,7 @@ class KernelCall:
         return sums
 
     def distance_sums(self, edges: np.ndarray, logsumexp: Array) -> Array:
-        """The sum of the weights of each of the R wanted rows on the keys at each range of distances, `[h, R,
-        bins]`.
-        """
+        """The sums of the R wanted rows' weights on ranges of distances, `[h, R, bins]`."""
         h, n, m = self.sizes
         own = self.picked + (m - self.q.shape[1])
         sums = self._zeros(h, n, len(edges) - 1)
@@ -242,7 +240,6 @@ class KernelCall:
         return (*_strided(self.q), *_strided(self.k), *rows, *sizes, *rule)
 
     def _shape(self, tile: KernelTile | None = None) -> dict[str, Any]:
-        """Compile-time constants of a kernel."""
         rows, keys, warps, stages = tile or self.tile
         sloped = isinstance(self.rule.bias, Alibi)
         return {

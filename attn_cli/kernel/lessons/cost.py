@@ -73,9 +73,7 @@ class LayerSizes:
         return query + back + self.width * self.kv_heads * (self.d + self.e)
 
     def whole(self, n: int) -> int:
-        """Multiplications of one pass over n tokens: projections, q kᵀ and weights times v, masked pairs not
-        counted.
-        """
+        """Multiplications of a pass over n tokens: projections and unmasked products."""
         cells = self.cells(n, n)
         return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
 

@@ -75,9 +75,7 @@ def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: in
 def descend(
     examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, *, steps: int, rate: float | None = None
 ) -> Descent:
-    """`steps` steps of plain gradient descent of W_Q and W_K `[d, h * e]`, so that queries attend to their target
-    keys.
-    """
+    """`steps` of gradient descent of W_Q and W_K, so that queries attend to their targets."""
     at = slope(examples, wq, wk, heads)
     rate = _first_rate(examples, wq, wk, heads, at) if rate is None else rate
     losses, weights = [at.loss], [at.weights]

@@ -55,9 +55,7 @@ _MANY = 32  # so many different numbers don't all have 8 or 11 digits by chance
 
 
 def precision_of(x: np.ndarray) -> Precision:
-    """The precision that numbers were computed in: that of their dtype, or the lower one that they were widened
-    from.
-    """
+    """The precision of numbers: that of their dtype, or the lower one they were widened from."""
     own = PRECISIONS.get(str(x.dtype), PRECISIONS["float64"])
     if own.name != "float32" or x.size == 0:
         return own

@@ -53,7 +53,6 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
 
 
 def _soften(path: list[Step], sink: Array | None) -> None:
-    """The softmax in three steps; a row of nothing but -inf gets weights 0."""
     scores = path[-1].values
     xp = namespace(scores)
     top = xp.max(scores, axis=-1, keepdims=True)  # [h, n, 1]

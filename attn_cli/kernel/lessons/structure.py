@@ -117,7 +117,6 @@ def _rows(rows: list[int], n: int, of: str) -> str:
 
 
 def _named(noun: str, numbers: list[int]) -> str:
-    """`rows 3, 5-9 and 12`; of many runs the number alone."""
     if len(numbers) == 1:
         return f"{noun} {numbers[0]}"
     cuts = [at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1] + 1]

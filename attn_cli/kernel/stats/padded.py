@@ -60,7 +60,6 @@ def padded_stats(
 
 
 def _is_known(wanted: Wanted) -> bool:
-    """True if all that is wanted is computed here."""
     one_each = all(len(getattr(wanted, name)) == 1 for name in _ONE_EACH)
     others = any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in (*_SEVERAL, *_ONE_EACH))
     if not one_each or not wanted.key_sets or not wanted.vectors or others:
@@ -83,7 +82,6 @@ def _padded_wanted(wanted: Wanted, places: np.ndarray, rows: int) -> Wanted:
 
 
 def _packed_stats(stats: RowStats, wanted: Wanted, places: np.ndarray, n: int) -> RowStats:
-    """The statistics of rows with padding, as those of the packed rows."""
     names = [*wanted.moments, "key_sums", "vector_sums"]
     ((columns, received),), ((top, ranked),) = stats.column_sums.items(), stats.tops.items()
     sums, keys = np.zeros((len(received), n)), ranked.keys[:, places]
@@ -170,7 +168,6 @@ class _PaddedWalk:
         return [x for x in (slice(keys.start, start), slice(stop, keys.stop)) if x.start < x.stop]
 
     def _note(self, weights: Array, texts: slice, rows: slice, keys: slice) -> None:
-        """Note what is read off weights `[g, b, h / g, r, m]`."""
         xp, m = namespace(weights), weights.shape[-1]
         columns = self.columns[texts, rows] - keys.start
         inside = (columns >= 0) & (columns < m)  # [b, r, c]

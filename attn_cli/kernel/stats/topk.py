@@ -32,7 +32,6 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
 
 
 def _places(rows: Array, count: int) -> np.ndarray:
-    """The positions `[r, count]` of the largest entries in rows `[r, c]`."""
     cells = to_numpy(rows)
     r, c = cells.shape
     if c <= _SHORT or c < 4 * count:

@@ -1,8 +1,4 @@
-"""Compiles every kernel for a GPU, which needs none: python -c "... main()" TYPE ROWS KEYS WARPS STAGES.
-
-Prints a line per kernel: its name, and the bytes of shared memory that it takes. The forward sweep comes twice: with a
-model's values, and with marks as values, which are float32 numbers and few.
-"""
+"""Compiles every kernel for a GPU, which needs none: python -c "... main()" TYPE ROWS KEYS WARPS STAGES."""
 
 import sys
 

@@ -1,8 +1,4 @@
-"""The kernels of the GPU are the definition: outputs and all that is noted of rows, in Triton's interpreter.
-
-`TRITON_INTERPRET=0 pytest tests/kernel/gpu` runs them on a GPU. Triton's interpreter multiplies no bfloat16: float16,
-which goes the same way, stands for it there, and the compiler below for itself.
-"""
+"""The kernels of the GPU are the definition: outputs and all that is noted of rows, in Triton's interpreter."""
 
 import os
 import subprocess

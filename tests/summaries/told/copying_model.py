@@ -1,8 +1,4 @@
-"""A GPT-2 of one layer whose three heads look 11 places back, and write what they were made to write.
-
-Head 0 writes the token that it reads, head 1 its negative, head 2 always the same token. In a text of 12 tokens said
-again and again the key 11 places back is what followed the query's token before.
-"""
+"""A GPT-2 of one layer whose three heads look 11 places back, and write what they were made to write."""
 
 import torch
 import transformers

@@ -19,7 +19,7 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.mistakes.problem import Made, Mistake, Problem, attended, attending
 from attn_cli.kernel.lessons.mistakes.rotary import rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
-from attn_cli.kernel.lessons.mistakes.steps import operand_mistakes, softmax_mistakes
+from attn_cli.kernel.lessons.mistakes.steps import changed_operand_mistakes, operand_mistakes, softmax_mistakes
 from attn_cli.kernel.lessons.mistakes.tile_masks import tile_mask_mistakes
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
@@ -122,9 +122,7 @@ _KEPT = {"": (True, True), " of the output": (True, False), " of the softmax": (
 
 
 def sum_mistakes(problem: Problem) -> Iterator[Mistake]:
-    """Wrong implementations that keep sums of output or softmax in bfloat16 or float16 while tiles of keys are
-    added.
-    """
+    """Wrong implementations that keep sums in 16 bits while tiles of keys are added."""
     m = problem.k.shape[-2]
     if not problem.rule.softmax or problem.rule.sink is not None:
         return
@@ -141,7 +139,6 @@ def _made(problem: Problem, output: Callable[[], np.ndarray]) -> Made:
 
 
 def _added(problem: Problem, precision: Precision, tile: int, *, online: bool, kept: tuple[bool, bool]) -> np.ndarray:
-    """The output `[h, n, e]`, added tile by tile."""
     scores, values = problem.right.scores, problem.values
     rounded = [precision.rounded if is_kept else np.asarray for is_kept in kept]
     output = np.zeros(problem.right.output.shape)
@@ -284,7 +281,7 @@ def _round(number: float) -> str:
     return f"{near}" if abs(number - near) < 0.02 else f"{number:.3g}"
 
 
-_KERNELS = (tile_mistakes, tile_mask_mistakes, softmax_mistakes, operand_mistakes)
+_KERNELS = (tile_mistakes, tile_mask_mistakes, softmax_mistakes, operand_mistakes, changed_operand_mistakes)
 
 
 def mistakes(problem: Problem) -> Iterator[Mistake]:

@@ -30,7 +30,6 @@ def _operands(problem: Problem, pair: _Pair) -> Operands:
 
 
 def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, _Pair]]:
-    """Rotations where there should be none."""
     past = k.shape[-2] - q.shape[-2]
     for interleaved in (False, True)[: 1 + (q.shape[-1] > 2)]:
         for offset in sorted({0, max(past, 0)}):
@@ -44,7 +43,6 @@ def _turned(turn: Rotation, q: np.ndarray, k: np.ndarray, q_from: int) -> tuple[
 
 
 def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str, _Pair]]:
-    """Another rotation than the right one, or none."""
     offset = right.offset
     plain_q, plain_k = right.turn(q, offset, times=-1), right.turn(k, times=-1)
     yield "q and k were not rotated: rotary positions are missing", lambda: (plain_q, plain_k)

@@ -12,6 +12,7 @@ from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem, attended, attending
+from attn_cli.kernel.lessons.precision import PRECISIONS
 
 
 def softmax_mistakes(problem: Problem) -> Iterator[Mistake]:
@@ -80,6 +81,31 @@ def operand_mistakes(problem: Problem) -> Iterator[Mistake]:
     if rotation is not None and v.shape[-1] % 2 == 0:
         words = "v was rotated too: rotary positions turn q and k alone"
         yield attending(words, lambda: (q, k, rotation.turn(v), rule))
+
+
+def changed_operand_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Wrong implementations that normalise q and k, round k and v to 8 bits, or add a residual to the output."""
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    for size, length in (("length", 1.0), ("root mean square", q.shape[-1] ** 0.5)):
+        words = f"q and k were divided by their {size} in every head"
+        yield attending(words, partial(lambda by: (_of_length(q, by), _of_length(k, by), v, rule), length))
+    for name, most in (("int8", 127.0), ("float8_e4m3", 448.0), ("float8_e5m2", 57344.0)):
+        words = f"k and v were rounded to {name}, by one scale for all of k and one for v"
+        yield attending(words, partial(lambda *to: (q, _quantised(k, *to), _quantised(v, *to), rule), name, most))
+    for name, residual in (("q", q), ("v", problem.values)):
+        if residual.shape == (*q.shape[:2], v.shape[-1]):
+            words = f"{name} was added to the output, as a residual is"
+            yield attending(words, lambda: (q, k, v, rule), partial(np.add, residual))
+
+
+def _of_length(x: np.ndarray, length: float) -> np.ndarray:
+    norms = np.linalg.norm(x, axis=-1, keepdims=True)
+    return np.asarray(x * length / np.where(norms > 0, norms, 1.0))
+
+
+def _quantised(x: np.ndarray, name: str, most: float) -> np.ndarray:
+    scale = float(np.abs(x).max(initial=0.0)) / most or 1.0
+    return np.asarray(scale * (np.rint(x / scale) if name == "int8" else PRECISIONS[name].rounded(x / scale)))
 
 
 def _every_other(x: np.ndarray) -> np.ndarray:

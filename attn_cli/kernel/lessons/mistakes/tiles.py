@@ -39,7 +39,6 @@ def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
 
 
 def _not_rescaled(problem: Problem, tile: int) -> Iterator[Mistake]:
-    """Sums that keep the maximum of the tile in which they were added."""
     parts = _Parts(problem, tile)
     when = f"when the maximum rises (tiles of {tile} keys)"
     yield problem.mixed(f"the accumulator is not rescaled {when}", lambda: parts.early / _sum(parts.late))
@@ -91,7 +90,6 @@ class _Parts:
 
 
 def _left_out(problem: Problem, left: int) -> Iterator[Mistake]:
-    """The last keys are not there, or their products are not."""
     m = problem.k.shape[-2]
     kept = np.arange(m) < m - left
     words = "the last key was" if left == 1 else f"the last {left} keys were"
@@ -105,8 +103,6 @@ def _without(problem: Problem, kept: np.ndarray) -> np.ndarray:
 
 
 def _padded(problem: Problem, pads: int) -> Mistake:
-    """Zeros that fill the last tile of keys take part in the softmax."""
-
     def weights() -> np.ndarray:
         scores = problem.right.scores
         top = np.maximum(scores.max(axis=-1, keepdims=True), 0.0)
