@@ -1,4 +1,8 @@
-"""`python -m tests.architectures.positions [TYPE ...]`: as many tokens as a type has positions, one more, and twice."""
+"""`python -m tests.architectures.positions [TYPE ...]`: as many tokens as a type has positions, one more, and twice.
+
+For each type that reads text the limit that `attn` finds, how its model places tokens, and whether the model and `attn`
+run: they agree if `attn` runs what the model runs, and refuses the rest as too long. All types write POSITIONS.md.
+"""
 
 import re
 import sys

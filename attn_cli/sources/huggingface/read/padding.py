@@ -46,7 +46,7 @@ def without_padding(
     return tries[best], (counted or "positions count the padding",) if moves else ()
 
 
-def _hides(mask: torch.Tensor | None) -> bool:
+def hides_tokens(mask: torch.Tensor | None) -> bool:
     return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
 
 

@@ -37,3 +37,18 @@ def test_logits_of_the_language_model_and_its_answer(smollm: LoadedModel) -> Non
     with_capture, without = run_captured(speaker, inputs).outputs.logits, run_plain(speaker, inputs).logits
     torch.testing.assert_close(with_capture, without, atol=TOLERANCE, rtol=0)
     assert smollm.tokenizer.decode(with_capture[0, -1].argmax()) == " Paris"
+
+
+def test_rows_of_padding_that_later_layers_read_are_those_of_sdpa() -> None:
+    """MiniMax M3 chooses blocks by padding, too, whose rows attend to nothing: zeros, but even rows under eager."""
+    model, ids = tiny_model("minimax_m3_vl_text", "tiny"), torch.arange(5, 17).repeat(2, 1)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs["attention_mask"][1, :4] = 0
+    counted, found = inputs["attention_mask"].bool(), {}
+    for name in ("eager", "sdpa"):
+        model.set_attn_implementation(name)
+        found[name] = run_plain(model, inputs)[0][counted]
+        found[f"{name} seen"] = run_captured(model, inputs).outputs[0][counted]
+    assert (found["eager"] - found["sdpa"]).abs().max() > 0.1
+    for name in ("eager seen", "sdpa seen"):
+        torch.testing.assert_close(found[name], found["sdpa"], atol=TOLERANCE, rtol=0)
