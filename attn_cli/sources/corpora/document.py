@@ -28,15 +28,7 @@ class TextField(NamedTuple):
 
 
 class Document(NamedTuple):
-    """One text of a corpus.
-
-    number  its record's number among all records of all inputs, from 0, whether they were read or not
-    origin  the file and record it was read from
-    text    what the model is to read
-    fields  which parts of the text are of which field or message role, in order; none where all is of one field
-    piece   which piece of the record it is, from 0, where a long one was cut
-    start   its first character in the text of the record
-    """
+    """One text of a corpus."""
 
     number: int
     origin: RecordPlace
@@ -47,12 +39,7 @@ class Document(NamedTuple):
 
 
 class RejectedRecord(NamedTuple):
-    """A record of a corpus without a usable text, and why.
-
-    number, origin  its number among all records of all inputs, from 0; its file and record
-    reason          in words that are the same for every record of the kind: "not UTF-8", "no such field"
-    detail          what is wrong with this one
-    """
+    """A record of a corpus without a usable text, and why."""
 
     number: int
     origin: RecordPlace

@@ -26,12 +26,7 @@ _CONTAINERS = (".npz", ".safetensors", ".json")
 
 @dataclass(frozen=True)
 class Raw:
-    """The bytes of one file before parsing.
-
-    label   its name in messages
-    member  the array in it that the user chose, or None
-    path    None for pipes and standard input
-    """
+    """The bytes of one file before parsing."""
 
     label: str
     data: Bytes

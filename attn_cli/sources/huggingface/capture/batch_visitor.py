@@ -52,12 +52,7 @@ Visit = Callable[[Call], None]
 
 
 class BatchVisitor:
-    """Calls `visit` with one layer's attention on each text of a batch, or on all texts packed, in selected heads.
-
-    ledger        says which heads are selected, and labels the tokens
-    rotations     reads how rotary positions turned queries and keys; None where nobody asks
-    row_of_texts  the texts of the pass, where they are packed in one row of tokens; None where they are padded
-    """
+    """Calls `visit` with one layer's attention on each text of a batch, or on all texts packed, in selected heads."""
 
     def __init__(
         self,

@@ -24,13 +24,7 @@ OutputProjections = Callable[[Place, Sequence[int], int, int], torch.Tensor]
 
 
 class LedgerEntry(NamedTuple):
-    """One attention call of a pass, of all heads and texts.
-
-    place        where its module is in the model, and how the call was captured
-    blocks       how many blocks its stack has
-    is_selected  whether its layer is selected
-    is_last      whether the pass may stop with it; its output is then unused
-    """
+    """One attention call of a pass, of all heads and texts."""
 
     place: Place
     blocks: int

@@ -22,16 +22,7 @@ Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 
 
 class ObservedAttention:
-    """Shows the attention calls of a pass to a visitor, and leaves the model's outputs as they are, unless by `tap`.
-
-    ledger        what is selected, the labels of the tokens, W_O, and whether the pass ends after the last selected
-                  call
-    visit         gets each `AttentionCall` of the selected layers, text by text, or all texts packed if it is a
-                  `PackedVisit`; None where nobody looks
-    rotations     whether calls can say how rotary positions turned their queries and keys
-    tap           a function through which every layer's output goes; None for none
-    row_of_texts  the texts of the pass, where they are packed in one row of tokens; None where they are padded
-    """
+    """Shows the attention calls of a pass to a visitor, and leaves the model's outputs as they are, unless by `tap`."""
 
     def __init__(
         self,

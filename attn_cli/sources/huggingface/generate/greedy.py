@@ -57,13 +57,7 @@ _CHOOSING: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Generation:
-    """The token ids that a model generated.
-
-    before  the ids before the generated ones
-    ids     the generated ones, without the end token
-    ended   whether the model ended them: by its end token, or by a text that its settings end with
-    notes   what its settings ask for and didn't get
-    """
+    """The token ids that a model generated."""
 
     before: tuple[int, ...]
     ids: tuple[int, ...]

@@ -26,12 +26,7 @@ _WORD = 8  # tokens beyond the limit that may end a word
 
 @dataclass(frozen=True)
 class TextGenerator:
-    """Continues prompts by the tokens that a model generates.
-
-    most          how many, at most
-    one_sentence  whether the continuation ends with its first sentence or line
-    whole_words   whether it may be some tokens longer, to the end of a word
-    """
+    """Continues prompts by the tokens that a model generates."""
 
     loaded: LoadedModel
     most: int

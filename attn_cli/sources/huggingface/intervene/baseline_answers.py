@@ -24,16 +24,7 @@ _LIKELIEST = 5  # tokens that a story names
 
 
 class BaselineAnswers:
-    """What is read off a run without interventions (the baseline), and how other runs differ from it.
-
-    Log-probabilities of the answer; without an LM head the output vectors.
-
-    output     of the model in the baseline run
-    with_loss  whether the loss of the text is read, too, for which it has the logits of all rows
-    target     the tokens that the run chose, with their probability; None without an LM head
-    likeliest  the five likeliest tokens in the row that chooses the answer's last one, with their probabilities; none
-               without an LM head
-    """
+    """What is read off a run without interventions (the baseline), and how other runs differ from it."""
 
     def __init__(self, runner: Runner, asked: AskedRows, output: Any, *, with_loss: bool) -> None:
         self._runner, self._asked, self._model = runner, asked, str(asked.loaded.about["model"])

@@ -37,12 +37,7 @@ class CachedAttention(NamedTuple):
 
 
 class BaselineRun:
-    """The attention calls of a run without interventions, and what runs with interventions need of each.
-
-    first        the first row that such a run computes anew; 0 for all, then no keys and values are kept
-    wants_means  whether the mean outputs of heads are kept
-    no_cache_reason  why the rows before `first` can't be kept; "" where they can
-    """
+    """The attention calls of a run without interventions, and what runs with interventions need of each."""
 
     def __init__(self, first: int, *, wants_means: bool) -> None:
         self.first, self.wants_means = first, wants_means

@@ -31,13 +31,7 @@ def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn
 
 @dataclass(frozen=True, eq=False)
 class BaselineOutputs:
-    """What the calls of blocks returned in the run without interventions, for a run of S copies of some of its rows.
-
-    outputs  one for each call of a block, of one text
-    copies   S
-    rows     how many rows the text has
-    first    the first of them that the copies run, to the last
-    """
+    """What the calls of blocks returned in the run without interventions, for a run of S copies of some of its rows."""
 
     outputs: Sequence[Any]
     copies: int

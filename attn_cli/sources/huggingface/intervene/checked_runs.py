@@ -35,15 +35,7 @@ class RunPlan(NamedTuple):
 
 
 class CheckedRuns:
-    """Runs with interventions over one text, each held against the run without, the baseline.
-
-    Beside some runs a copy of the baseline runs, in which nothing is changed: what it differs by is rounding.
-
-    noise_floor    the largest differences of such copies so far: of the answer's log2 p, or 1 - cosine of output
-                   vectors without an LM head; KL divergence and mean loss; in bits
-    vector         of a model without an LM head, which vectors are compared: the mean of all tokens, or the first
-    is_batchable   whether several runs can be the elements of one batch: not those of images, of arrays of any shape
-    """
+    """Runs with interventions over one text, each held against the run without, the baseline."""
 
     def __init__(self, runner: Runner, asked: AskedRows, answers: BaselineAnswers, prompt: Prompt) -> None:
         self._runner, self._asked, self._answers = runner, asked, answers

@@ -13,12 +13,7 @@ _GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads c
 
 
 class GatedRows(InterventionBatch):
-    """A run of the last rows, in which every head's output is multiplied by a gate of 0.9.
-
-    The derivative of the answer's log p by a gate is about what the head adds to it.
-
-    gates  by layer and stack the gates of its heads `[1, h, 1, 1]`, once it ran
-    """
+    """A run of the last rows, in which every head's output is multiplied by a gate of 0.9."""
 
     def __init__(self, texts: int, *, first: int) -> None:
         super().__init__((Intervention(),), None, texts, first=first)

@@ -37,14 +37,7 @@ _BYTES = 1 << 29  # the most that the logits of one batch take
 
 
 class RunModes:
-    """How runs with interventions compute their rows, the cheapest that is right: "cache", "prefix" or "whole".
-
-    "cache" runs the last rows alone over kept keys and values, "prefix" all rows from the first changed block on,
-    "whole" all rows of all blocks.
-
-    obstacle     why runs can't go on from the baseline's keys and values, as far as is known; "" where they may
-    cache_holds  whether such a run gave the baseline's output; None before it is tried
-    """
+    """How runs with interventions compute their rows, the cheapest that is right: "cache", "prefix" or "whole"."""
 
     def __init__(self, runner: Runner, asked: AskedRows, runs: CheckedRuns) -> None:
         self._runner, self._asked, self._runs = runner, asked, runs

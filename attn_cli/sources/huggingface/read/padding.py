@@ -47,6 +47,7 @@ def without_padding(
 
 
 def hides_tokens(mask: torch.Tensor | None) -> bool:
+    """True for a mask `[1, n]` that hides some tokens, not all."""
     return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
 
 
