@@ -235,11 +235,12 @@ class AttentionMode(TorchFunctionMode):
         """Take in a softmax: at once one over the last axis in transformers' attention, else when it is multiplied."""
         module, is_attention, *_, seen_by_all = self.running[-1]
         owner = self._owner(module)
-        is_over_last = axis in (-1, weights.ndim - 1)
-        self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + (not is_over_last))
-        if axis is None or weights.ndim < 3:
+        is_over_last, is_known = axis in (-1, weights.ndim - 1), type(owner).__module__.startswith("transformers.")
+        is_other = not is_over_last or (is_known and weights.ndim < 3)
+        self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + is_other)
+        if axis is None or weights.ndim < 3 or (is_known and is_other):  # such as a kernel of ConvBERT's convolution
             return
-        if is_attention and is_over_last and not is_log and type(owner).__module__.startswith("transformers."):
+        if is_attention and not is_log and is_known:
             if self.local is None and not has_token_columns(weights, owner):
                 self.local = weights, scores
                 return
