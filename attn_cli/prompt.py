@@ -124,11 +124,7 @@ def later_pieces(tokens: Sequence[Token]) -> list[bool]:
 
 
 class EncodedText(NamedTuple):
-    """The n tokens of a text as arrays.
-
-    starts   their first characters in the text `[n]`, -1 where a token stands for no text or its place is unknown
-    ends     the characters after their last ones `[n]`, -1 likewise
-    """
+    """The n tokens of a text as arrays."""
 
     ids: np.ndarray
     special: np.ndarray

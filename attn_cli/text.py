@@ -104,6 +104,15 @@ def listed(names: Iterable[str], most: int = 8) -> str:
     return first if len(every) <= most else f"{first} and {len(every) - most} more"
 
 
+def quoted(text: str) -> str:
+    """A token or word in quotes, visible, without the space before it.
+
+    >>> quoted(" John"), quoted(" "), quoted("\\n")
+    ('"John"', '"␣"', '"␊"')
+    """
+    return f'"{visible(text.strip(" ") or "␣" * len(text))}"'
+
+
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, in the plural unless it is one.
 

@@ -10,14 +10,7 @@ from attn_cli.interrupts import unfinished
 
 
 class WholeFile:
-    """A file that appears whole or not at all: written beside `target` under another name, until `publish` renames it.
-
-    `close` before that deletes it.
-
-    file  open for bytes
-
-    Raises OSError where the folder can't be written, OutputError for the name of a device, pipe or folder.
-    """
+    """A file that appears whole or not at all: written beside `target`, until `publish` renames it."""
 
     def __init__(self, target: Path) -> None:
         if target.exists() and not target.is_file():  # a device would become a file for everybody

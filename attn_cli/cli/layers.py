@@ -48,7 +48,7 @@ def layers(
     \b
     Examples:
       attn layers -m ./my-model
-      attn layers -m ./my-model --json | jq -r '.result.layers[] | .mask'
+      attn layers -m ./my-model --json | jq -r '.tables.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
     audio_file = o.once(audio, "--audio")
@@ -64,5 +64,5 @@ def layers(
         with StatusLine("running the model", quiet=output.quiet):
             unseen = source.survey(prompt, layer_map.add)
         print_notes(prompt.warnings, quiet=output.quiet)
-        view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.result(unseen)))
+        view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.answer(unseen)))
     return ExitCode.DONE

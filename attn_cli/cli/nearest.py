@@ -53,7 +53,7 @@ def nearest(
       attn nearest bank
       attn nearest "king - man + woman"
       attn nearest "paris - france + italy" -m glove.6B.50d.txt -k 3
-      attn nearest bank --json | jq -r '.result.nearest[].word'
+      attn nearest bank --json | jq -r '.tables.nearest[].word'
       attn nearest --lines --file analogies.txt -k 1 -f csv
     """
     with output.view() as view:

@@ -8,11 +8,11 @@ from attn_cli.model.source import Predicting, Source
 from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
 from attn_cli.prompt import Prompt
 from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
 from attn_cli.summaries.answers import through as of_through
 from attn_cli.summaries.answers.kinds import KindMap
-from attn_cli.summaries.answers.knock import Knock
 from attn_cli.summaries.answers.through import Through
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.answer import PartsRead
@@ -42,7 +42,7 @@ def knock(
     text: str | Prompt, model: Model = DEFAULT_MODEL, *, rows: Sequence[int] | None = None, everywhere: bool = False,
     mean: bool = False, layers: Numbers = None, heads: Numbers = None, together: bool = False,
     vector: Literal["mean", "first"] = "mean", **loading: Unpack[Opening],
-) -> Knock:  # fmt: skip
+) -> Answer:  # fmt: skip
     """The answer of a model with each head ablated in turn, held against its baseline, as `attn knock`.
 
     text        a text, or a prompt that the model's source has read
@@ -58,9 +58,8 @@ def knock(
     Raises InputError for a head or row that isn't there, and for a table; LoadError for a model in which heads can't be
     ablated.
 
-        knocked = knock("The capital of France is", "gpt2")
-        for head in knocked.heads[:5]:
-            print(head.place.layer, head.place.head, head.outcome.bits)
+        for head in knock("The capital of France is", "gpt2")["heads"][:5]:
+            print(head["layer"], head["head"], head["bits"])
     """
     source = opened(text, model, loading, predicts=True)
     if not isinstance(source, Predicting):

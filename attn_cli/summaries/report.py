@@ -10,6 +10,7 @@ import numpy as np
 from attn_cli.display import Displayed
 from attn_cli.fields import Field, Rows, made
 from attn_cli.prompt import Prompt
+from attn_cli.summaries import answer as tables
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Part, Summary, with_part
 
@@ -83,7 +84,7 @@ class Report(Displayed):
     prompts: tuple[Prompt, ...] = ()
     summaries: tuple[Summary, ...] = ()
     warnings: tuple[str, ...] = ()
-    answer: Answer | None = None
+    answer: Answer | tables.Answer | None = None
     index: int | None = None
     batch: tuple[int, ...] | None = None
     merged_from: int | None = None

@@ -13,6 +13,7 @@ from attn_cli._version import __version__
 from attn_cli.errors import InputError
 from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.input_fields import input_document
@@ -27,15 +28,19 @@ _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 def envelope(report: Report) -> dict[str, Any]:
     """A report, the answer on one text, as the published JSON object; `attn schema COMMAND` prints its schema."""
+    new = isinstance(report.answer, Answer)
     document: dict[str, Any] = {
         "schema": output_of(report.command).id,
         "attn": __version__,
-        "source": dict(report.source),
+        "about" if new else "source": dict(report.source),
     }
     if report.index is not None:
         document["index"] = report.index
     document |= _inputs(report)
-    document["result"] = _result(report) if report.answer is None else report.answer.document()
+    if isinstance(report.answer, Answer):
+        document |= report.answer.document()
+    else:
+        document["result"] = _result(report) if report.answer is None else report.answer.document()
     document["warnings"] = list(report.warnings)
     return document
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, TEXT, Field, Output, Schema, each, object_schema, or_none
+from attn_cli.summaries.answer import Shape
 
 _MODULES = {  # where the OUTPUT of a name stands, in the order in which names are listed
     "inspect": "summaries.answers.inspect",
@@ -17,7 +18,7 @@ _MODULES = {  # where the OUTPUT of a name stands, in the order in which names a
     "top": "summaries.reducers.top",
     "overall": "summaries.reducers.overall",
     "why": "summaries.reducers.explained_cell",
-    "knock": "summaries.answers.knocked_head",
+    "knock": "summaries.answers.knock",
     "scan_heads": "summaries.scanned.heads",
     "scan_head": "summaries.scanned.head",
     "scan_differences": "summaries.scanned.differences",
@@ -59,9 +60,10 @@ _NESTED: Schema = {
 }
 
 
-def output_of(name: str) -> Output:
+def output_of(name: str) -> Output | Shape:
     """What a command writes under that schema name."""
-    output: Output = import_module(f"attn_cli.{_MODULES[name]}").OUTPUT
+    module = import_module(f"attn_cli.{_MODULES[name]}")
+    output: Output | Shape = getattr(module, "SHAPE", None) or module.OUTPUT
     return output
 
 
@@ -85,13 +87,15 @@ def schema_text(name: str) -> str:
 def composed(name: str) -> dict[str, Any]:
     """The whole JSON Schema of the output of a command, by the schema's name."""
     output = output_of(name)
+    results = output.schema() if isinstance(output, Shape) else {"result": object_schema(output.fields)}
+    source = "about" if isinstance(output, Shape) else "source"
     properties = {
         "schema": {"const": output.id},
         "attn": TEXT | {"description": "the version of attn that wrote this"},
-        "source": object_schema(_SOURCE) | {"description": "where the numbers come from"},
+        source: object_schema(_SOURCE) | {"description": "where the numbers come from"},
         "index": COUNT | {"description": "the number of the text, from 0, with --lines"},
         **_inputs(output),
-        "result": object_schema(output.fields),
+        **results,
         "warnings": each(TEXT) | {"description": "warnings, such as words that a table lacks"},
     }
     return {
@@ -105,7 +109,7 @@ def composed(name: str) -> dict[str, Any]:
     }
 
 
-def _inputs(output: Output) -> dict[str, Schema]:
+def _inputs(output: Output | Shape) -> dict[str, Schema]:
     """The schema of the text, or of several."""
     if output.input is not None:
         return {"input": output.input}

@@ -1,5 +1,6 @@
 """attn knock: the heads by what the answer loses, on every width, in every format; wrong use is one line."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_the_most_needed_heads_come_first(llama: Path, width: int) -> None:
     assert run.code == 0
     assert run.columns <= width
     start = next(number for number, line in enumerate(run.lines) if "attends to" in line) + 1
-    effects = [float(line.split()[1]) for line in run.lines[start:] if line.startswith("  ")]
+    effects = [float(line.split()[1]) for line in run.lines[start:] if re.match(r"  \d", line)]
     assert effects == sorted(effects)
     assert effects[0] < -0.05
 
@@ -32,12 +33,11 @@ def test_the_most_needed_heads_come_first(llama: Path, width: int) -> None:
 def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
     run = attn("knock", TEXT, "-m", llama, "-k", "1", "--json")
     hold(run, "knock")
-    heads = run.json["result"]["heads"]
+    heads = run.json["tables"]["heads"]
     assert sorted((head["layer"], head["head"]) for head in heads) == [(x, y) for x in range(2) for y in range(4)]
-    assert (
-        all(isinstance(head["direct_logit"], float) for head in heads) and run.json["result"]["no_direct_reason"] == ""
-    )
-    assert run.json["result"]["target"]["tokens"][0]["row"] == 6  # </s>, which the tokenizer puts there, is left out
+    assert all(isinstance(head["direct_logit"], float) for head in heads)
+    assert run.json["tables"]["run"][0]["no_direct_reason"] == ""
+    assert run.json["tables"]["answer"][0]["row"] == 6  # </s>, which the tokenizer puts there, is left out
     table = attn("knock", TEXT, "-m", llama, "-f", "csv").lines
     assert table[0] == "layer,head,kv_head,bits,kl_bits,loss_bits,cosine_distance,direct_logit,key,key_token,weight"
     assert [float(line.split(",")[3]) for line in table[1:]] == [head["bits"] for head in heads]
@@ -49,26 +49,26 @@ def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
 def test_heads_together_and_one_by_one(llama: Path) -> None:
     run = attn("knock", TEXT, "-m", llama, "--together", "0.1,1.2", "--json")
     hold(run, "knock")
-    result = run.json["result"]
-    assert {(head["layer"], head["head"]) for head in result["heads"]} == {(0, 1), (1, 2)}
-    assert result["together"]["bits"] != pytest.approx(sum(head["bits"] for head in result["heads"]), abs=1e-6)
+    heads, (together,) = run.json["tables"]["heads"], run.json["tables"]["together"]
+    assert {(head["layer"], head["head"]) for head in heads} == {(0, 1), (1, 2)}
+    assert together["bits"] != pytest.approx(sum(head["bits"] for head in heads), abs=1e-6)
 
 
 def test_everywhere_has_the_loss_of_the_text(llama: Path) -> None:
     run = attn("knock", TEXT, "-m", llama, "--everywhere", "-H", "0", "--json")
     hold(run, "knock")
-    assert run.json["result"]["rows"] == list(range(7))
-    assert all(head["loss_bits"] is not None for head in run.json["result"]["heads"])
+    assert [row["row"] for row in run.json["tables"]["rows"]] == list(range(7))
+    assert all(head["loss_bits"] is not None for head in run.json["tables"]["heads"])
 
 
 def test_other_rows_and_what_was_written(llama: Path) -> None:
-    picked = attn("knock", TEXT, "-m", llama, "-t", "cat", "-H", "0.1", "--json").json["result"]
-    assert picked["rows"] == [2]
+    picked = attn("knock", TEXT, "-m", llama, "-t", "cat", "-H", "0.1", "--json").json["tables"]
+    assert [row["row"] for row in picked["rows"]] == [2]
     written = attn("knock", TEXT, "-m", llama, "--generate", "3", "-H", "0.1", "--json")
     hold(written, "knock")
-    target = written.json["result"]["target"]
-    assert target["generated"]
-    assert [token["row"] for token in target["tokens"]] == written.json["result"]["rows"]
+    tables = written.json["tables"]
+    assert tables["run"][0]["generated"]
+    assert [token["row"] for token in tables["answer"]] == [row["row"] for row in tables["rows"]]
 
 
 def test_lines_are_answered_one_by_one(llama: Path) -> None:
@@ -108,11 +108,10 @@ def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
     prompt = source.read([TEXT])[0]
     found = knock(source, TEXT)
     experiment = source.experiment(prompt)
-    key = found.heads[0].top_keys[0][0]
-    assert key.index != found.rows[0]
-    (expected,) = experiment.outcomes([Intervention(hidden=(key.index,))])
-    assert found.hidden is not None and found.hidden.token == key
-    assert found.hidden.bits == pytest.approx(expected.bits, abs=1e-4)
+    (hidden,), key = found["hidden"], found["heads"][0]["key"]
+    assert key != found["rows"][0]["row"]
+    (expected,) = experiment.outcomes([Intervention(hidden=(key,))])
+    assert hidden["key"] == key and hidden["bits"] == pytest.approx(expected.bits, abs=1e-4)
 
 
 @pytest.mark.parametrize(("command", "most"), [("knock", 1.2), ("inspect", 1.5)])

@@ -30,7 +30,7 @@ from tests.views.test_schemas import hold
 def test_analogies_of_the_built_in_table(expression: str, answer: str) -> None:
     run = attn("nearest", expression, "-k", "1", "--json")
     hold(run, "nearest")
-    assert [found["word"] for found in run.json["result"]["nearest"]] == [answer]
+    assert [found["word"] for found in run.json["tables"]["nearest"]] == [answer]
 
 
 def test_the_numbers_are_cosines_with_the_sum_of_unit_vectors() -> None:
@@ -42,8 +42,8 @@ def test_the_numbers_are_cosines_with_the_sum_of_unit_vectors() -> None:
     cosines = units @ target / np.linalg.norm(target)
     cosines[rows] = -2
     order = np.argsort(-cosines)[:10]
-    shown = attn("nearest", "king - man + woman", "--json").json["result"]
-    assert shown["signs"] == [1, -1, 1]
+    shown = attn("nearest", "king - man + woman", "--json").json["tables"]
+    assert [term["sign"] for term in shown["terms"]] == [1, -1, 1]
     assert [found["id"] for found in shown["nearest"]] == order.tolist()
     assert [found["word"] for found in shown["nearest"]] == [table.words[row] for row in order]
     assert np.allclose([found["cosine"] for found in shown["nearest"]], cosines[order], atol=1e-12)
@@ -62,18 +62,19 @@ def test_the_answer_does_not_depend_on_the_pieces_in_which_the_table_comes(data:
     without = [0, count - 1]
     whole = nearest(signs, asked, without, [(0, words, vectors)], k)
     cut = nearest(signs, asked, without, pieces, k)
-    assert cut.words == whole.words
-    assert np.allclose(cut.cosines, whole.cosines)
-    assert len(whole.words) == min(k, count - len(set(without)))
-    assert not {words[row] for row in without} & set(whole.words)
-    assert (np.diff(whole.cosines) <= 0).all()
+    found, cosines = (whole["nearest"].columns.get(name, []) for name in ("word", "cosine"))
+    assert cut["nearest"].columns.get("word", []) == found
+    assert np.allclose(cut["nearest"].columns.get("cosine", []), cosines)
+    assert len(found) == min(k, count - len(set(without)))
+    assert not {words[row] for row in without} & set(found)
+    assert (np.diff(cosines) <= 0).all()
 
 
 def test_a_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text("a 1 0\nb 1 1\nc 0 1\nco-op 0 2\n")
     run = attn("nearest", "C - A", "-m", "t.txt", "--json")
-    assert [found["word"] for found in run.json["result"]["nearest"]] == ["co-op", "b"]
+    assert [found["word"] for found in run.json["tables"]["nearest"]] == ["co-op", "b"]
     assert run.json["warnings"] == ["read in the case that t.txt has: C as c, A as a"]
     assert attn("nearest", "co-op", "-m", "t.txt", "-k", "1", "-f", "csv").lines[1].split(",")[:2] == ["0", "c"]
     Path("t.txt").write_text("a 1 0\nb 1 x\n")
@@ -90,7 +91,7 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
         attn("nearest", "--lines", "-k", "1", "--json", "--file", tmp_path / "a.txt"),
     ):
         answers = [strict_json(line) for line in run.lines]
-        assert [(a["index"], a["input"]["text"], a["result"]["nearest"][0]["word"]) for a in answers] == [
+        assert [(a["index"], a["input"]["text"], a["tables"]["nearest"][0]["word"]) for a in answers] == [
             (0, "bank", "banks"),
             (2, "king - man + woman", "queen"),
         ]
@@ -104,7 +105,7 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
     rows = attn("nearest", "--lines", "bank\nbig\n", "-k", "2", "-f", "csv").lines
     assert rows[0] == "text,rank,word,id,cosine"
     assert [row.split(",")[:2] for row in rows[1:]] == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
-    assert attn("nearest", "--lines", "bank\nbig\n").text.count("nearest by cosine") == 2
+    assert attn("nearest", "--lines", "bank\nbig\n").text.count("is nearest: cosine") == 2
     assert attn("nearest", "--file", tmp_path / "a.txt", "--lines", "-f", "npz", "-o", tmp_path / "a.npz").code == 2
     refused(attn("nearest", "--lines", stdin=b""), 2, "no text")
     refused(attn("nearest", "bank", "--file", tmp_path / "a.txt"), 2, "at once")

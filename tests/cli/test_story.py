@@ -29,7 +29,7 @@ def test_effects_are_those_of_parts_and_knock() -> None:
     assert set(needed) <= set(words)
     heads = {(head["layer"], head["head"]): head["bits"] for head in story["heads"]}
     knocked = {
-        (x["layer"], x["head"]): x["bits"] for x in attn("knock", MARY, "-m", SMOL, "--json").json["result"]["heads"]
+        (x["layer"], x["head"]): x["bits"] for x in attn("knock", MARY, "-m", SMOL, "--json").json["tables"]["heads"]
     }
     assert heads == pytest.approx({place: knocked[place] for place in heads}, abs=2e-3)
     assert (12, 8) in heads  # it reads a word that no word's mask names, and is needed

@@ -4,7 +4,6 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import numpy as np
-import pytest
 
 import attn_cli.summaries.answers
 import attn_cli.summaries.reducers
@@ -12,7 +11,6 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.answers.nearest import Neighbours
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.overall import OverallKeys
@@ -25,14 +23,6 @@ from attn_cli.views.screens import render
 for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
     for module in iter_modules(room.__path__):
         import_module(f"{room.__name__}.{module.name}")
-
-NEIGHBOURS = Neighbours(("shore",), (3,), np.array([0.5]), (1,), np.ones(2))
-
-
-def test_an_answer_without_a_table_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Neighbours, "table", "")
-    assert list(NEIGHBOURS.records()) == [NEIGHBOURS.document()]
-    assert NEIGHBOURS.document()["signs"] == (1,)
 
 
 def summary(layer: int, *reducers: Reducer) -> Summary:

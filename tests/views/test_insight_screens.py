@@ -5,15 +5,16 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from attn_cli.model.intervention import HeadPlace, NoiseFloor, Outcome, Target
+from attn_cli.model.intervention import Outcome, Target
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.answers.knock import Knock
-from attn_cli.summaries.answers.knocked_head import KnockedHead
+from attn_cli.summaries.answer import Answer, Table
+from attn_cli.summaries.answers.knock import SHAPE
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.hidden import HiddenParts
 from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
 from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.report import Report
+from attn_cli.text import quoted
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
 from tests.program import attn
@@ -27,18 +28,13 @@ WORDS = ["The", "capital", "of", "France", "is"]
 def knock_of(words: list[str], answer: str) -> Report:
     """Four heads silenced, one of which it helps to be without."""
     tokens = tuple(Token(at, word) for at, word in enumerate(words))
-    looks = ((tokens[3], 0.9), (tokens[0], 0.07))
-    heads = tuple(
-        KnockedHead(HeadPlace(layer, head), head // 3, Outcome(bits=bits, kl_bits=abs(bits)), looks, direct)
-        for layer, head, bits, direct in (
-            (23, 4, -2.4, 2.87),
-            (12, 0, -0.65, 0.02),
-            (3, 1, 0.0, -0.1),
-            (11, 0, 0.18, 0),
-        )
-    )
-    target = Target((Token(5, answer),), 0.773, (4,), False)
-    knock = Knock(heads, target, tokens[4:], False, False, NoiseFloor(effect=1e-6), "cache", "", shown=2)
+    effects = ((23, 4, -2.4, 2.87), (12, 0, -0.65, 0.02), (3, 1, 0.0, -0.1), (11, 0, 0.18, 0.0))
+    numbers = ({"layer": x, "head": y, "bits": bits, "direct_logit": direct} for x, y, bits, direct in effects)
+    heads = [row | {"key": 3, "key_token": tokens[3].text, "weight": 0.9} for row in numbers]
+    run = {"probability": 0.773, "generated": False, "vector": None, "everywhere": False, "mean": False}
+    rows = {"heads": heads, "answer": [{"row": 4, "token": answer}], "rows": [{"row": 4, "token": tokens[4].text}]}
+    tables = {name: Table.of(listed) for name, listed in (rows | {"run": [run], "together": []}).items()}
+    knock = Answer(SHAPE, (f"{quoted(answer)} needs head 23.4 most: -2.40 bits without it",), tables, shown=2)
     return Report("knock", SOURCE, (Prompt(" ".join(words), tokens),), answer=knock)
 
 

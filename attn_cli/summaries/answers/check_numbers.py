@@ -23,11 +23,7 @@ class Checked(NamedTuple):
 
 
 class ErrorSize(NamedTuple):
-    """The errors of an array, each over the size of its number, such as the largest weight of the row.
-
-    worst    the largest
-    typical  their root mean square
-    """
+    """The errors of an array, each over the size of its number, such as the largest weight of the row."""
 
     worst: float
     typical: float
@@ -59,12 +55,7 @@ class Definition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CheckedNumbers:
-    """The user's numbers of one batch entry, and those of the definition to compare them with.
-
-    user        the user's "output" and "weights", those that there are
-    precisions  by these names the precision that each was computed in
-    joined      whether the output has its heads side by side
-    """
+    """The user's numbers of one batch entry, and those of the definition to compare them with."""
 
     call: AttentionCall
     user: dict[str, np.ndarray]

@@ -76,11 +76,7 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """One block in both contexts: the word's vectors, what it attends to, and the cosines between the two vectors.
-
-    layer     the model's own block number
-    contexts  what there is in the first text, and in the second
-    """
+    """One block in both contexts: the word's vectors, what it attends to, and the cosines between the two vectors."""
 
     layer: int
     contexts: tuple[Context, Context]

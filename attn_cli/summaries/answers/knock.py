@@ -1,14 +1,11 @@
 """attn knock: each head ablated, and its effect on the answer."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.fields import Field, made
 from attn_cli.model.intervention import (
     AttentionLayer,
     Experiment,
@@ -17,16 +14,14 @@ from attn_cli.model.intervention import (
     LogitParts,
     NoiseFloor,
     Outcome,
-    RunMode,
-    Target,
 )
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.answers.knocked_head import FIELDS, HEAD, KEY, HiddenKey, KnockedHead
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
-from attn_cli.summaries.report import Answer
+from attn_cli.text import counted, quoted
 
 _TOP_KEYS = 3  # keys that are noted for a head
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
@@ -93,77 +88,26 @@ class KnockBaseline:
         return cls(experiment, layers, top_keys, direct, reason)
 
 
-@dataclass(frozen=True, eq=False)
-class Knock(Answer):
-    """The effect of ablating each head on an answer, the most needed head first.
-
-    target      the answer; None for a model without a language-model head, whose mean vector is compared instead
-    row_tokens  the tokens in whose rows heads were ablated; `everywhere` if these are all rows
-    mean        whether heads were ablated to their mean, not to 0
-    together    the outcome of all these heads ablated at once; None unless it was asked for
-    noise_floor the largest |effects| of copies of the run with nothing changed, in bits or as 1 - cosine: rounding
-    run_mode    how rows were computed: "cache" (last rows alone, by the KV cache), "prefix" (whole passes from the
-                first changed block on) or "whole"
-    no_cache_reason  why that wasn't "cache"; "" where it was
-    no_direct_reason  why it isn't known what heads add by themselves to the target's logit; "" where it is
-    vector      which vector is compared where there is no target: "mean" or "first"
-    hidden      the effect of masking the key that the most needed head attends to most; None where that isn't known
-    shown       how many heads a screen names; None for all. Data has all
-    """
-
-    name: ClassVar[str] = "knock"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-
-    heads: tuple[KnockedHead, ...]
-    target: Target | None
-    row_tokens: tuple[Token, ...]
-    everywhere: bool
-    mean: bool
-    noise_floor: NoiseFloor
-    run_mode: RunMode
-    no_cache_reason: str
-    together: Outcome | None = None
-    shown: int | None = None
-    no_direct_reason: str = ""
-    vector: Literal["mean", "first"] = "mean"
-    hidden: HiddenKey | None = None
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The rows in which heads were ablated, by index."""
-        return tuple(token.index for token in self.row_tokens)
-
-    @property
-    def table_rows(self) -> list[dict[str, Any]]:
-        """The ablated heads as rows of tables and JSON, the most needed first."""
-        several = len({head.place.stream for head in self.heads}) > 1
-        return [{"head": head, "stream": head.place.stream if several else None} for head in self.heads]
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per ablated head, the most needed first: layer, head, kv_head, effects, key, key_token and weight."""
-        none = dict.fromkeys(field.name for field in KEY)
-        for row in self.table_rows:
-            yield made(HEAD, row) | (made(KEY, row["head"].top_keys[0]) if row["head"].top_keys else none)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `heads`, `kv_heads`, `streams` (encoder ...) and effects of heads, `[heads]`, most needed first."""
-        numbers = {
-            name: np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-            for name, values in {
-                **{
-                    name: [getattr(head.outcome, name) for head in self.heads]
-                    for name in ("bits", "kl_bits", "loss_bits", "cosine_distance")
-                },
-                "direct_logit": [head.direct for head in self.heads],
-            }.items()
-        }
-        return {
-            "layers": np.array([head.place.layer for head in self.heads]),
-            "heads": np.array([head.place.head for head in self.heads]),
-            "kv_heads": np.array([head.kv_head for head in self.heads]),
-            "streams": np.array([head.place.stream for head in self.heads], dtype=np.str_),
-            **{name: values for name, values in numbers.items() if not np.isnan(values).all()},
-        }
+SHAPE = Shape(
+    "attn.knock/3",
+    "Each head ablated in turn, and the change of the answer.",
+    {
+        "heads": (
+            *("stream?", "layer", "head", "kv_head", "bits", "kl_bits", "loss_bits", "cosine_distance"),
+            *("direct_logit", "key", "key_token", "weight"),
+        ),
+        "keys": ("stream?", "layer", "head", "key", "key_token", "weight"),
+        "answer": ("row", "id", "token"),
+        "rows": ("row", "token"),
+        "run": (
+            *("probability", "generated", "vector", "everywhere", "mean", "run_mode", "no_cache_reason"),
+            *("no_direct_reason", "noise"),
+        ),
+        "together": ("bits", "kl_bits", "loss_bits", "cosine_distance"),
+        "hidden": ("layer", "head", "key", "key_token", "bits"),
+    },
+)
+_LEAST = 0.1  # bits of an effect that is a finding
 
 
 def knock(
@@ -176,7 +120,7 @@ def knock(
     selection: Selection = ALL,
     together: bool = False,
     vector: Literal["mean", "first"] = "mean",
-) -> Knock:
+) -> Answer:
     """Ablate each chosen head of a model in turn, and compare its answer with the baseline's.
 
     source      a model opened with `open_source(model, predicts=True)`
@@ -191,9 +135,8 @@ def knock(
 
     Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be ablated.
 
-        knocked = knock(open_source("gpt2", predicts=True), "The capital of France is")
-        for head in knocked.heads[:5]:
-            print(head.place.layer, head.place.head, head.outcome.bits)
+        for head in knock(open_source("gpt2", predicts=True), "The capital of France is")["heads"][:5]:
+            print(head["layer"], head["head"], head["bits"])
     """
     prompt = source.read([text])[0] if isinstance(text, str) else text
     baseline = KnockBaseline.of(source, prompt, rows, selection, everywhere=everywhere, mean=mean)
@@ -227,40 +170,119 @@ def knock_of(
     together: bool = False,
     step: Callable[[], None] = lambda: None,
     shown: int | None = None,
-) -> Knock:
-    """What ablating each chosen head by itself changes of the answer, the most needed first, as `Knock`."""
-    experiment, layers = baseline.experiment, baseline.layers
+) -> Answer:
+    """What ablating each chosen head by itself changes of the answer, the most needed first, as tables of `SHAPE`.
+
+    shown  how many heads a screen shows, for which alone losses are measured; None for all
+    """
+    experiment, layers, target = baseline.experiment, baseline.layers, baseline.experiment.target
     outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
-    direct = {} if baseline.direct is None else baseline.direct.heads
-    heads: list[KnockedHead] = []
+    found: list[tuple[HeadPlace, int, Outcome]] = []
     for layer, places in layers:
-        for place in places:
-            group, top_keys = layer.groups[place.head], baseline.top_keys.get(place, ())
-            heads.append(KnockedHead(place, group, next(outcomes), top_keys, direct.get(place)))
+        found += [(place, layer.groups[place.head], next(outcomes)) for place in places]
         step()
     # Signed bits: the most negative helped most. Distances have no sign: the largest first.
-    heads.sort(key=lambda head: head.outcome.effect * (1 if head.outcome.cosine_distance is None else -1))
-    if shown is not None and len(experiment.rows) == len(experiment.tokens) and experiment.target is not None:
-        again = experiment.outcomes([Intervention((head.place,)) for head in heads[:shown]], with_loss=True)
-        heads[:shown] = [replace(head, outcome=outcome) for head, outcome in zip(heads[:shown], again, strict=True)]
+    found.sort(key=lambda head: head[2].effect * (1 if head[2].cosine_distance is None else -1))
+    everywhere = len(experiment.rows) == len(experiment.tokens)
+    if shown is not None and everywhere and target is not None:
+        again = experiment.outcomes([Intervention((place,)) for place, _, _ in found[:shown]], with_loss=True)
+        found[:shown] = [(place, group, next(again)) for place, group, _ in found[:shown]]
     at_once = None
     if together:
-        (at_once,) = experiment.outcomes([Intervention(tuple(head.place for head in heads))], with_loss=True)
-    rows = tuple(experiment.tokens[row] for row in experiment.rows)
-    return Knock(
-        tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.noise_floor,
-        experiment.run_mode, experiment.no_cache_reason, at_once, shown, baseline.no_direct_reason, experiment.vector,
-        _hidden(experiment, heads[0]),
-    )  # fmt: skip
+        (at_once,) = experiment.outcomes([Intervention(tuple(place for place, _, _ in found))], with_loss=True)
+    first = found[0][0]
+    hidden = _hidden(experiment, first, baseline.top_keys.get(first, ()))
+    floor, has_stacks = experiment.noise_floor, any(place.stream != "self" for place, _, _ in found)
+    direct = {} if baseline.direct is None else baseline.direct.heads
+    heads, keys = [], []
+    for place, group, outcome in found:
+        named = ({"stream": place.stream} if has_stacks else {}) | {"layer": place.layer, "head": place.head}
+        read = [named | _key(*key) for key in baseline.top_keys.get(place, ())]
+        keys += read
+        numbers = _numbers(outcome, floor) | {"direct_logit": direct.get(place)}
+        heads.append(named | {"kv_head": group} | numbers | (read[0] if read else _key()))
+    run = {
+        "probability": None if target is None else target.probability,
+        "generated": None if target is None else target.generated,
+        "vector": experiment.vector if target is None else None,
+        "everywhere": everywhere,
+        "mean": mean,
+        "run_mode": experiment.run_mode,
+        "no_cache_reason": experiment.no_cache_reason,
+        "no_direct_reason": baseline.no_direct_reason,
+        "noise": floor.effect,
+    }
+    answer = () if target is None else zip(target.rows, target.tokens, strict=True)
+    tables = {
+        "heads": Table.of(heads),
+        "keys": Table.of(keys),
+        "answer": Table.of({"row": row, "id": token.id, "token": token.text} for row, token in answer),
+        "rows": Table.of({"row": row, "token": experiment.tokens[row].text} for row in experiment.rows),
+        "run": Table.of([run]),
+        "together": Table.of([] if at_once is None else [_numbers(at_once, floor)]),
+        "hidden": Table.of([] if hidden is None else [hidden]),
+    }
+    choice = ("-H", f"{'' if first.stream == 'self' else f'{first.stream}:'}{first.layer}.{first.head}")
+    last = experiment.rows[-1]
+    has_row = first.stream == "self" and not everywhere and last > 0  # row 0 sees itself alone
+    onwards = Next("top", None, (*choice, "-t", str(last))) if has_row else Next("matrix", None, choice)
+    return Answer(SHAPE, tuple(_findings(tables, experiment)), tables, shown=shown, next=onwards)
 
 
-def _hidden(experiment: Experiment, head: KnockedHead) -> HiddenKey | None:
-    """The key that a head attends to most, masked in the row that chooses; None for the row's own."""
+def head_name(row: Mapping[str, Any]) -> str:
+    """The name of the head of a table's row: 18.6, or cross 1.1."""
+    stream = row.get("stream") or "self"
+    return f"{'' if stream == 'self' else f'{stream} '}{row['layer']}.{row['head']}"
+
+
+def _key(token: Token | None = None, weight: float | None = None) -> dict[str, Any]:
+    return {"key": token and token.index, "key_token": token and token.text, "weight": weight}
+
+
+def _numbers(outcome: Outcome, floor: NoiseFloor) -> dict[str, float | None]:
+    """The effects of one run, those of the answer 0 where they may be rounding."""
+    names = ("bits", "kl_bits", "loss_bits", "cosine_distance")
+    numbers: dict[str, float | None] = {name: getattr(outcome, name) for name in names}
+    main = "bits" if outcome.cosine_distance is None else "cosine_distance"
+    return numbers | ({main: 0.0} if floor.is_rounding(outcome.effect) else {})
+
+
+def _hidden(experiment: Experiment, place: HeadPlace, keys: Sequence[tuple[Token, float]]) -> dict[str, Any] | None:
+    """The effect of hiding, from all heads, the key that a head attends to most; None for the row's own."""
     rows = experiment.rows
-    if experiment.target is None or len(rows) != 1 or head.place.stream != "self" or not head.top_keys:
+    if experiment.target is None or len(rows) != 1 or place.stream != "self" or not keys:
         return None
-    token, _ = head.top_keys[0]
+    token, _ = keys[0]
     if token.index == rows[0]:
         return None
     outcomes = experiment.outcomes_from_cache([Intervention(hidden=(token.index,))])
-    return None if outcomes is None else HiddenKey(head.place, token, outcomes[0].effect)
+    if outcomes is None:
+        return None
+    key = {"key": token.index, "key_token": token.text, "bits": outcomes[0].effect}
+    return {"layer": place.layer, "head": place.head} | key
+
+
+def _findings(tables: Mapping[str, Table], experiment: Experiment) -> Iterator[str]:
+    """Sentences: the head that the answer needs most, what it attends to, and the heads that hold the answer back."""
+    heads, together, hidden = tables["heads"], tables["together"], tables["hidden"]
+    effect = "cosine_distance" if experiment.target is None else "bits"
+    if together:
+        total = sum(head[effect] for head in heads)
+        yield f"{counted(len(heads), 'head')} at once: {together[0][effect]:+.2f}, one by one {total:+.2f} in all"
+        return
+    first = heads[0]
+    if experiment.target is None:
+        what = "mean vector" if experiment.vector == "mean" else "first token's vector"
+        yield f"head {head_name(first)} moves the {what} most: 1 - cosine {first[effect]:.4f}"
+        return
+    generated = experiment.target.generated
+    what = "the generated text" if generated else quoted(experiment.target.tokens[0].text)
+    if first["bits"] > -_LEAST:
+        yield f"{what} needs no single head: none costs it {_LEAST} bits"
+    else:
+        yield f"{what} needs head {head_name(first)} most: {first['bits']:+.2f} bits without it"
+        if hidden:
+            key = f"{quoted(hidden[0]['key_token'])} {hidden[0]['key']}"
+            yield f"{head_name(first)} attends to {key}: {hidden[0]['bits']:+.2f} bits with that hidden from all heads"
+    if against := [f"{head_name(head)} ({head['bits']:+.2f})" for head in heads[:-3:-1] if head["bits"] >= _LEAST]:
+        yield f"{' and '.join(against)} hold{'s' * (len(against) == 1)} it back"

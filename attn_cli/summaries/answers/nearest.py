@@ -1,62 +1,21 @@
 """attn nearest: the words nearest to a sum of words, by the angle between their vectors."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
-from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COSINE, COUNT, TEXT, Field, Output, Rows, each
-from attn_cli.summaries.report import Answer
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.text import quoted
 
-_WORD = (
-    Field("rank", COUNT, "0 for the nearest", itemgetter(0)),
-    Field("word", TEXT, "as the table writes it", itemgetter(1)),
-    Field("id", COUNT, "its row in the table", itemgetter(2)),
-    Field("cosine", COSINE, "of its vector and the sum of the query's vectors, each normalised", itemgetter(3)),
+SHAPE = Shape(
+    "attn.nearest/2",
+    "The nearest words of a table of word vectors.",
+    {"nearest": ("rank", "word", "id", "cosine"), "terms": ("sign",)},
+    screen={"nearest": ("word", "cosine")},
+    bars=("cosine",),
 )
-FIELDS = (
-    Field("signs", each({"enum": [1, -1]}), "for every token of the input whether its vector was added or taken away"),
-    Field("nearest", Rows(_WORD), "nearest first", "ranked"),
-)
-OUTPUT = Output("attn.nearest/1", "The nearest words of a table of word vectors.", FIELDS)
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbours(Answer):
-    """The k nearest words, nearest first, with their rows in the table and their cosines.
-
-    signs   1 or -1 for every word of the question, whose labels are the prompt's tokens
-    target  the vector that they were compared with `[d]`: signed sum of the words' vectors, each made 1 long
-    """
-
-    name: ClassVar[str] = "nearest"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-    table: ClassVar[str] = "nearest"
-
-    words: tuple[str, ...]
-    rows: tuple[int, ...]
-    cosines: np.ndarray
-    signs: tuple[int, ...]
-    target: np.ndarray
-
-    @property
-    def ranked(self) -> list[tuple[int, str, int, float]]:
-        """Rank from 0, word, row in the table and cosine of each word, nearest first."""
-        return list(zip(range(len(self.words)), self.words, self.rows, self.cosines.tolist(), strict=True))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`words`, `ids` (rows in the table) and `cosines` `[k]` of the k nearest words, in order, and `target`
-        `[d]`.
-        """
-        return {
-            "words": np.array(self.words, dtype=np.str_),
-            "ids": np.array(self.rows, dtype=np.int64),
-            "cosines": self.cosines,
-            "target": self.target,
-        }
+_ON_AXES = 8  # words
 
 
 def nearest(
@@ -65,7 +24,7 @@ def nearest(
     without: Iterable[int],
     blocks: Iterable[tuple[int, Sequence[str], np.ndarray]],
     k: int,
-) -> Neighbours:
+) -> Answer:
     """The k words of a table whose vectors have the largest cosine with the signed sum of `vectors [terms, d]`.
 
     Every vector of the sum is first made 1 long, so that no word counts for more because its vector is longer
@@ -74,8 +33,8 @@ def nearest(
 
     >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
     >>> answer = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)
-    >>> answer.words, answer.cosines.round(4).tolist()
-    (('b', 'c'), [0.7071, 0.0])
+    >>> [(row["word"], round(row["cosine"], 4)) for row in answer["nearest"]]
+    [('b', 0.7071), ('c', 0.0)]
     """
     target = (np.array(signs)[:, None] * _units(vectors)).sum(axis=0)
     if np.linalg.norm(target) < 1e-9:
@@ -88,13 +47,13 @@ def nearest(
         order = np.argsort(-cosines, kind="stable")[:k]
         best += [(-float(cosines[at]), first + int(at), words[at]) for at in order if np.isfinite(cosines[at])]
         best = sorted(best)[:k]
-    return Neighbours(
-        tuple(word for _, _, word in best),
-        tuple(row for _, row, _ in best),
-        np.array([-negative for negative, _, _ in best]),
-        tuple(signs),
-        target,
-    )
+    rows = [{"rank": rank, "word": word, "id": row, "cosine": -x} for rank, (x, row, word) in enumerate(best)]
+    found = [word for _, _, word in best]
+    finding = f"{quoted(found[0])} is nearest: cosine {-best[0][0]:.2f}" if best else "no other word is in the table"
+    near = [word for word in found if word.isalpha()][:_ON_AXES]
+    onwards = Next("plane", (" ".join(near),)) if len(near) > 1 else Next("nearest", tuple(found[:1])) if best else None
+    tables = {"nearest": Table.of(rows), "terms": Table.of({"sign": sign} for sign in signs)}
+    return Answer(SHAPE, (finding,), tables, {"target": target}, next=onwards)
 
 
 def _units(vectors: np.ndarray) -> np.ndarray:

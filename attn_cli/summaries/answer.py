@@ -1,0 +1,158 @@
+"""What a command answers: findings, tables of columns that `columns.py` defines, and matrices."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from attn_cli.display import Displayed
+from attn_cli.errors import InputError
+from attn_cli.fields import TEXT, Schema, each
+from attn_cli.summaries.columns import COLUMNS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Table(Sequence[Any]):
+    """Rows of named columns of equal length, each a dictionary; `to_pandas` makes a data frame of them."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+        self.columns = columns
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Table":
+        """The table of these rows, which have the same names."""
+        listed = list(rows)
+        return cls({name: [row[name] for row in listed] for name in (listed[0] if listed else ())})
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[row] for row in range(len(self))[at]]
+        at = range(len(self))[at]  # an empty table has no column that would end the rows
+        return {name: _plain(values[at]) for name, values in self.columns.items()}
+
+    def __repr__(self) -> str:
+        return f"Table of {len(self):,} rows: {', '.join(self.columns) or 'empty'}"
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows as a data frame of pandas, which must be installed."""
+        return import_module("pandas").DataFrame({name: list(values) for name, values in self.columns.items()})
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a command writes: `attn.NAME/NUMBER`, what it is, and the columns of each table, the first that of csv.
+
+    A column whose name ends with ? is there for some models alone. A screen shows the tables of `screen` with these
+    columns, rows named by the first, bars beside those in `bars`, and `legend` below; without `screen` it is its own.
+    """
+
+    id: str
+    meaning: str
+    tables: Mapping[str, Sequence[str]]
+    screen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    bars: Sequence[str] = ()
+    legend: Sequence[str] = ()
+    several_texts: bool = False
+    input: Schema | None = None
+    definitions: Mapping[str, Schema] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The command's name, as in `attn.NAME/NUMBER`."""
+        return self.id.removeprefix("attn.").partition("/")[0]
+
+    def schema(self) -> dict[str, Schema]:
+        """The JSON Schema of `findings` and `tables`."""
+        tables = {name: each(_row(names)) for name, names in self.tables.items()}
+        return {
+            "findings": each(TEXT) | {"description": "what the numbers say, in sentences"},
+            "tables": {
+                "type": "object", "properties": tables, "additionalProperties": False,
+                "description": "lists of rows, by the table's name",
+            },
+        }  # fmt: skip
+
+
+def _row(names: Sequence[str]) -> Schema:
+    columns = {name.rstrip("?"): COLUMNS[name.rstrip("?")] for name in names}
+    return {
+        "type": "object",
+        "required": [name for name in names if not name.endswith("?")],
+        "properties": {name: {**column.type, "description": column.meaning} for name, column in columns.items()},
+        "additionalProperties": False,
+    }
+
+
+@dataclass(frozen=True)
+class Next:
+    """The command to ask next, with options `more`: on `texts`, or on the same text and model where that is None."""
+
+    command: str
+    texts: tuple[str, ...] | None = None
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Answer(Displayed):
+    """What a command answers: sentences, tables by name, and matrices by name; `answer["heads"]` is a table.
+
+    shown  how many rows of the first table a screen shows; None for all
+    """
+
+    judged_calls: ClassVar[tuple[()]] = ()
+    is_of_text: ClassVar[bool] = True
+
+    shape: Shape
+    findings: tuple[str, ...]
+    tables: Mapping[str, Table]
+    matrices: Mapping[str, np.ndarray] = field(default_factory=dict)
+    shown: int | None = None
+    next: Next | None = None
+
+    def __repr__(self) -> str:
+        return f"attn {self.name}: " + ", ".join(f"{len(table):,} {name}" for name, table in self.tables.items())
+
+    def __getitem__(self, name: str) -> Table:
+        if name not in self.tables:
+            raise InputError(f"attn {self.name} has no {name}", f"it has {', '.join(self.tables)}")
+        return self.tables[name]
+
+    @property
+    def name(self) -> str:
+        """The command's name."""
+        return self.shape.name
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The rows of csv, those of the first table."""
+        return iter(next(iter(self.tables.values())))
+
+    def document(self) -> dict[str, Any]:
+        """`findings` and `tables` of the JSON object."""
+        return {"findings": list(self.findings), "tables": {name: list(table) for name, table in self.tables.items()}}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The matrices, and every column: those of the first table by their names, others as `table.column`."""
+        first = next(iter(self.tables))
+        columns = {
+            name if of == first else f"{of}.{name}": _array(values)
+            for of, table in self.tables.items()
+            for name, values in table.columns.items()
+        }
+        return {**self.matrices, **columns}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _array(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """An array of a column; of numbers with NaN where there is none, of texts with an empty one."""
+    missing: Any = "" if any(isinstance(value, str) for value in values) else np.nan
+    return np.array([missing if value is None else value for value in values])

@@ -1,0 +1,94 @@
+"""Rows of a table on a screen: headings and digits from COLUMNS, a bar beside one number."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.columns import COLUMNS
+from attn_cli.summaries.report import Report
+from attn_cli.text import binary_bytes, magnitude, quoted, visible
+from attn_cli.views.drawing.bars import bar, bar_style
+from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+
+_SIZES: Mapping[str, Callable[[float], str]] = {"bytes": binary_bytes, "magnitude": magnitude}
+_BETWEEN = 2  # columns
+_LONGEST, _BAR = 20, 24  # columns of a token, and of the longest bar
+
+
+def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
+    """The findings of an answer and its tables, as its shape says: of any command without a screen of its own."""
+    shape = answer.shape
+    yield ""
+    for at, finding in enumerate(answer.findings):
+        yield from (Text(line, PLAIN if at else BOLD) for line in wrap(finding, screen.width))
+    for at, (name, (label, *columns)) in enumerate(shape.screen.items()):
+        rows = answer[name][: None if at else answer.shown]
+        labels = [fit(str(row[label]), max(screen.width // 2, 8)).rstrip() for row in rows]
+        bars = next((column for column in columns if column in shape.bars), "")
+        yield ""
+        yield from table_lines(rows, labels, columns, screen, bars, COLUMNS[label].heading)
+    if shape.legend:
+        yield ""
+    yield from (Text(line, DIM) for legend in shape.legend for line in wrap(legend, screen.width))
+
+
+def table_lines(
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[str],
+    columns: Sequence[str],
+    screen: Screen,
+    bars: str = "",
+    title: str = "",
+) -> Iterator[Text]:
+    """A line of headings and one for each row, which begins with its label; columns that don't fit are left out.
+
+    bars   the column whose numbers are drawn as bars, too; "" for none
+    title  the heading of the labels
+    """
+    labels = [title, *labels]
+    width = max(map(cell_len, labels))
+    cells: dict[str, list[str]] = {}
+    room = screen.width - 2 - width
+    for name in (name for name in columns if any(row.get(name) not in (None, False) for row in rows)):
+        column = [COLUMNS[name].heading or name, *(_cell(row, name) for row in rows)]
+        size = max(map(cell_len, column))
+        if size + _BETWEEN > room:
+            continue
+        room -= size + _BETWEEN
+        is_text = any(isinstance(row.get(name), str) for row in rows)
+        cells[name] = [fit(cell, size) if is_text else " " * (size - cell_len(cell)) + cell for cell in column]
+    size = min(_BAR, room - _BETWEEN) if bars in cells else 0
+    longest = max((abs(row.get(bars) or 0.0) for row in rows), default=0.0)
+    for at, label in enumerate(labels):
+        line = Text("  " + fit(label, width))
+        for name, column in cells.items():
+            line.append(" " * _BETWEEN + column[at])
+            if name == bars and size > 0:
+                drawn = bar(abs(rows[at - 1].get(bars) or 0.0), size, longest) if at else ""
+                line.append(" " * _BETWEEN).append(fit(drawn, size), bar_style(screen.depth))
+        line.rstrip()
+        if not at:
+            line.stylize(BOLD)
+        yield line
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if value is None:
+        return ""
+    if name == "key_token":
+        return f"{fit(quoted(value), _LONGEST).rstrip()} {row['key']}"
+    if value == 0 and "+" in COLUMNS[name].format:
+        return "0"
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, str):
+        return visible(value)
+    how = COLUMNS[name].format
+    return _SIZES[how](value) if how in _SIZES else format(value, how)
