@@ -306,7 +306,7 @@ def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, 
     def streams(*arguments: object) -> list[str]:
         run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
         assert run.code == 0, run.errors
-        return [layer["stream"] for layer in run.json["result"]["layers"]]
+        return [layer["stream"] for layer in run.json["tables"]["layers"]]
 
     asked = ("the cat", "-m", seeing("clip"), "--image", cat, "--token")
     assert streams(*asked, "[CLS]") == ["vision"]
@@ -344,7 +344,7 @@ def test_the_map_of_a_model_has_the_tower_that_saw_an_image(seeing: Seeing, cat:
         run = attn("layers", *arguments, "--json", "-q")
         hold(run, "layers")
         names = ("stream", "layer", "heads", "mask", "scale", "note")
-        return [tuple(row[name] for name in names) for row in run.json["result"]["layers"]]
+        return [tuple(row[name] for name in names) for row in run.json["tables"]["layers"]]
 
     tower = [("vision", at, 4, "no mask", 8**-0.5, None) for at in (0, 1)]  # 4 heads of 8 numbers
     text = [("text", at, 4, "causal", 8**-0.5, None) for at in (0, 1)]
