@@ -1,7 +1,7 @@
 """Report versions, devices, cached models and variables."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,9 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
 from attn_cli.sources.devices import cpu_row, may_have_accelerator
-from attn_cli.summaries.answers.env import KeptRuns, OutputStream, Row, installation
+from attn_cli.summaries.answers.env import installation
 from attn_cli.summaries.report import Report
-from attn_cli.text import decimal_bytes
+from attn_cli.text import counted, decimal_bytes
 from attn_cli.views import open_view
 from attn_cli.views.drawing.screen import screen_of
 
@@ -34,35 +34,38 @@ def env(
     \b
     Examples:
       attn env
-      attn env --json | jq -r '.result.cache.models[].name'
+      attn env --json | jq -r '.tables.models[].model'
       attn env --clear-cache
     """
     with open_view("json" if json else None) as view:
         warnings: list[str] = []
         devices = _devices(warnings)
         kept = _kept(clear=clear_cache)
-        answer = installation(devices, _cache(warnings), _stdout(), kept)
-        source = {"model": "this installation", "type": "installation", "revision": None, "dtype": "none",
-                  "device": "none"}  # fmt: skip
+        answer = installation(devices, _cache(warnings), kept, _stdout())
+        about = dict.fromkeys(("dtype", "device"), "none") | {"model": "this installation", "type": "installation"}
         print_notes(warnings, quiet=False)
-        view.show(Report("env", source, warnings=tuple(warnings), answer=answer))
+        view.show(Report("env", about | {"revision": None}, warnings=tuple(warnings), answer=answer))
     return ExitCode.DONE
 
 
-def _kept(*, clear: bool) -> KeptRuns:
+def _kept(*, clear: bool) -> dict[str, str]:
     """The runs and models that are kept; with `clear` none, and a note on how much is free now."""
     folder, unpacked = kept_folder(), unpacked_models()
     if folder is None or unpacked is None:
-        return KeptRuns()
+        return {"kept runs": "none: the cache is off"}
     if clear:
         freed = f"{decimal_bytes(folder.clear())} of kept runs and {decimal_bytes(unpacked.clear())} of unpacked models"
         print_notes([f"{freed} removed"], quiet=False)
-    files, models = folder.files(), unpacked.models()
-    sizes = [sum(each.size for each in some) for some in (files, models)]
-    return KeptRuns(str(folder.path), len(files), sizes[0], folder.most, len(models), sizes[1])
+    runs, models = folder.files(), unpacked.models()
+    size = f"{decimal_bytes(sum(run.size for run in runs))} of {decimal_bytes(folder.most)}"
+    unpacked_size = decimal_bytes(sum(model.size for model in models))
+    return {
+        "kept runs": f"{counted(len(runs), 'run')}, {size}, in {folder.path}",
+        "unpacked .gguf": f"{counted(len(models), 'model')}, {unpacked_size}: attn env --clear-cache removes both",
+    }
 
 
-def _devices(warnings: list[str]) -> list[Row]:
+def _devices(warnings: list[str]) -> list[Any]:
     """The CPU alone, or the devices that torch knows; none, and a warning, where it can't be imported."""
     if not may_have_accelerator():
         return [cpu_row()]
@@ -86,12 +89,9 @@ def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:
     return cached_models()
 
 
-def _stdout() -> OutputStream:
+def _stdout() -> str:
     screen = screen_of(sys.stdout)
-    return OutputStream(
-        terminal=sys.stdout is not None and sys.stdout.isatty(),
-        width=screen.width,
-        depth=screen.depth,
-        encoding=getattr(sys.stdout, "encoding", None),
-        ascii_only=screen.ascii_only,
-    )
+    kind = "a terminal" if sys.stdout is not None and sys.stdout.isatty() else "no terminal"
+    encoding = getattr(sys.stdout, "encoding", None) or "no encoding"
+    parts = [kind, f"{screen.width} columns", f"colours {screen.depth}", encoding]
+    return ", ".join([*parts, *(["shown in ASCII"] if screen.ascii_only else [])])

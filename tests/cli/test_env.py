@@ -4,7 +4,6 @@ import os
 import platform
 import re
 import tomllib
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,39 +16,12 @@ from attn_cli.cli import env as command
 from attn_cli.kernel.cpu.c_library import VECTORS, is_built, widest_vectors
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
-from attn_cli.summaries.answers.env import EXTRAS, PACKAGES, TOLD, UNTOLD, Installation, OutputStream
-from attn_cli.summaries.report import Report
-from attn_cli.views import data
-from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.screens import render
+from attn_cli.summaries.answers.env import EXTRAS, PACKAGES, TOLD, UNTOLD
 from tests.conftest import ROOT
-from tests.program import attn, strict_json
+from tests.program import attn
 from tests.test_rooms import modules_after
-from tests.views.test_golden import GoldenScreen
 from tests.views.test_hostile import ALL, harmless
 from tests.views.test_schemas import hold
-
-MACHINE = Installation(
-    python="3.11.7",
-    platform="Linux-6.18-x86_64-with-glibc2.36",
-    compiled_kernel="AVX-512",
-    packages={"torch": "2.13.0", "transformers": "5.23.0", "numpy": "2.4.6", "typer": "0.29.2", "rich": None},
-    devices=[
-        {"device": "cuda:0", "name": "NVIDIA H100", "cores": None, "threads": None, "bytes": 85_000_000_000},
-        {"device": "cpu", "name": "AMD EPYC, AVX512", "cores": 16, "threads": 8, "bytes": None},
-    ],
-    extras={"gguf": ("gguf",), "image": (), "audio": ("soxr",)},
-    cache="/home/reader/.cache/huggingface/hub",
-    models={f"org/model-{number}": 10**8 * number for number in range(1, 31)},
-    broken=2,
-    variables={"NO_COLOR": "1", "TERM": "xterm-256color", "HF_TOKEN": None},
-    stdout=OutputStream(terminal=True, width=80, depth="256", encoding="utf-8", ascii_only=False),
-)
-
-
-def on_screen(installation: Installation, screen: Screen) -> str:
-    source = {"model": "this installation", "type": "installation", "dtype": "none", "device": "none"}
-    return render(Report("env", source, answer=installation), screen)
 
 
 def test_versions_devices_and_extras_are_those_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,10 +29,11 @@ def test_versions_devices_and_extras_are_those_of_this_machine(monkeypatch: pyte
     run = attn("env", "--json")
     hold(run, "env")
     assert (run.json["attn"], run.json["warnings"], run.errors) == (__version__, [], "")
-    result = run.json["result"]
-    assert (result["python"], result["platform"]) == (platform.python_version(), platform.platform())
-    assert result["compiled_kernel"] == (VECTORS[widest_vectors()] if is_built() else None)
-    assert {row["name"]: row["version"] for row in result["packages"]} == {name: version(name) for name in PACKAGES}
+    result = run.json["tables"]
+    facts = {row["fact"]: row["value"] for row in result["facts"]}
+    assert (facts["python"], facts["platform"]) == (platform.python_version(), platform.platform())
+    assert facts["compiled kernel"] == (VECTORS[widest_vectors()] if is_built() else "none: attn guide costs")
+    assert {row["package"]: row["version"] for row in result["packages"]} == {name: version(name) for name in PACKAGES}
     devices = {row["device"]: row for row in result["devices"]}
     assert devices["cpu"]["threads"] == torch.get_num_threads()
     assert devices["cpu"]["cores"] == len(os.sched_getaffinity(0))
@@ -89,9 +62,10 @@ def test_cached_models_are_listed_and_a_broken_cache_is_no_error(
     (model / "snapshots" / "0123456789" / "config.json").symlink_to(model / "blobs" / "a")
     (model / "refs" / "main").write_text("0123456789")
     before = sorted(hub.rglob("*"))
-    assert attn("env", "--json").json["result"]["cache"] == {
-        "folder": str(hub), "models": [{"name": "org/ant", "bytes": 2_000_000}], "broken": 1,
-    }  # fmt: skip
+    tables = attn("env", "--json").json["tables"]
+    assert tables["models"] == [{"model": "org/ant", "bytes": 2_000_000}]
+    facts = {row["fact"]: row["value"] for row in tables["facts"]}
+    assert (facts["cache"], facts["broken in cache"]) == (str(hub), "1")
     assert sorted(hub.rglob("*")) == before
 
 
@@ -110,22 +84,13 @@ def test_no_password_is_told(options: list[str]) -> None:
     assert "hidden" not in text and "24bit" in text
 
 
-def test_the_screen(golden_screen: GoldenScreen) -> None:
-    golden_screen("env", lambda width: on_screen(MACHINE, Screen(width)))
-
-
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_names_from_outside_are_shown_harmless_and_kept_exactly(ascii_only: bool) -> None:
-    for text in ALL:
-        strange = replace(
-            MACHINE, cache=text, models={text: 1}, variables={"TERM": text}, platform=text, broken=0,
-            devices=[MACHINE.devices[0] | {"name": text}], stdout=replace(MACHINE.stdout, encoding=text),
-        )  # fmt: skip
-        screen = on_screen(strange, Screen(40, "none", ascii_only))
-        harmless(screen)
-        assert not ascii_only or screen.isascii()
-        report = Report("env", {}, answer=strange)
-        assert strict_json(data.to_json(report))["result"]["variables"] == [{"name": "TERM", "value": text}]
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_from_outside_are_shown_harmless_and_kept_exactly(encoding: str) -> None:
+    for text in (text for text in ALL if "\0" not in text and text.encode("utf-8", "ignore").decode() == text):
+        variables = {"LANG": text, "COLUMNS": "40"}
+        harmless(attn("env", encoding=encoding, env=variables).bytes.decode(encoding))
+        rows = attn("env", "--json", env=variables).json["tables"]["variables"]
+        assert {"variable": "LANG", "value": text} in rows
 
 
 def test_transformers_is_never_imported() -> None:

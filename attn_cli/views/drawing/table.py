@@ -10,29 +10,33 @@ from rich.text import Text
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.columns import COLUMNS
 from attn_cli.summaries.report import Report
-from attn_cli.text import binary_bytes, magnitude, quoted, visible
+from attn_cli.text import binary_bytes, decimal_bytes, magnitude, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_SIZES: Mapping[str, Callable[[float], str]] = {"bytes": binary_bytes, "magnitude": magnitude}
+_SIZES: Mapping[str, Callable[[float], str]] = {"bytes": binary_bytes, "decimal": decimal_bytes, "magnitude": magnitude}
 _BETWEEN = 2  # columns
+_SHORTEST = 12  # columns into which a text is cut
 _LONGEST, _BAR = 20, 24  # columns of a token, and of the longest bar
 
 
 def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     """The findings of an answer and its tables, as its shape says: of any command without a screen of its own."""
     shape = answer.shape
-    yield ""
+    if answer.findings:
+        yield ""
     for at, finding in enumerate(answer.findings):
         yield from (Text(line, PLAIN if at else BOLD) for line in wrap(finding, screen.width))
     for at, (name, (label, *columns)) in enumerate(shape.screen.items()):
         rows = answer[name][: None if at else answer.shown]
+        if not rows:
+            continue
         labels = [fit(str(row[label]), max(screen.width // 2, 8)).rstrip() for row in rows]
         bars = next((column for column in columns if column in shape.bars), "")
         yield ""
-        yield from table_lines(rows, labels, columns, screen, bars, COLUMNS[label].heading)
+        yield from table_lines(rows, labels, columns, screen, bars, COLUMNS[label].heading or name)
     if shape.legend:
         yield ""
     yield from (Text(line, DIM) for legend in shape.legend for line in wrap(legend, screen.width))
@@ -57,11 +61,12 @@ def table_lines(
     room = screen.width - 2 - width
     for name in (name for name in columns if any(row.get(name) not in (None, False) for row in rows)):
         column = [COLUMNS[name].heading or name, *(_cell(row, name) for row in rows)]
-        size = max(map(cell_len, column))
+        size, is_text = max(map(cell_len, column)), any(isinstance(row.get(name), str) for row in rows)
+        if is_text and room >= _SHORTEST:
+            size = min(size, room - _BETWEEN)
         if size + _BETWEEN > room:
             continue
         room -= size + _BETWEEN
-        is_text = any(isinstance(row.get(name), str) for row in rows)
         cells[name] = [fit(cell, size) if is_text else " " * (size - cell_len(cell)) + cell for cell in column]
     size = min(_BAR, room - _BETWEEN) if bars in cells else 0
     longest = max((abs(row.get(bars) or 0.0) for row in rows), default=0.0)
