@@ -138,13 +138,6 @@ def test_a_type_without_softmax_attention(tmp_path: Path) -> None:
     refused(attn("layers", *saved("mamba", tmp_path)), 3, "(mamba) has no softmax attention")
 
 
-@pytest.mark.parametrize("width", ["40", "80", "200"])
-def test_no_line_is_longer_than_the_screen(width: str, tmp_path: Path) -> None:
-    run = attn("layers", *saved("t5gemma", tmp_path), terminal=True, env={"COLUMNS": width, "NO_COLOR": "1"})
-    assert run.code == 0, run.errors
-    assert run.columns <= int(width)
-
-
 def test_blocks_that_differ_in_their_number_alone_share_a_line() -> None:
     run = attn("layers", "-m", MINILM, env={"COLUMNS": "120"})
     assert [line.split() for line in run.lines if line.startswith("  0")] == [

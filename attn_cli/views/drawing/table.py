@@ -60,7 +60,7 @@ def table_lines(
     cells: dict[str, list[str]] = {}
     room = screen.width - 2 - width
     for name in (name for name in columns if any(row.get(name) not in (None, False) for row in rows)):
-        column = [COLUMNS[name].heading or name, *(_cell(row, name) for row in rows)]
+        column = [COLUMNS[name].heading or name, *(shown_value(row, name) for row in rows)]
         size, is_text = max(map(cell_len, column)), any(isinstance(row.get(name), str) for row in rows)
         if is_text and room >= _SHORTEST:
             size = min(size, room - _BETWEEN)
@@ -83,7 +83,8 @@ def table_lines(
         yield line
 
 
-def _cell(row: Mapping[str, Any], name: str) -> str:
+def shown_value(row: Mapping[str, Any], name: str) -> str:
+    """The text of a row's value on a screen, by its column's format; "" for None."""
     value = row.get(name)
     if value is None:
         return ""

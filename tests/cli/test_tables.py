@@ -1,0 +1,64 @@
+"""Answers made of tables: what a screen shows is in the JSON, no line is wider than the screen, csv rows keep their
+columns, and an empty table ends."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from attn_cli.summaries.answer import Table
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.table import shown_value, table_lines
+from tests.program import attn
+from tests.views.test_schemas import hold
+
+COST = ("cost", "-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
+MODEL = ("knock", "the cat sat on a photo", "-k", "99", "-m")
+
+
+@pytest.mark.parametrize("name", ["knock", "together", "everywhere", "cost", "nearest", "layers", "env"])
+def test_every_number_of_a_screen_is_in_the_json(name: str, llama: Path) -> None:
+    words: tuple[object, ...] = {
+        "knock": (*MODEL, llama), "together": (*MODEL, llama, "--together", "0.1,1.2"), "cost": COST,
+        "everywhere": (*MODEL, llama, "--everywhere"), "nearest": ("nearest", "king - man + woman"),
+        "layers": ("layers", "-m", llama), "env": ("env",),
+    }[name]  # fmt: skip
+    screen, data = (attn(*words, *more, env={"COLUMNS": "160"}) for more in ((), ("--json",)))
+    hold(data, str(words[0]))
+    rows = [row for table in data.json["tables"].values() for row in table]
+    known = {shown_value(row, column) for row in rows for column in row} | {
+        f"{row.get('layer')}.{row.get('head')}" for row in rows
+    }
+    known = {part for text in [*known, *data.json["findings"]] for part in text.split()}
+    lines = [line for line in screen.lines if line.startswith("  ")]
+    assert len(lines) > 1
+    for word in (word for line in lines for word in line.split() if re.search(r"\d", word)):
+        assert word in known, word
+
+
+VALUES = {"bits": st.floats(-99, 99), "layer": st.integers(0, 99), "word": st.text(max_size=30), "weight": st.none()}
+
+
+@given(rows=st.lists(st.fixed_dictionaries(VALUES), max_size=4), width=st.integers(20, 120))
+def test_no_line_is_wider_than_the_screen(rows: list[Mapping[str, Any]], width: int) -> None:
+    lines = list(table_lines(rows, [str(at) for at in range(len(rows))], [*VALUES], Screen(width), "bits", "row"))
+    assert len(lines) == len(rows) + 1
+    assert max(cell_len(line.plain) for line in lines) <= width
+
+
+def test_a_table_is_a_sequence_of_rows() -> None:
+    table = Table({"layer": np.array([3, 4]), "bits": [0.5, None]})
+    assert list(table) == [{"layer": 3, "bits": 0.5}, {"layer": 4, "bits": None}] and table[-1]["layer"] == 4
+    assert table[:1] == [{"layer": 3, "bits": 0.5}] and list(Table.of([])) == [] and not Table.of([])
+    assert table.to_pandas().shape == (2, 2)
+
+
+def test_rows_of_csv_have_the_same_columns_for_every_line(llama: Path) -> None:
+    lines = attn("knock", "--lines", "-m", llama, "-f", "csv", stdin=b"the cat sat\na\n").lines
+    assert {line.count(",") for line in lines} == {lines[0].count(",")} and len(lines) > 9
