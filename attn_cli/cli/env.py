@@ -14,7 +14,7 @@ from attn_cli.errors import ExitCode
 from attn_cli.sources.devices import cpu_row, may_have_accelerator
 from attn_cli.summaries.answers.env import installation
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted, decimal_bytes
+from attn_cli.text import decimal_bytes
 from attn_cli.views import open_view
 from attn_cli.views.drawing.screen import screen_of
 
@@ -48,21 +48,20 @@ def env(
     return ExitCode.DONE
 
 
-def _kept(*, clear: bool) -> dict[str, str]:
-    """The runs and models that are kept; with `clear` none, and a note on how much is free now."""
+def _kept(*, clear: bool) -> list[dict[str, Any]]:
+    """What is kept for a second look; with `clear` nothing, and a note on how much is free now."""
     folder, unpacked = kept_folder(), unpacked_models()
     if folder is None or unpacked is None:
-        return {"kept runs": "none: the cache is off"}
+        return []
     if clear:
         freed = f"{decimal_bytes(folder.clear())} of kept runs and {decimal_bytes(unpacked.clear())} of unpacked models"
         print_notes([f"{freed} removed"], quiet=False)
-    runs, models = folder.files(), unpacked.models()
-    size = f"{decimal_bytes(sum(run.size for run in runs))} of {decimal_bytes(folder.most)}"
-    unpacked_size = decimal_bytes(sum(model.size for model in models))
-    return {
-        "kept runs": f"{counted(len(runs), 'run')}, {size}, in {folder.path}",
-        "unpacked .gguf": f"{counted(len(models), 'model')}, {unpacked_size}: attn env --clear-cache removes both",
-    }
+    kept = {"runs": (folder.path, folder.files()), "unpacked models": (unpacked.path, unpacked.models())}
+    return [
+        {"kept": name, "count": len(files), "bytes": sum(file.size for file in files), "most_bytes": folder.most,
+         "folder": str(path)}
+        for name, (path, files) in kept.items()
+    ]  # fmt: skip
 
 
 def _devices(warnings: list[str]) -> list[Any]:

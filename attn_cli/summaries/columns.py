@@ -97,4 +97,8 @@ COLUMNS: Mapping[str, Column] = {
     "install": Column(TEXT, "the command that installs it, or installed", "install"),
     "variable": Column(TEXT, "an environment variable that is set and heeded"),
     "model": Column(TEXT, "what --model takes"),
+    "kept": Column(TEXT, "what is kept for a second look: runs, or unpacked models"),
+    "count": Column(COUNT, "how many", "count", "d"),
+    "most_bytes": Column(COUNT, "bytes that they may take; the least recently used go", "at most", "decimal"),
+    "folder": Column(TEXT, "where they are"),
 }

@@ -104,7 +104,7 @@ def test_the_first_run_that_is_kept_says_so(model: str, cache: dict[str, str]) -
     assert attn("top", TEXT, "-m", model, env=cache).errors == note
     for again in (["top", TEXT], ["top", f"{TEXT} bank"], ["inspect", TEXT]):
         assert attn(*again, "-m", model, env=cache).errors == ""
-    assert attn("env", "--json", env=cache).json["result"]["kept"]["most"] == 256_000_000
+    assert attn("env", "--json", env=cache).json["tables"]["kept"][0]["most_bytes"] == 256_000_000
 
 
 def test_text_that_came_through_a_pipe_is_kept_where_a_setting_says_so(model: str, tmp_path: Path) -> None:
@@ -150,15 +150,13 @@ def test_only_its_owner_may_read_what_is_kept(model: str, cache: dict[str, str])
 def test_env_says_where_and_how_large_and_clears(model: str, cache: dict[str, str]) -> None:
     attn("top", TEXT, "-m", model, "-H", "0.0", env=cache)
     (file,) = runs(cache)
-    kept = attn("env", "--json", env=cache | {"ATTN_CACHE_SIZE": "5MB"}).json["result"]["kept"]
-    none_unpacked = {"models": 0, "unpacked_bytes": 0}
-    taken = {"folder": str(file.parent), "runs": 1, "bytes": file.stat().st_size, "most": 5_000_000}
-    assert kept == taken | none_unpacked
+    kept = attn("env", "--json", env=cache | {"ATTN_CACHE_SIZE": "5MB"}).json["tables"]["kept"][0]
+    taken = {"folder": str(file.parent), "count": 1, "bytes": file.stat().st_size, "most_bytes": 5_000_000}
+    assert kept == taken | {"kept": "runs"}
     cleared = attn("env", "--clear-cache", "--json", env=cache)
-    assert cleared.json["result"]["kept"]["runs"] == 0 and "removed" in cleared.errors
+    assert cleared.json["tables"]["kept"][0]["count"] == 0 and "removed" in cleared.errors
     assert runs(cache) == []
-    nothing = {"folder": None, "runs": 0, "bytes": 0, "most": 0} | none_unpacked
-    assert attn("env", "--json").json["result"]["kept"] == nothing
+    assert attn("env", "--json").json["tables"]["kept"] == []
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, 
     def streams(*arguments: object) -> list[str]:
         run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
         assert run.code == 0, run.errors
-        return [layer["stream"] for layer in run.json["tables"]["layers"]]
+        return [layer["stream"] for layer in run.json["result"]["layers"]]
 
     asked = ("the cat", "-m", seeing("clip"), "--image", cat, "--token")
     assert streams(*asked, "[CLS]") == ["vision"]

@@ -76,9 +76,9 @@ def test_a_second_command_loads_the_copy(packed: Path, cache: dict[str, str], mo
     link.symlink_to(packed)
     assert attn("top", TEXT, "-m", link, env=cache).code == 0
     assert attn("top", TEXT, "-m", packed, "--generate", "2", "--json", env=cache).code == 0
-    shown = attn("env", "--json", env=cache).json["result"]["kept"]
-    assert shown["models"] == 1
-    assert shown["unpacked_bytes"] == sum(file.stat().st_size for file in folder.iterdir())
+    shown = attn("env", "--json", env=cache).json["tables"]["kept"][1]
+    assert shown["count"] == 1
+    assert shown["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
     assert "unpacked models removed" in attn("env", "--clear-cache", env=cache).errors
     assert not copies(cache)
 

@@ -39,7 +39,9 @@ SHAPE = Shape(
         "extras": ("extra", "missing", "install"),
         "variables": ("variable", "value"),
         "models": ("model", "bytes"),
+        "kept": ("kept", "count", "bytes", "most_bytes", "folder"),
     },
+    legend=("attn env --clear-cache removes what is kept",),
     screen={
         "facts": ("fact", "value"),
         "packages": ("package", "version"),
@@ -47,6 +49,7 @@ SHAPE = Shape(
         "extras": ("extra", "install"),
         "variables": ("variable", "value"),
         "models": ("model", "bytes"),
+        "kept": ("kept", "count", "bytes", "most_bytes", "folder"),
     },
 )
 
@@ -54,14 +57,14 @@ SHAPE = Shape(
 def installation(
     devices: Sequence[Mapping[str, Any]],
     cache: tuple[str | None, Mapping[str, int], int],
-    kept: Mapping[str, str],
+    kept: Sequence[Mapping[str, Any]],
     stdout: str,
 ) -> Answer:
     """The installation, by what Python itself knows; torch is not imported.
 
     devices  rows of what `--device` takes, the maker's name, cores, threads of torch and bytes; None where unknown
     cache    the folder of downloaded models, their sizes in bytes, and how many entries can't be read
-    kept     facts on runs that are kept for a second look
+    kept     rows of what is kept for a second look, runs and unpacked models; none where the cache is off
     """
     folder, models, broken = cache
     kernel = VECTORS[widest_vectors()] if is_built() else "none: attn guide costs"
@@ -73,7 +76,6 @@ def installation(
         "output": stdout,
         "cache": "unknown" if folder is None else folder,
         **({"broken in cache": str(broken)} if broken else {}),
-        **kept,
     }
     lacking = {extra: [name for name in names if _version(name) is None] for extra, names in EXTRAS.items()}
     tables = {
@@ -86,6 +88,7 @@ def installation(
         ),
         "variables": Table.of({"variable": name, "value": value} for name, value in _variables().items()),
         "models": Table.of({"model": name, "bytes": size} for name, size in models.items()),
+        "kept": Table.of(kept),
     }
     return Answer(SHAPE, (), tables, next=Next("inspect", ("he sat on the river bank",)))
 
