@@ -248,7 +248,7 @@ def test_an_overview_of_a_model_that_writes_tells_the_story_of_its_answer(tmp_pa
     own[0].save_pretrained(tmp_path)
     own[1].save_pretrained(tmp_path)
     found = attn_cli.inspect(LONG, own)
-    assert found.report.story is not None and "next token" in found._repr_mimebundle_()["text/plain"]
+    assert found.report.story is not None and "\nnext  " in found._repr_mimebundle_()["text/plain"]
     told = json.loads(found.to_json())["result"]["story"]
     expected = attn("inspect", LONG, "-m", tmp_path, "--json").json["result"]["story"]
     assert told["answer"] == expected["answer"] and [x["name"] for x in told["words"]] == [

@@ -58,10 +58,10 @@ def _kept(*, clear: bool) -> list[dict[str, Any]]:
         print_notes([f"{freed} removed"], quiet=False)
     kept = {"runs": (folder.path, folder.files()), "unpacked models": (unpacked.path, unpacked.models())}
     return [
-        {"kept": name, "count": len(files), "bytes": sum(file.size for file in files), "most_bytes": folder.most,
-         "folder": str(path)}
+        {"kept": name, "count": len(files), "bytes": sum(file.size for file in files)}
+        | {"most_bytes": folder.most, "folder": str(path)}
         for name, (path, files) in kept.items()
-    ]  # fmt: skip
+    ]
 
 
 def _devices(warnings: list[str]) -> list[Any]:

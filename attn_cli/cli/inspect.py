@@ -16,7 +16,6 @@ from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection
-from attn_cli.summaries.chosen_matrix import with_one_head
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
@@ -116,7 +115,6 @@ def inspect(
 
         return CommandPlan(
             of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,
-            settle=with_one_head if weights else None,
             finish=partial(overview_of, on_screen=view.largest is not None) if weights else None,
             recordable=not any(changes.values()), tells=tells,
         )  # fmt: skip

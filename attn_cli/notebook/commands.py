@@ -171,7 +171,7 @@ def inspect(
     rows, summaries = deciding_rows(prompt), list[Summary]()
 
     def visit(call: Call) -> None:
-        summaries.append(with_one_head(reduce(call, *reducers(None, call), *deciding_reducers(call, prompt, rows))))
+        summaries.append(reduce(call, *reducers(None, call), *deciding_reducers(call, prompt, rows)))
 
     run = told_run(source, prompt, rows, Look(chosen, visit), free_memory()) if can_tell(source) else ToldRun()
     if not run.visited:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -15,8 +16,8 @@ def with_one_head(summary: Summary) -> Summary:
     """The summary of a call with the weights of one head alone, so that all calls' take no more memory than one head's
     each.
     """
-    kinds = summary.part(HeadKinds)
-    if kinds is None:
+    kinds, matrix = summary.part(HeadKinds), summary.part(Matrix)
+    if kinds is None or matrix is None or matrix.chosen is not None:
         return summary
     out, weights = next(iter(standing_out([summary])), None), kinds.peaks.weight
     at = int(weights.argmax()) if out is None else out.at
@@ -50,7 +51,26 @@ def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def with_one_matrix_alone(report: Report) -> Report:
-    """The report with the matrix of one head alone, the one that stands out most of all calls; its other results
-    stay.
+    """The report with one head's matrix: that of the head that brings what its answer needs most, else that stands out
+    most.
     """
-    return replace(report, summaries=with_one_matrix(report.summaries))
+    head = None if report.story is None else report.story.main_head
+    summaries = report.summaries if head is None else _of_head(report.summaries, head.place)
+    if head is None or not with_part(summaries, Matrix):
+        summaries = with_one_matrix(tuple(map(with_one_head, report.summaries)))
+    return replace(report, summaries=summaries)
+
+
+def _of_head(summaries: Sequence[Summary], place: HeadPlace) -> tuple[Summary, ...]:
+    def kept(summary: Summary, part: Part) -> list[Part]:
+        if not isinstance(part, Matrix):
+            return [part]
+        own = summary.place
+        if (own.layer, own.stream) != (place.layer, place.stream) or place.head not in own.heads:
+            return []
+        weights = None if part.weights is None else part.weights[[own.heads.index(place.head)]]
+        return [replace(part, weights=weights, heads=(place.head,))]
+
+    return tuple(
+        replace(summary, parts=tuple(x for part in summary.parts for x in kept(summary, part))) for summary in summaries
+    )

@@ -38,9 +38,10 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for a report: the line on its text and model, the answer, and tokens where they are shown."""
     answer = draw_answer(report, screen)
     shown = in_ascii(report) if screen.ascii_only else report
-    tells = shown.is_overview and shown.command == "inspect" and shown.prompts[0].tokens
+    every = shown.prompts[0].tokens if shown.is_overview and shown.command == "inspect" else ()
+    tells = every and (not (shown.story or shown.reads) or any(token.row is not None for token in every))
     tokens = [_tokens(shown, screen)] if tells else []
-    are_first = not tokens or (shown.story is None and len(shown.prompts[0].tokens) <= _FEW_TOKENS)
+    are_first = not tokens or (shown.story is None and len(every) <= _FEW_TOKENS)
     parts = chain(tokens, answer) if are_first else chain(answer, [""], tokens)
     return chain([_header(shown, screen)], parts)
 

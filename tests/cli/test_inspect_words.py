@@ -78,9 +78,7 @@ def test_the_vector_of_a_text_reads_the_mean_of_all_rows_or_that_of_cls() -> Non
     river = bank["sources"][0]
     assert river["weight"] == pytest.approx(expected["weight"][bank["query"]][river["key"]], abs=1e-5)
     screen = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN).text
-    assert f"5 river {river['share']:.2f}/{river['weight']:.2f}" in screen
-    special = "  ".join(f"{x['key_word']} {x['share']:.2f}/{x['weight']:.2f}" for x in cls["special"])
-    assert "what a vector of the whole text reads" in screen and special in screen
+    assert re.search(rf'"bank" 6 +(reads)? +"river" {river["share"]:.2f}', screen)
 
 
 @pytest.mark.usefixtures("loads_once")
@@ -117,8 +115,8 @@ def test_a_long_text_is_told_by_its_sentences(monkeypatch: pytest.MonkeyPatch) -
             whole = sum(expected[row][key] for row in rows for key in spans[source["key"]]) / len(rows)
             assert source["share"] == pytest.approx(whole, abs=1e-5)
     screen = attn("inspect", SENTENCES, "-m", MINILM, terminal=True, env=SCREEN).text
-    assert re.search(r"of other sentences, sentence \d reads sentence \d most clearly: 0\.\d\d of all", screen)
-    assert re.search(r"^  sentence 2 +itself [\d./]+  sentence \d 0\.\d\d/0\.\d\d .*The bank", screen, re.MULTILINE)
+    assert re.search(r"strongest link: sentence \d reads sentence \d 0\.\d\d", screen)
+    assert re.search(r"^  sentence 2 .*sentence \d 0\.\d\d .*The bank", screen, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("loads_once")
@@ -135,8 +133,8 @@ def test_one_token_shows_what_it_reads_and_what_for() -> None:
     assert most == 9
     assert f"10 gave reads 9 John most: {expected[9]:.2f} of all that it reads" in run.text
     assert f"John·{100 * expected[9]:02.0f} gave·" in run.text  # in the text itself
-    assert re.search(r"^next token +Mary 7\d%", run.text, re.MULTILINE)  # what is written after this token
-    assert re.search(r"^it needs +9 John -\d", run.text, re.MULTILINE)
+    assert re.search(r'^next +"Mary" 7\d%', run.text, re.MULTILINE)  # what is written after this token
+    assert re.search(r'^needs +"John" 9 +-\d', run.text, re.MULTILINE)
     assert re.search(r"^  16\.0 +9 John 0\.\d\d +looks at the token before", run.text, re.MULTILINE)
     weights = attn("top", MARY, "-m", SMOL, "-t", "10", "-l", "16", "-H", "0", "--json").json["result"]["top"]
     assert f"9 John {weights[0]['weight']:.2f}" in next(x for x in run.lines if x.startswith("  16.0"))

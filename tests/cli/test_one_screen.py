@@ -26,14 +26,14 @@ def test_no_overview_is_blank_and_no_finding_below_its_weight(text: str) -> None
     run = attn("inspect", text, "-m", SMOL, terminal=True, env=SCREEN)
     assert run.code == 0
     assert run.columns <= 80
-    assert re.search(r"^next token +\S", run.text, re.MULTILINE)
+    assert re.search(r"^next +\S", run.text, re.MULTILINE)
     shown = re.search(r"^layer (\d+) head (\d+) · weights", run.text, re.MULTILINE)
     assert shown is not None
     data = attn("matrix", text, "-m", SMOL, "-H", f"{shown[1]}.{shown[2]}", "--json").json["result"]
     (matrix,) = data["matrices"]
     beside = [weight for row in matrix["weights"][0][1:] for weight in row[1:] if weight is not None]
     assert max(beside) >= 0.1  # something else than the first key is read
-    told = [float(number) for number in re.findall(r"(?:gives|reads) \d+ \S+ (\d\.\d\d)", run.text)]
+    told = [float(number) for number in re.findall(r'attends to "\S+" \d+ \((\d\.\d\d)\)', run.text)]
     assert all(weight >= 0.1 for weight in told)
 
 

@@ -65,7 +65,7 @@ def test_nothing_below_a_tenth_of_a_bit_is_told(llama: Path, width: int) -> None
     told = [abs(float(number)) for number in re.findall(r" ([+-]\d+\.\d\d)(?=  | *\n| \()", run.text)]
     kept = [each["bits"] for each in [*story["words"], *story["heads"]] if abs(each["bits"]) >= 0.1]
     assert told and min(told) >= 0.1
-    assert len(told) == len(kept)
+    assert set(told) <= {round(abs(bits), 2) for bits in kept}
 
 
 def test_recordings_and_many_texts_have_no_story(llama: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_generated_answer_is_told_whole(llama: Path) -> None:
     assert story["answer"] == "".join(token["text"] for token in written)
     assert story["rows"] == [token["index"] - 1 for token in written]
     screen = attn("inspect", TEXT, "-m", llama, "--generate", "3", terminal=True, env={"NO_COLOR": "1"})
-    assert "\nit wrote " in screen.text
+    assert "\nwrote  " in screen.text
 
 
 @pytest.mark.usefixtures("loads_once")

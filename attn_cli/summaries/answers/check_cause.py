@@ -43,13 +43,7 @@ _COARSER = ("float32", "float16", "bfloat16")
 
 
 class Cause(NamedTuple):
-    """The likely reason why numbers are wrong: a mistake of an implementation that gives the same numbers.
-
-    words     the mistake in words; "" if none is known
-    error     the largest error left when the mistake is made on purpose, relative to the size of the numbers
-    rounding  the precision whose rounding all errors could be; "" if they could not
-    picture   in words where the errors are and what tells them from rounding; "" where a mistake explains them
-    """
+    """The likely reason why numbers are wrong: a mistake of an implementation that gives the same numbers."""
 
     words: str = ""
     error: float | None = None

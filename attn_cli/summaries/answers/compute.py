@@ -38,15 +38,7 @@ OUTPUT = Output("attn.compute/2", "Attention on the user's own matrices; input.t
 
 @dataclass(frozen=True, eq=False)
 class Computation(Answer):
-    """Scores, weights and output of every entry of a batch, as arrays `[*batch, h, ...]`.
-
-    summaries  one per entry, in order
-    batch      the axes before heads and rows
-    head_axis  whether the user's matrices have an axis of heads; if not, the arrays have none either
-    joined     whether heads of the output were put side by side
-    operands   q, k and v `[*batch, h, ...]` by these names, where they were computed from other matrices
-    mixed      whether W_O mixes the heads, so that no single head's output can be chosen
-    """
+    """Scores, weights and output of every entry of a batch, as arrays `[*batch, h, ...]`."""
 
     name: ClassVar[str] = "compute"
 

@@ -22,12 +22,7 @@ _MOST_CELLS = 2**26
 
 @dataclass(frozen=True)
 class CachedStep:
-    """One token that is decoded: its row `query`, and what that costs.
-
-    reused          tokens read from the cache
-    kept            numbers in the cache after it
-    multiplications with the cache; `without_cache` those of a pass over all tokens so far
-    """
+    """One token that is decoded: its row `query`, and what that costs."""
 
     query: int
     reused: int
@@ -70,15 +65,7 @@ OUTPUT = Output("attn.decode/2", "Causal attention, a token at a time from a key
 
 @dataclass(frozen=True, eq=False)
 class Decoding(Part):
-    """All steps of decoding token by token, with weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`.
-
-    Values are e wide.
-
-    difference  the largest |output - that of the whole causal matrix|
-    layer       the sizes from which costs are computed
-    variants    the same sizes with other numbers of key heads, or latent keys, by name
-    itemsize    bytes of a number
-    """
+    """All steps of decoding token by token, with weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`."""
 
     name: ClassVar[str] = "decode"
 

@@ -67,13 +67,7 @@ OUTPUT = Output("attn.kinds/2", "The kind of every head by what it attends to.",
 
 @dataclass(frozen=True, eq=False)
 class KindMap(Answer):
-    """What every head attends to: its kind (previous token, induction ...), as the result of attn heads --kinds.
-
-    summaries  for each attention call the numbers of its heads, as a part `HeadKinds`
-    seed       of the first prompt's random tokens; None where a text was read
-    lengths    how many tokens each prompt has
-    copying    whether the heads that find content copy it to the output; None where that isn't known
-    """
+    """What every head attends to: its kind (previous token, induction ...), as the result of attn heads --kinds."""
 
     name: ClassVar[str] = "kind_map"
     fields: ClassVar[Sequence[Field]] = FIELDS

@@ -65,6 +65,11 @@ class StoryHead:
     reads: tuple[Token, float]
     effect: float
 
+    @property
+    def name(self) -> str:
+        """Its layer and head: `18.6`."""
+        return f"{self.place.layer}.{self.place.head}"
+
 
 @dataclass(frozen=True)
 class Story:
@@ -78,7 +83,6 @@ class Story:
     cut        what the text is divided into: words, sentences or lines
     words      those that were masked, the most needed first
     heads      those that were ablated, the most needed first
-    estimated  whether heads were chosen by their estimated effects; else by what they read of the masked words
     rounding   the largest |effect| of a run in which nothing was changed
     obstacle   why nothing was masked; "" where it was
     is_last    whether the rows end the text
@@ -92,7 +96,6 @@ class Story:
     words: tuple[StoryWord, ...] = ()
     heads: tuple[StoryHead, ...] = ()
     rounding: float = 0.0
-    estimated: bool = False
     obstacle: str = ""
     is_last: bool = True
     written: Generated | None = None
@@ -112,6 +115,17 @@ class Story:
     def bringing(self) -> list[StoryHead]:
         """The heads without which log2 p of the answer falls by 0.1 bits or more, the most needed first."""
         return [head for head in self.heads if head.effect <= -LEAST_BITS]
+
+    def readers_of(self, word: StoryWord) -> list[StoryHead]:
+        """The heads that bring the answer and read a word most, the most needed first."""
+        own = {token.index for token in word.tokens}
+        return [head for head in self.bringing if head.reads[0].index in own]
+
+    @property
+    def main_head(self) -> StoryHead | None:
+        """The most needed head that reads the word needed most, else the most needed head; None without any."""
+        of_words = (head for word in self.needed for head in self.readers_of(word))
+        return next(of_words, next(iter(self.bringing), None))
 
     @property
     def opposing(self) -> list[StoryHead]:
@@ -225,7 +239,7 @@ def _told(
     return Story(
         target, likeliest, rows, cut, tuple(sorted(words, key=lambda word: word.effect)),
         tuple(sorted(bringing, key=lambda head: head.effect)), floor.effect,
-        bool(estimates), is_last=rows[-1] == len(prompt.tokens) - 1,
+        is_last=rows[-1] == len(prompt.tokens) - 1,
     )  # fmt: skip
 
 

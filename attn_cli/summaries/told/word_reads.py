@@ -176,23 +176,14 @@ class VectorReads:
 class Reads:
     """What each word of a text attends to, as shares of weight times value norm, mean over layers.
 
-    stream, layers, heads  the stack that it is of (self, encoder ...), and how many layers and heads that has
     words  in the order of the text; each `Token` has the number of its first token; special tokens are left out
-    sinks  the words that are no source, special tokens and sinks (of sentences special tokens alone), with the means
-           of what others give to them
     by_sentence  whether `words` are sentences
-    most_read  the word that gets most from the others, past sinks; None of a single word
     vectors  what the vector of the text is made of, as a mean of rows and as the row of its first special token;
              none of a text without special tokens
     """
 
-    stream: str
-    layers: int
-    heads: int
     words: tuple[WordReads, ...]
-    sinks: tuple[ReadUnit, ...]
     by_sentence: bool = False
-    most_read: ReadUnit | None = None
     vectors: tuple[VectorReads, ...] = ()
 
 
@@ -250,14 +241,10 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
         order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]
         sources = tuple(read([at], key) for key in order[:_SOURCES] if shares[at, key] > 0)
         told.append(WordReads(labels[at], read([at], at), sources))
-    parked = tuple(read(rows, key) for key in sorted(resting)) if rows else ()
-    by_others = [read([at for at in rows if at != key], key) for key in rows if key not in resting and len(rows) > 1]
     vectors = []
     for own in (None, *special[:1]) if special and rows else ():
         every, tokens = (range(len(labels)), np.diff(starts)) if own is None else ([own], None)
         found = sorted((read(every, key, tokens) for key in rows if key not in resting), key=lambda each: -each.share)
         marks = tuple(read(every, key, tokens) for key in special)
         vectors.append(VectorReads(None if own is None else labels[own], tuple(found[:_SOURCES]), marks))
-    return Reads(seen[0][0].place.stream, len(seen), sum(len(summary.place.heads) for summary, _ in seen), tuple(told),
-                 parked, by_sentence, max(by_others, key=lambda each: each.share, default=None),
-                 tuple(vectors))  # fmt: skip
+    return Reads(tuple(told), by_sentence, tuple(vectors))

@@ -1,5 +1,6 @@
 """The kinds of a model's heads on a text, in words: a line a kind with its heads, the sinks, what one head reads."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
@@ -35,13 +36,14 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 )
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
-from attn_cli.summaries.sinks import MOST_OF_A_KEY, TIMES_UNIFORM
+from attn_cli.summaries.sinks import MOST_OF_A_KEY, SHORT_VALUE, TIMES_UNIFORM
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.head_families import CountedKind, HeadFamilies, any_judged, families
 from attn_cli.text import counted, listed
 from attn_cli.views.answers.copying import lines as copying_lines
 from attn_cli.views.answers.kinds import mean_baseline, rows_of_sinks, sink_lines
+from attn_cli.views.answers.story import named, token_name
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -66,6 +68,30 @@ def draw(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
             few = f"too few tokens to name heads by what they do: a kind takes {LEAST_ROWS} rows"
             yield packed_text([few], screen)
         yield from _sinks(of_stream, found, screen)
+
+
+def counts(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+    """`heads    previous 4   self 3   first token 79`, and `sink     "When" 0 gets 41% of all attention`, by stream."""
+    streams = list(dict.fromkeys(summary.place.stream for summary, _ in with_part(summaries, HeadKinds)))
+    for stream in streams:
+        of_stream = [summary for summary in summaries if summary.place.stream == stream]
+        pieces = [f"{stream}:"] if len(streams) > 1 else []
+        if any_judged(of_stream):
+            found = families(of_stream)
+            pieces += [f"{_kind_name(family.kind)} {len(family.heads)}" for family in found.counted]
+            few = Counter(out.kind for out in found.few if out.kind is not None)
+            pieces += [f"perhaps {kind.words} {count}" for kind, count in few.items()]
+            yield from named("heads", pieces, screen)
+        for sink in text_sinks(with_part(of_stream, HeadKinds))[:1]:
+            adds = " and adds little" if sink.value is not None and sink.value <= SHORT_VALUE else ""
+            got = f"{token_name(sink.token)} gets {sink.weight:.0%} of all attention{adds}"
+            yield from named("sink", [got], screen)
+
+
+def _kind_name(kind: Kind | None) -> str:
+    if kind is None:
+        return "no kind"
+    return "2 to 8 back" if kind in BACK else "first token" if kind is FIRST else kind.words
 
 
 def family_lines(

@@ -9,13 +9,12 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.head_words import readings, sentence
+from attn_cli.summaries.head_words import sentence
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import ChosenHead
-from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import own_picture, query_maps
 from attn_cli.views.drawing.labels import (
@@ -57,27 +56,16 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
 
 
 def _head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterator[Text]:
-    """A chosen head's kind, and the key that it reads most: `head 17.5 (the clearest) · ...`, `18 to gives 14 Mary`."""
+    """A chosen head's kind: `head 17.5 · induction: looks at what followed this token before, weight 0.76`."""
     place, out = summary.place, chosen.out
     stream = "" if place.stream == "self" else f"{place.stream} "
     name = f"{stream}head {place.layer}.{place.heads[chosen.at]}"
     if out is None:
         past = ", sinks excluded" if chosen.has_sinks else ""
-        said = f"{chosen.reason}; {name} gives its strongest key most: {chosen.weight:.2f} of a row{past} (mean)"
+        said = f"{name}: a row's strongest key{past} gets {chosen.weight:.2f}, mean over rows"
     else:
-        uniform = f"{out.baseline:.{2 if out.baseline >= _HUNDREDTH else 3}f}"
-        finds = out.kind is not None and out.kind.rank == CONTENT
-        of_content = " of those that find content" if finds else ""
-        said = f"{name} (the clearest{of_content}) · {sentence(out)}; uniform attention would give {uniform}"
+        said = f"{name} · {sentence(out)}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
-    found = [
-        f"{token_label(query)} gives {token_label(key)} {weight:.2f}"
-        for query, key, weight in readings(summary, chosen.at)
-    ]
-    if found:
-        strongest = "its strongest key that is no sink" if chosen.has_sinks else "its strongest key"
-        given = [f"{found[0]} of its weight ({strongest})", *found[1:]]
-        yield packed_text(given, screen)
 
 
 def _pattern(matrix: Matrix, summary: Summary) -> str:

@@ -164,21 +164,28 @@ def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tup
     if report.story is not None:
         yield from ((False, line) for line in story.draw(report.story, screen))
     if report.reads is not None:
-        of_table = report.source["type"] == "table"
-        yield from ((False, line) for line in word_reads.draw(report.reads, screen, of_table=of_table))
+        yield from ((False, line) for line in word_reads.draw(report.reads, screen))
     if _has_rows(report):
         yield from ((False, line) for line in token_reading.draw_row(report, screen))
     together, alone = report.parted
     judges = report.runs_model and next(report.parts_of(HeadKinds), None) is not None
     if judges:
-        yield from ((False, line) for line in head_families.draw(report.summaries, screen))
+        yield from ((False, line) for line in head_families.counts(report.summaries, screen))
         yield from ((False, line) for line in _template(report, screen))
+    if report.story is not None:
+        yield from ((False, line) for line in story.legend(report.story, screen))
+    if report.reads is not None and report.reads.words:
+        yield from ((False, line) for line in word_reads.legend(screen))
     for part, summary in (*together, *alone):
         if isinstance(part, Matrix):
+            if report.story is not None and part.chosen is None and (head := report.story.main_head):
+                token, weight = head.reads
+                said = f"head {head.name} attends to {story.token_name(token)} ({weight:.2f})"
+                yield from ((True, line) for line in ("", Text(said, BOLD)))
             yield from ((True, drawn) for drawn in matrices.draw(part, summary, report, of_matrix))
-        elif judges and isinstance(part, DecidingRows | HeadKinds):
+        elif (judges and isinstance(part, DecidingRows | HeadKinds)) or (report.reads and isinstance(part, Heads)):
             continue
-        elif judges and isinstance(part, Received) and (report.story or report.reads or _has_rows(report)):
+        elif isinstance(part, Received) and (report.reads or (judges and (report.story or _has_rows(report)))):
             yield from ((False, drawn) for drawn in received_maps(report, screen))
         elif not (judges and isinstance(part, Heads) and is_abridged(report)):
             yield from ((False, drawn) for drawn in drawer(part.name)(part, summary, report, screen))
