@@ -50,8 +50,8 @@ def inspect(
 
     Of a model that writes it begins with what comes next and which words and heads that needs, of an encoder with
     what each word reads. Heads are named by what they attend to (attn guide kinds). The matrix is that of the head that
-    stands out most; with --scores or --by the mean over the chosen heads of the last chosen layer. --token shows one
-    token alone: what it reads, and what for. -o page.html writes an interactive page of all heads.
+    brings the word needed most, else of the one that stands out most; with --scores or --by the mean over the chosen
+    heads of the last chosen layer. --token shows one token alone. -o page.html writes an interactive page of all heads.
 
     \b
     Examples:
