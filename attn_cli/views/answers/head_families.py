@@ -75,16 +75,16 @@ def counts(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in with_part(summaries, HeadKinds)))
     for stream in streams:
         of_stream = [summary for summary in summaries if summary.place.stream == stream]
-        pieces = [f"{stream}:"] if len(streams) > 1 else []
+        lead = f"{stream}: " if len(streams) > 1 else ""
         if any_judged(of_stream):
             found = families(of_stream)
-            pieces += [f"{_kind_name(family.kind)} {len(family.heads)}" for family in found.counted]
+            pieces = [f"{_kind_name(family.kind)} {len(family.heads)}" for family in found.counted]
             few = Counter(out.kind for out in found.few if out.kind is not None)
             pieces += [f"perhaps {kind.words} {count}" for kind, count in few.items()]
-            yield from named("heads", pieces, screen)
+            yield from named("heads", [lead + pieces[0], *pieces[1:]], screen)
         for sink in text_sinks(with_part(of_stream, HeadKinds))[:1]:
             adds = " and adds little" if sink.value is not None and sink.value <= SHORT_VALUE else ""
-            got = f"{token_name(sink.token)} gets {sink.weight:.0%} of all attention{adds}"
+            got = f"{lead}{token_name(sink.token)} gets {sink.weight:.0%} of all attention{adds}"
             yield from named("sink", [got], screen)
 
 
