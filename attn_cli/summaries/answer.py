@@ -97,6 +97,7 @@ class Next:
     command: str
     texts: tuple[str, ...] | None = None
     more: tuple[str, ...] = ()
+    takes_model: bool = True
 
 
 @dataclass(frozen=True, eq=False)

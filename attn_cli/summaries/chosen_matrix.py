@@ -13,9 +13,7 @@ from attn_cli.summaries.text_sinks import text_sinks
 
 
 def with_one_head(summary: Summary) -> Summary:
-    """The summary of a call with the weights of one head alone, so that all calls' take no more memory than one head's
-    each.
-    """
+    """The summary of a call with the weights of one head alone, so that each call's take the memory of one head's."""
     kinds, matrix = summary.part(HeadKinds), summary.part(Matrix)
     if kinds is None or matrix is None or matrix.chosen is not None:
         return summary

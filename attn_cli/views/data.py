@@ -56,9 +56,7 @@ def to_jsonl(report: Report) -> bytes:
 
 
 def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
-    """The rows of a report as lines of CSV, with all digits of a number; masked scores, NaN and infinities are
-    empty.
-    """
+    """The rows of a report as CSV, with all digits of a number; masked scores, NaN and infinities are empty."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     for row in records(report):

@@ -44,7 +44,8 @@ def next_words_of(report: Report, invocation: Invocation) -> list[str] | None:
             return None
         if onwards.texts is None:
             return on_same_input(onwards.command, report, invocation, *onwards.more)
-        return on_texts(onwards.command, onwards.texts, [*invocation.words({"model"}), *onwards.more])
+        model = invocation.words({"model"}) if onwards.takes_model else []
+        return on_texts(onwards.command, onwards.texts, [*model, *onwards.more])
     name = report.answer.name if report.answer else "overview" if report.is_overview else parts[0].name
     next_words = getattr(file_of(name), "next_words", None)
     words: list[str] | None = None if next_words is None else next_words(report, invocation)

@@ -114,9 +114,9 @@ def test_without_a_length_a_model_is_counted_at_its_longest_text(tmp_path: Path)
     config = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
     (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 700}))
     assert cost("-m", str(tmp_path)) == cost("-m", str(tmp_path), "-n", "700")
-    said = "the model's longest text"
-    assert said in attn("cost", "-m", tmp_path).text
-    assert said not in attn("cost", "-m", tmp_path, "-n", "700").text
+    screen = attn("cost", "-m", tmp_path, terminal=True, env={"NO_COLOR": "1"})
+    assert "the model's longest text" in screen.text and screen.lines[-1] == "next: attn guide costs"
+    assert "the model's longest text" not in attn("cost", "-m", tmp_path, "-n", "700").text
     (tmp_path / "config.json").write_text(json.dumps(config))
     refused(attn("cost", "-m", tmp_path), 2, "doesn't say how long", "give it with -n")
 

@@ -42,9 +42,7 @@ def cost_of(
     layer: LayerSizes, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2,
     is_longest: bool = False,
 ) -> Answer:  # fmt: skip
-    """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of
-    them.
-    """
+    """The cost of `layers` such layers, `windowed` of them with the window, over `batch` texts of n tokens."""
     shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
     operations = dict.fromkeys(_PARTS, 0)
     for kind, count in shares:
@@ -69,7 +67,7 @@ def cost_of(
     ]
     findings = list(_findings(layer, variants, sizes, is_longest))
     tables = {"variants": Table.of(variants), "operations": Table.of(parts), "sizes": Table.of([sizes])}
-    return Answer(SHAPE, tuple(findings), tables, next=Next("guide", ("costs",)))
+    return Answer(SHAPE, tuple(findings), tables, next=Next("guide", ("costs",), takes_model=False))
 
 
 def _findings(

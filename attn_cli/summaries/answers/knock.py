@@ -19,6 +19,7 @@ from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.text import counted, quoted
@@ -58,9 +59,8 @@ class KnockBaseline:
         step: Callable[[], None] = lambda: None,
     ) -> "KnockBaseline":
         """Run a prompt; `step` is called after each layer, and `rows` are those in which heads will be ablated."""
-        tokens = prompt.others.get("decoder", prompt.tokens)
-        choosing = [token.index - 1 for token in tokens if token.generated and token.index > 0]
-        choosing = choosing or [len(tokens) - 1 if rows is None or everywhere else max(rows)]
+        last = len(prompt.others.get("decoder", prompt.tokens)) - 1
+        choosing = rows_before_generated(prompt) or (last if rows is None or everywhere else max(rows),)
         top_keys: dict[HeadPlace, tuple[tuple[Token, float], ...]] = {}
 
         def visit(call: Call) -> None:

@@ -20,7 +20,7 @@ from attn_cli.summaries.parts.fields import COLUMNS, FIELDS
 from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
 from attn_cli.summaries.parts.shares import SharesOfParts
-from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_of_last
+from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.report import Answer
@@ -229,12 +229,11 @@ def _context(
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
     """The source of the reading rows, as `PartsRead.queries_from` names it, and their numbers."""
-    tokens = prompt.others.get("decoder", prompt.tokens)
-    if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
+    if chosen := rows_before_generated(prompt):
         return "generated", chosen
     makes_vector = isinstance(source, Predicting) and not source.has_lm_head  # of all rows of an encoder
     if "decoder" in prompt.others or makes_vector:
-        return "all", tuple(token.index for token in tokens)
+        return "all", tuple(token.index for token in prompt.others.get("decoder", prompt.tokens))
     return "last part", rows_of_last(prompt, parts)
 
 

@@ -129,6 +129,12 @@ def template_tokens(prompt: Prompt, messages: Sequence[MessageText]) -> tuple[in
     return tuple(token for part in parts if part.kind == "other" for token in part.tokens)
 
 
+def rows_before_generated(prompt: Prompt) -> tuple[int, ...]:
+    """The rows that predict generated tokens, each the one before its token; () where none was generated."""
+    tokens = prompt.others.get("decoder", prompt.tokens)
+    return tuple(token.index - 1 for token in tokens if token.generated and token.index > 0)
+
+
 def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
     """The rows, ascending, of the last part that was given, such as a question, and of all tokens given after it."""
     given = [part for part in parts if part.kind == "given" and part.tokens]

@@ -33,9 +33,7 @@ def with_word_reads(report: Report) -> Report:
 
 
 def overview_of(report: Report, *, on_screen: bool) -> Report:
-    """The report of a text's overview: with what each word reads, and the matrix of the head that stands out most
-    alone.
-    """
+    """The report of a text's overview: with what each word reads, and the matrix of one head alone."""
     told = with_one_matrix_alone(with_word_reads(report))
     decides = next((part.causal for _, part in told.parts_of(DecidingRows)), False)
     if on_screen and told.story is None and decides:

@@ -12,7 +12,7 @@ import numpy as np
 from attn_cli.fields import COUNT, FINITE, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.model.intervention import Experiment, HeadPlace, Intervention, Target
 from attn_cli.prompt import Generated, Prompt, Token
-from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_of_last
+from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.read_keys import resting_keys
@@ -181,9 +181,9 @@ STORY = Field(
 
 def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
     """The indices of the rows that choose the answer: those before generated tokens; else the last, or last part's."""
-    tokens = prompt.others.get("decoder", prompt.tokens)
-    if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
+    if chosen := rows_before_generated(prompt):
         return chosen
+    tokens = prompt.others.get("decoder", prompt.tokens)
     rows = rows_of_last(prompt, _cut(prompt)[1]) if len(tokens) > SHORT and "decoder" not in prompt.others else ()
     return rows if 0 < len(rows) <= _MOST_ROWS else (len(tokens) - 1,)
 

@@ -1,7 +1,6 @@
 """The heads that an answer rests on: a line per head, its effect as a number and a bar, and what it attends to."""
 
 from collections.abc import Iterator
-from textwrap import wrap
 
 from rich.text import Text
 
@@ -12,17 +11,14 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted, quoted
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
-from attn_cli.views.drawing.table import table_lines
+from attn_cli.views.drawing.table import finding_lines, legend_lines, table_lines
 
 _COLUMNS = ("bits", "cosine_distance", "loss_bits", "direct_logit", "key_token", "weight")
 
 
 def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Lines: the findings, and the heads that the answer needs most, by what it loses without each."""
-    yield ""
-    for at, finding in enumerate(knock.findings):
-        yield from (Text(line, "" if at else BOLD) for line in wrap(finding, screen.width))
+    yield from finding_lines(knock, screen)
     yield Text(fit(_answer(knock), screen.width).rstrip())
     yield ""
     effect = "bits" if knock["run"][0]["vector"] is None else "cosine_distance"
@@ -32,8 +28,7 @@ def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     together = list(knock["together"])
     labels = [*("together" for _ in together), *map(head_name, rows)]
     yield from table_lines([*together, *rows], labels, _COLUMNS, screen, bars=effect)
-    yield ""
-    yield from (Text(line, DIM) for legend in _legend(knock, effect) for line in wrap(legend, screen.width))
+    yield from legend_lines(list(_legend(knock, effect)), screen)
 
 
 def _answer(knock: Answer) -> str:

@@ -32,7 +32,6 @@ from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_HUNDREDTH = 0.01
 _FEW = 6  # rows, of which no pattern is told
 _LEAST_OTHER = 0.05  # of a row, on a key past the pattern that is told
 _NEARLY_ALL = 0.8  # of the rows, from which on they have a pattern

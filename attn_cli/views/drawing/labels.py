@@ -104,9 +104,7 @@ def stream_suffix(summary: Summary) -> str:
 
 
 def place_prefix(summary: Summary, report: Report) -> str:
-    """The beginning of a map's title: `layer 3 `, `layer 3 cross `; of the user's own matrices `batch 0,2 · `, or ""
-    where they have no batch axes.
-    """
+    """The beginning of a map's title: `layer 3 cross `; of the user's own matrices `batch 0,2 · `, or ""."""
     place = summary.place
     if report.batch is None:
         return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"

@@ -25,10 +25,7 @@ _LONGEST, _BAR = 20, 24  # columns of a token, and of the longest bar
 def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     """The findings of an answer and its tables, as its shape says: of any command without a screen of its own."""
     shape = answer.shape
-    if answer.findings:
-        yield ""
-    for at, finding in enumerate(answer.findings):
-        yield from (Text(line, PLAIN if at else BOLD) for line in wrap(finding, screen.width))
+    yield from finding_lines(answer, screen)
     for at, (name, (label, *columns)) in enumerate(shape.screen.items()):
         rows = answer[name][: None if at else answer.shown]
         if not rows:
@@ -37,9 +34,20 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
         bars = next((column for column in columns if column in shape.bars), "")
         yield ""
         yield from table_lines(rows, labels, columns, screen, bars, COLUMNS[label].heading or name)
-    if shape.legend:
-        yield ""
-    yield from (Text(line, DIM) for legend in shape.legend for line in wrap(legend, screen.width))
+    yield from legend_lines(shape.legend, screen)
+
+
+def finding_lines(answer: Answer, screen: Screen) -> Iterator[Text]:
+    """The sentences of an answer after an empty line, the first in bold; nothing without any."""
+    yield from [Text()] if answer.findings else []
+    for at, finding in enumerate(answer.findings):
+        yield from (Text(line, PLAIN if at else BOLD) for line in wrap(finding, screen.width))
+
+
+def legend_lines(legend: Sequence[str], screen: Screen) -> Iterator[Text]:
+    """Captions below a table, after an empty line; nothing without any."""
+    yield from [Text()] if legend else []
+    yield from (Text(line, DIM) for caption in legend for line in wrap(caption, screen.width))
 
 
 def table_lines(
