@@ -206,7 +206,8 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
     source = source_of(*own, predicts=True)
     prompt = source.read([TEXT])[0]
     for model in (own, source):
-        assert len(attn_cli.knock(TEXT, model, layers=1, heads=[0, 2])["heads"]) == 2
+        knocked = attn_cli.knock(TEXT, model, layers=1, heads=[0, 2])
+        assert len(knocked["heads"]) == 2 and "attends to" in knocked._repr_mimebundle_()["text/html"]
         assert attn_cli.head_kinds(TEXT, model, layers=0).arrays()["layers"].tolist() == [0] * 4
         assert attn_cli.read_parts(TEXT, model, "words").prompt.text == TEXT
     assert attn_cli.knock(prompt, source, heads="1.3")["heads"][0]["layer"] == 1
@@ -229,8 +230,7 @@ def test_a_compiled_model_is_looked_at_as_the_plain_one() -> None:
     compiled(**words(TEXT, return_tensors="pt"))
     one, other = (attn_cli.knock(TEXT, (model, words)) for model in (plain, compiled))
     bits = [found["heads"].columns["bits"] for found in (one, other)]
-    assert bits[0] == pytest.approx(bits[1], abs=1e-5)
-    assert len(bits[0]) > 1
+    assert bits[0] == pytest.approx(bits[1], abs=1e-5) and len(bits[0]) > 1
     np.testing.assert_allclose(
         *(attn_cli.heads(TEXT, (model, words)).arrays["entropy_bits"] for model in (plain, compiled)), atol=1e-6
     )

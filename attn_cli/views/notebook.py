@@ -11,6 +11,7 @@ from attn_cli.kernel.definition.dense import Attention
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.recording.whole import RecordedHead
+from attn_cli.summaries import answer as tables
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
@@ -52,10 +53,9 @@ def _report(report: Report) -> Bundle:
 
 
 @bundle.register
-def _answer(answer: Answer) -> Bundle:
+def _answer(answer: Answer | tables.Answer) -> Bundle:
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
-    drawn = draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN)
-    text = _cut(printed(drawn, _SCREEN).lstrip("\n"))
+    text = _cut(printed(draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN), _SCREEN).lstrip("\n"))
     return {"text/plain": text, "text/html": f'<pre style="{UNBROKEN}">{escape(text)}</pre>'}
 
 
