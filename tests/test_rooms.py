@@ -43,7 +43,7 @@ def q(tmp_path: Path) -> str:
     "arguments",
     [
         ["--help"], ["--version"], ["inspect", "--help"], ["schema"], ["schema", "top"],
-        ["inspect", "river bank"], ["inspect", "river bank", "--color", "always"], ["inspect", "river bank", "--json"],
+        ["inspect", "river bank"], ["inspect", "river bank", "--json"],
         ["matrix", "the cat sat", "-m", "toy:the-cat-sat", "-f", "html"], ["top", "river bank", "-f", "csv"],
         ["heads", "river bank"], ["compute", "--q", "Q"], ["compute", "--q", "Q", "-f", "npz"],
         ["nearest", "bank", "-k", "2"], ["compare", "river bank", "bank loan"], ["plane", "river bank"],

@@ -40,7 +40,7 @@ from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
-_OWN = ("text", "file", "layer", "head", "color", "quiet")  # what a line of another command needn't say
+_OWN = ("text", "file", "layer", "head", "quiet")  # what a line of another command needn't say
 _TERMINAL = Path("/dev/tty")
 _INSTEAD = "attn inspect prints, -o page.html makes a page"
 
@@ -48,7 +48,6 @@ _INSTEAD = "attn inspect prints, -o page.html makes a page"
 @takes_options
 def explore(
     options: ReadOptions,
-    color: o.Color = "auto",
     quiet: o.Quiet = False,
 ) -> ExitCode:
     """Explore in the terminal: all heads, one matrix, the text, a cell.
@@ -64,7 +63,7 @@ def explore(
       attn explore run.attn
     """
     _check_terminal()
-    screen = screen_of(sys.stdout, color)
+    screen = screen_of(sys.stdout)
     options = _of_recording(options)
     reader = _Reader(options, quiet=quiet)
     _keys_from_the_terminal()

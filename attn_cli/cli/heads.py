@@ -118,7 +118,7 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
     for name, value in (
         ("--pair", options.pair),
         ("--generate", options.generate),
-        ("--chat", options.in_chat or None),
+        ("--chat", options.chat or None),
     ):
         if value is not None:
             raise InputError(f"{name} goes with a text", "give one; without it the model reads random tokens")

@@ -7,8 +7,8 @@ import typer
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import LoadOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.options.text import check_alone
-from attn_cli.cli.kit.run.texts import whole_texts
+from attn_cli.cli.kit.options.text import check_alone, holds_arrays
+from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
@@ -31,7 +31,7 @@ def layers(
         ),
     ] = None,
     decoder_text: o.DecoderText = None,
-    inputs: o.Inputs = None,
+    file: o.File = None,
     image: o.Image = None,
     audio: o.Audio = None,
     model: o.Model = DEFAULT_MODEL,
@@ -52,14 +52,16 @@ def layers(
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
     audio_file = o.once(audio, "--audio")
+    inputs = file if file is not None and holds_arrays(file) else None
     check_alone(inputs, text=text is not None, media=bool(image or audio_file))
-    without_text = is_recording(model) or any((inputs, image, audio_file))
-    (text,) = whole_texts(("" if without_text else DEFAULT_TEXT,) if text is None else (text,))
+    if text is None and file in (None, inputs):
+        text, file = "" if is_recording(model) or any((inputs, image, audio_file)) else DEFAULT_TEXT, None
+    read = next(Texts(text, file, lines=False))
     with output.view() as view:
         source = loading.open(
             model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image or None, audio=audio_file
         )
-        prompt = source.read([text])[0]
+        prompt = source.read([str(read)])[0]
         layer_map = LayerMap()
         with StatusLine("running the model", quiet=output.quiet):
             unseen = source.survey(prompt, layer_map.add)

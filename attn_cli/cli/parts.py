@@ -218,7 +218,7 @@ def parts(
       attn parts --file prompt.txt -m ./my-model
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
       attn parts --file prompt.txt -m ./my-model --hide sink
-      attn parts --messages chat.json -m ./my-model --json
+      attn parts --chat chat.json -m ./my-model --json
     """
     divided, asked = text_cut(cut), AskedAnswer(answer, cite=cite)
     asked.check(options, picks_rows=token is not None)

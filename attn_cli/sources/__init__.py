@@ -108,8 +108,8 @@ def open_source(
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
-    reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
-               "--audio": audio, "--chat": chat, "--target-lang": target_lang}  # fmt: skip
+    reading = {"--decoder-text": decoder_text, "--generate": generate, "--file": inputs, "--image": image,
+               "--audio": audio, "--chat": chat, "--arg": target_lang}  # fmt: skip
     given = next((option for option, value in reading.items() if value is not None), None)
     if loading.get("adapters") and (is_recording(model) or is_table(model)):
         raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
@@ -126,7 +126,7 @@ def open_source(
         return open_table_source(model)
     named = module_name(model)
     if named is not None:
-        others = {x for x, value in reading.items() if value is not None} - {"--inputs", "--image"}
+        others = {x for x, value in reading.items() if value is not None} - {"--file", "--image"}
         return _open_module(named, inputs, image, others, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media

@@ -50,7 +50,7 @@ _IMAGE = "the same, by the extra `figure`: `pip install 'attn-cli[figure]'`"
 
 FORMATS = (
     Format("terminal", (".txt",), "terminal:TerminalView",
-           "the screens; colours and width fit the terminal (`NO_COLOR` and `--color` are heeded)"),
+           "the screens; colours and width fit the terminal (`NO_COLOR` and `FORCE_COLOR` are heeded)"),
     Format("json", (".json",), "rows:RowsView", "one object with source, tokens and result; strict JSON, never NaN"),
     Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView", _ROWS),
     Format("csv", (".csv",), "rows:RowsView", _ROWS),

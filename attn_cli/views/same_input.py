@@ -19,11 +19,11 @@ MODEL = {
     "dtype",
     "trust_remote_code",
 }
-HIDDEN = {"words", "hide", "no_special"}
-_BESIDE = {"pair", "decoder_text", "generate", "chat"}
-_FILES = {"file", "inputs", "image", "audio", "messages"}  # each may be read without a text
+HIDDEN = {"words", "hide"}
+_BESIDE = {"pair", "decoder_text", "generate", "chat", "arg"}
+_FILES = {"file", "image", "audio"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
-_OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
+_OUTPUT = {"format", "json", "output", "force", "quiet", "verbose", "plain"}
 _OF_MATRICES = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 EXAMPLE = "he sat on the river bank"
@@ -91,7 +91,7 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
     if given is None and any(invocation.has(name) for name in _FILES):
         return []
     prompt = report.prompts[0] if report.prompts else None
-    if prompt is None or any(invocation.has(name) for name in ("chat", "messages")):
+    if prompt is None or invocation.has("chat"):
         return None
     written = None if prompt.generated is None else prompt.generated.start
     text = prompt.text[:written].rstrip("\n")

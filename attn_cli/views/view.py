@@ -16,13 +16,11 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
 class ViewSettings:
     """The settings that a command hands to its view.
 
-    color         auto, always or never
     invocation    the command line of the answers, for a view that ends each with the next one; None for none
     figure_width  of a figure of the answers' maps, in millimetres; None for their screens
     predicts      whether answers tell what a model that writes says next, for which its LM head is loaded
     """
 
-    color: str = "auto"
     invocation: Invocation | None = None
     figure_width: float | None = None
     predicts: bool = False

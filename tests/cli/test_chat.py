@@ -1,4 +1,4 @@
-"""--chat and --messages: the template's text, its special tokens once, and what is wrong said in a line."""
+"""--chat: the template's text, its special tokens once, and what is wrong said in a line."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_text_is_a_users_message(model: Path) -> None:
 
 def test_a_system_message_stands_before_it_and_makes_it_a_chat(model: Path, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text('[{"role": "system", "content": "be brief"}]')
-    chat = text("hi", "-m", model, "--messages", tmp_path / "m.json")
+    chat = text("hi", "-m", model, "--chat", "-F", tmp_path / "m.json")
     assert chat == "<s> system be brief </s> <s> user hi </s> <s> assistant"
 
 
@@ -63,8 +63,8 @@ def test_messages_come_from_a_file(model: Path, tmp_path: Path, wrapped: bool) -
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
     (tmp_path / "m.json").write_text(json.dumps({"messages": messages} if wrapped else messages))
     before = "<s> user hi </s> <s> assistant yes </s>"
-    assert text("-m", model, "--messages", tmp_path / "m.json") == f"{before} "
-    assert text("no", "-m", model, "--messages", tmp_path / "m.json") == f"{before} <s> user no </s> <s> assistant"
+    assert text("-m", model, "--chat", "-F", tmp_path / "m.json") == f"{before} "
+    assert text("no", "-m", model, "--chat", "-F", tmp_path / "m.json") == f"{before} <s> user no </s> <s> assistant"
 
 
 def test_special_tokens_are_those_of_the_template_and_no_more(model: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Pa
     refused(attn("top", "hi", "-m", minilm_model, "--chat"), 2, "has no chat template")
     refused(attn("top", "hi", "--chat"), 2, "--chat is for models")
     refused(attn("top", "hi", "-m", model, "--chat", "--pair", "no"), 2, "--pair")
-    refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "none.json"), 2, "No such file")
+    refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "none.json"), 2, "No such file")
     for content, words in (
         ("{", "m.json can't be read"),
         ("[]", "no list of messages"),
@@ -99,9 +99,9 @@ def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Pa
         (r'[{"role": "\udc00", "content": "hi"}]', "role of message 0 has half of a surrogate pair at character 0"),
     ):
         (tmp_path / "m.json").write_text(content)
-        refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, words)
+        refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "m.json"), 2, words)
     (tmp_path / "m.json").write_text('[{"role": "tool", "content": "x"}]')
-    refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, "no tools here")
+    refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "m.json"), 2, "no tools here")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> N
     (tmp_path / "m.json").write_text(
         '[{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi there"}]'
     )
-    chat = ("--messages", tmp_path / "m.json", "-m", model)
+    chat = ("--chat", "-F", tmp_path / "m.json", "-m", model)
     rows = attn("top", *chat, "-k", "40", "-t", "-1", "--json").json
     contents = {"be", "brief", "hi", "there"}
     template = [token["index"] for token in rows["input"]["tokens"] if token["text"].strip() not in contents]
@@ -181,11 +181,11 @@ def test_the_template_gets_every_field_as_it_stands_in_the_file(calling: Path, t
     whole.write_text(json.dumps({"messages": CONVERSATION, "tools": TOOLS, "temperature": 0.7}))
     lines.write_text("\n".join(map(json.dumps, CONVERSATION)))
     right = rendered(calling, CONVERSATION, tools=TOOLS)
-    assert text("-m", calling, "--messages", whole) == text(whole, "-m", calling, "--chat") == right
-    assert text("-m", calling, "--messages", lines) == rendered(calling, CONVERSATION) != right
+    assert text("-m", calling, "--chat", "-F", whole) == text(whole, "-m", calling, "--chat") == right
+    assert text("-m", calling, "--chat", "-F", lines) == rendered(calling, CONVERSATION) != right
     in_python = attn_cli.top("", str(calling), chat={"messages": CONVERSATION, "tools": TOOLS})
     assert in_python.report.prompts[0].text == right
-    parts = attn("parts", "-m", calling, "--messages", whole, "--cut", "roles", "--answer", "yes", "--json").json
+    parts = attn("parts", "-m", calling, "--chat", "-F", whole, "--cut", "roles", "--answer", "yes", "--json").json
     written = [part["text"] for part in parts["result"]["parts"] if part["name"] == "assistant 1"]
     assert written == [right[right.index('hi", "tool_calls') : right.index('no"}}}]')] + "no"]
 
@@ -194,16 +194,16 @@ def test_a_template_is_given_arguments(calling: Path, model: Path, tmp_path: Pat
     (tmp_path / "a.json").write_text(json.dumps({"tools": TOOLS, "enable_thinking": True}))
     hi, chat = [{"role": "user", "content": "hi"}], ("hi", "-m", calling, "--chat")
     for value in ("false", "False"):
-        shown = text(*chat, "--template-args", tmp_path / "a.json", "--template-arg", f"enable_thinking={value}")
+        shown = text(*chat, "--arg", tmp_path / "a.json", "--arg", f"enable_thinking={value}")
         assert shown == rendered(calling, hi, tools=TOOLS, enable_thinking=False)
     for value in ("0", "no", '"false"'):  # none of them is false to this template
-        assert text(*chat, "--template-arg", f"enable_thinking={value}") == rendered(calling, hi)
-    assert attn("top", *chat, "--template-arg", "style=x", "--json").json["warnings"][-1] == (
+        assert text(*chat, "--arg", f"enable_thinking={value}") == rendered(calling, hi)
+    assert attn("top", *chat, "--arg", "style=x", "--json").json["warnings"][-1] == (
         "the chat template doesn't use style"
     )
-    refused(attn("top", "hi", "-m", calling, "--template-arg", "style=x"), 2, "add --chat")
-    refused(attn("top", *chat, "--template-arg", "style"), 2, "--template-arg style sets nothing")
-    refused(attn("top", *chat, "--template-arg", 'style=["\\ud83d"]'), 2, "[0] has half of a surrogate pair")
+    refused(attn("top", "hi", "-m", calling, "--arg", "style=x"), 2, "add --chat")
+    refused(attn("top", *chat, "--arg", "style"), 2, "--arg style sets nothing")
+    refused(attn("top", *chat, "--arg", 'style=["\\ud83d"]'), 2, "[0] has half of a surrogate pair")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_halves_of_a_surrogate_pair_are_found_at_any_depth(
 ) -> None:
     value = [{"function": {"name": "\udc00"}}] if field == "tool_calls" else [{"text": "a"}, {"text": "b\ud800"}]
     (tmp_path / "m.json").write_text(json.dumps([{"role": "assistant", field: value}]))
-    run = attn("top", "hi", "-m", calling, "--messages", tmp_path / "m.json")
+    run = attn("top", "hi", "-m", calling, "--chat", "-F", tmp_path / "m.json")
     refused(run, 2, f"{where} of message 0 has half of a surrogate pair")
 
 
@@ -241,7 +241,7 @@ def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, t
     )
     (folder / "chat_template.jinja").write_text(fails_on_parts)
     (tmp_path / "m.json").write_text('[{"role": "system", "content": "be brief"}]')
-    run = attn("top", "hi", "-m", folder, "--messages", tmp_path / "m.json", "--json").json
+    run = attn("top", "hi", "-m", folder, "--chat", "-F", tmp_path / "m.json", "--json").json
     assert run["input"]["text"] == "<s> system <s> user hi"
     assert run["warnings"] == ["the chat template leaves out words of the messages: be, brief"]
     (folder / "chat_template.jinja").write_text("{% for m in messages %}<s> {{ m.role }} {% endfor %}")
@@ -256,7 +256,7 @@ def test_what_the_assistant_says_last_is_continued_by_generate(model: Path, tmp_
     inputs = tokenizer.apply_chat_template(messages, continue_final_message=True, return_tensors="pt", return_dict=True)
     assert tokenizer.decode(inputs["input_ids"][0]) == "<s> user hi </s> <s> assistant yes there"
     own = AutoModelForCausalLM.from_pretrained(model).generate(**inputs, max_new_tokens=3, do_sample=False)
-    chat = ("-m", model, "--messages", tmp_path / "m.json", "--generate", "3", "--json")
+    chat = ("-m", model, "--chat", "-F", tmp_path / "m.json", "--generate", "3", "--json")
     assert [token["id"] for token in attn("top", *chat).json["input"]["tokens"]] == own[0].tolist()
     assert (
         attn("top", "no", *chat)

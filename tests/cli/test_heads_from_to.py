@@ -64,7 +64,7 @@ def test_the_first_line_is_the_finding_and_a_screen_lists_few() -> None:
     tokens, weights = eager()
     cells = weights[:, :, tokens.index("river"), len(tokens) - 2]
     layer, head = divmod(int(cells.argmax()), 12)
-    run = attn("heads", TEXT, "-m", MINILM, "-t", "river", "--key", "bank#2", "--color", "never", terminal=True)
+    run = attn("heads", TEXT, "-m", MINILM, "-t", "river", "--key", "bank#2", terminal=True, env={"NO_COLOR": "1"})
     said = f'{layer}.{head} attends most to "bank" 13 from "river" 12: {cells.max():.2f}'
     assert run.lines[4] == said
     assert len([line for line in run.lines if "█" in line]) == 15 and "15 of 72 heads" in run.text

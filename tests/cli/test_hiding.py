@@ -1,4 +1,4 @@
-"""--hide and --no-special: rows and keys are left out, no number changes unasked, what is hidden is said."""
+"""--hide: rows and keys are left out, no number changes unasked, what is hidden is said."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ def rows_of(run: Run) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("command", ["matrix", "top"])
 def test_special_tokens_are_gone_and_their_weight_is_said(command: str) -> None:
     options = ("-H", "3.5")
-    run = minilm(command, *options, "--no-special")
+    run = minilm(command, *options, "--hide", "special")
     assert "[CLS]" in minilm(command, *options).text
     assert "[CLS]" not in run.text and "[SEP]" not in run.text
     assert "5 river" in run.text and "6 bank" in run.text  # the numbers that they have among all tokens
@@ -69,11 +69,11 @@ def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
     arrays = np.load(file)
     assert arrays["hidden_keys"].tolist() == [0, 6]
     assert not arrays["weights"][..., [0, 6]].any() and np.isneginf(arrays["scores"][..., [0, 6]]).all()
-    run = minilm("matrix", "-H", "4.5", "--no-special", "-f", "csv")
+    run = minilm("matrix", "-H", "4.5", "--hide", "special", "-f", "csv")
     assert {(row["query_token"], row["key_token"]) for row in rows_of(run)} == {
         (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
     }
-    markdown = minilm("matrix", "-H", "4.5", "--no-special", "--weights", "-f", "md").text
+    markdown = minilm("matrix", "-H", "4.5", "--hide", "special", "--weights", "-f", "md").text
     assert "CLS" not in markdown and "| 6 bank |" in markdown
 
 
@@ -87,7 +87,7 @@ def test_a_table_has_no_sink() -> None:
 def test_heads_tell_what_is_left() -> None:
     rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--json").text)["result"]["heads"]
     assert all(0 < row["visible_weight"] < 0.6 and row["first_weight"] == 0 for row in rows)
-    screen = minilm("heads", "-l", 4, "--no-special")
+    screen = minilm("heads", "-l", 4, "--hide", "special")
     (header,) = (line for line in screen.lines if line.startswith("layer  head"))
     assert header == "layer  head  left  entropy (bits)  distance  previous  self  next"
     assert screen.lines[-3].startswith("left: weight on keys that are not hidden")
@@ -95,10 +95,10 @@ def test_heads_tell_what_is_left() -> None:
 
 @pytest.mark.parametrize("command", ["matrix", "top", "heads", "inspect"])
 def test_nothing_is_said_and_nothing_changes_where_nothing_is_hidden(command: str) -> None:
-    for options in (["--no-special"], ["--no-special", "-f", "csv"]):
+    for options in (["--hide", "special"], ["--hide", "special", "-f", "csv"]):
         run = attn(command, "river bank", *options)
         assert run.errors == ""
-        assert run.text == attn(command, "river bank", *options[1:]).text
+        assert run.text == attn(command, "river bank", *options[2:]).text
 
 
 def test_every_line_has_its_own_hidden_tokens() -> None:
@@ -107,6 +107,6 @@ def test_every_line_has_its_own_hidden_tokens() -> None:
 
 
 def test_what_is_wrong() -> None:
-    refused(minilm("top", "--no-special", "--token", "0"), 2, "--token picks special tokens")
+    refused(minilm("top", "--hide", "special", "--token", "0"), 2, "--token picks special tokens")
     refused(minilm("top", "--hide", "loan"), 2, "no token 'loan' in the text")
     refused(attn("inspect", "the cat", "--steps", "--hide", "cat"), 2, "--steps shows every key: nothing can be hidden")

@@ -17,7 +17,7 @@ TEXT = "the bank of the river"
 SCREENS = [
     ["top"], ["top", "-t", "-1", "--mean"], ["top", "--by", "value", "-H", "1.2"], ["heads"],
     ["heads", "--sort", "entropy"], ["matrix", "-H", "3.4"], ["matrix", "--scores", "-l", "2", "--mean"],
-    ["top", "--words", "--no-special"], ["inspect"],
+    ["top", "--words", "--hide", "special"], ["inspect"],
 ]  # fmt: skip
 
 FIRST = "runs are kept for a second look, in {}/runs; ATTN_CACHE=off keeps none"

@@ -20,7 +20,7 @@ def saved(name: str, folder: Path) -> list[str]:
     model.save_pretrained(folder / "model")
     arrays = {key: x.numpy() for key, x in inputs.items() if isinstance(x, torch.Tensor)}
     np.savez(folder / "inputs.npz", **arrays)
-    return ["-m", str(folder / "model"), "--inputs", str(folder / "inputs.npz")]
+    return ["-m", str(folder / "model"), "-F", str(folder / "inputs.npz")]
 
 
 def mapped(name: str, folder: Path) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def test_clip_without_an_image_is_refused_with_what_it_lacks(tmp_path: Path) -> 
     options = saved("clip", tmp_path)
     with np.load(tmp_path / "inputs.npz") as arrays:
         np.savez(tmp_path / "inputs.npz", input_ids=arrays["input_ids"])
-    refused(attn("layers", *options), 2, "(clip) was given no pixel_values and can't be run: ", "--inputs FILE")
+    refused(attn("layers", *options), 2, "(clip) was given no pixel_values and can't be run: ", "-F FILE.npz")
 
 
 def test_it_is_loaded_with_the_options_that_all_commands_have(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path
     assert run.json["input"]["text"] == read
     assert "the chat template adds the image" in run.errors
     (tmp_path / "m.json").write_text('[{"role": "system", "content": "the cat sat"}]')
-    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--messages", tmp_path / "m.json")
+    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--chat", "-F", tmp_path / "m.json")
     assert run.json["input"]["text"] == f"<s>system : the cat sat </s>{read}"
     assert run.json["warnings"] == ["not in the model's vocabulary, read as <unk>: system"]
 
@@ -368,10 +368,10 @@ def test_lines_are_read_beside_the_same_image(seeing: Seeing, cat: Path) -> None
 def test_inputs_with_pixels_are_labelled_too(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
     given = AutoImageProcessor.from_pretrained(seeing("vit"))(read_image(str(cat)), return_tensors="np")
     np.savez(tmp_path / "given.npz", **given)
-    found = arrays(tmp_path, "-m", seeing("vit"), "--inputs", tmp_path / "given.npz")
+    found = arrays(tmp_path, "-m", seeing("vit"), "-F", tmp_path / "given.npz")
     assert found["tokens"].tolist()[:2] == ["[CLS]", "r0,c0"]
     np.savez(tmp_path / "two.npz", pixel_values=np.repeat(given["pixel_values"], 2, axis=0))
-    found = arrays(tmp_path, "-m", seeing("vit"), "--inputs", tmp_path / "two.npz")
+    found = arrays(tmp_path, "-m", seeing("vit"), "-F", tmp_path / "two.npz")
     assert found["tokens"].tolist()[:2] == ["0", "1"]  # two images: nobody says which
 
 
@@ -444,7 +444,7 @@ def test_models_and_media_that_do_not_go_together(seeing: Seeing, cat: Path, ton
     refused(attn("heads", "the cat", "-m", vit, "--image", cat), 2, "no text")
     refused(attn("heads", "-m", clip, "--image", cat), 2, "reads a text")
     refused(attn("heads", "the cat", "-m", whisper), 2, "--audio FILE")
-    refused(attn("heads", "-m", clip, "--image", cat, "--inputs", "x.npz"), 2, "--inputs")
+    refused(attn("heads", "-m", clip, "--image", cat, "-F", "x.npz"), 2, "at once")
     refused(attn("heads", "a " * 200, "-m", clip, "--image", cat), 4, "128")
     (bare := tmp_path / "bare").mkdir()
     for file in vit.iterdir():

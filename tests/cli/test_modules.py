@@ -95,7 +95,7 @@ def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("what", ["build", "ready"])
 def test_the_weights_of_a_factory_in_the_current_folder(nets: str, what: str) -> None:
-    run = attn("matrix", "-m", f"{nets}:{what}", "--inputs", "in.npz", "--weights", "-q", "-o", "w.npz")
+    run = attn("matrix", "-m", f"{nets}:{what}", "-F", "in.npz", "--weights", "-q", "-o", "w.npz")
     assert run.code == 0, run.errors
     encoder: Any = sys.modules[nets].build().eval()
     given = torch.from_numpy(np.load("in.npz")["src"])
@@ -107,13 +107,13 @@ def test_the_weights_of_a_factory_in_the_current_folder(nets: str, what: str) ->
 
 
 def test_a_dropout_that_is_on_is_noted(nets: str) -> None:
-    run = attn("top", "-m", f"{nets}:Dropping", "--inputs", "in.npz", "--json")
+    run = attn("top", "-m", f"{nets}:Dropping", "-F", "in.npz", "--json")
     assert run.json["warnings"] == ["dropout of 0.5 is on: weights are shown as they are before it"]
     assert run.json["warnings"][0] in run.errors
 
 
 def test_weights_below_0_have_no_entropy_and_are_written_without_scores(nets: str) -> None:
-    named = "-m", f"{nets}:Signed", "--inputs", "in.npz"
+    named = "-m", f"{nets}:Signed", "-F", "in.npz"
     run = attn("matrix", *named, "-o", "w.npz")
     assert run.code == 0
     assert "no scores of layers 0: their own code shows weights alone" in run.errors
@@ -132,7 +132,7 @@ def test_weights_below_0_have_no_entropy_and_are_written_without_scores(nets: st
 
 @pytest.mark.parametrize(("what", "times"), [("Own", 1), ("Fused", 1), ("importing", 2)])
 def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: str, what: str, times: int) -> None:
-    run = attn("matrix", "-m", f"{nets}:{what}", "--inputs", "in.npz", "--weights", "-q", "-o", "w.npz")
+    run = attn("matrix", "-m", f"{nets}:{what}", "-F", "in.npz", "--weights", "-q", "-o", "w.npz")
     assert run.code == 0, run.errors
     with torch.no_grad():
         qkv = sys.modules[nets].Own().qkv(times * torch.from_numpy(np.load("in.npz")["src"]))
@@ -141,7 +141,7 @@ def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: 
     source = open_source(f"{nets}:{what}", inputs="in.npz")
     assert source.planned_layers(Selection()) == [PlannedLayer(0, 2)]
     for command in ("heads", "top", "inspect", "layers"):
-        assert attn(command, "-m", f"{nets}:{what}", "--inputs", "in.npz").code == 0
+        assert attn(command, "-m", f"{nets}:{what}", "-F", "in.npz").code == 0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_is_no_module_or_does_not_fit_is_refused(
     nets: str, what: str, file: str, code: ExitCode, lines: str
 ) -> None:
     title = f"{nets}:{what}"
-    refused(attn("heads", "-m", title, "--inputs", file), code, lines.replace("{nets}", nets).replace("{}", title))
+    refused(attn("heads", "-m", title, "-F", file), code, lines.replace("{nets}", nets).replace("{}", title))
 
 
 def test_a_package_that_is_not_there() -> None:
@@ -179,7 +179,7 @@ def test_a_package_that_is_not_there() -> None:
 
 
 def test_options_of_transformers_models_are_refused(nets: str) -> None:
-    run = attn("heads", "-m", f"{nets}:build", "--inputs", "in.npz", "--adapter", "lora")
+    run = attn("heads", "-m", f"{nets}:build", "-F", "in.npz", "--adapter", "lora")
     refused(run, ExitCode.USAGE, "--adapter is for transformers models\n      leave out --adapter")
 
 

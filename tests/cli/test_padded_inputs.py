@@ -1,4 +1,4 @@
-"""--inputs with padding: rows are the tokens that they are labelled by, weights those beside the padding."""
+"""Arrays with padding: rows are the tokens that they are labelled by, weights those beside the padding."""
 
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,14 @@ def test_rows_are_the_tokens_that_the_mask_shows(side: str, tmp_path: Path) -> N
     tokenizer = AutoTokenizer.from_pretrained(MINILM)
     arrays = padded(tokenizer(TEXT)["input_ids"], side)
     np.savez(tmp_path / "x.npz", **{name: array.numpy() for name, array in arrays.items()})
-    asked = ("-m", MINILM, "--inputs", tmp_path / "x.npz")
+    asked = ("-m", MINILM, "-F", tmp_path / "x.npz")
     words = ["[CLS]", *TEXT.split(), "[SEP]"]
     assert attn("matrix", *asked, "-o", tmp_path / "m.npz").code == 0
     with np.load(tmp_path / "m.npz") as saved:
         assert saved["tokens"].tolist() == words
         own = eager(AutoModel.from_pretrained(MINILM), arrays)
         np.testing.assert_allclose(saved["weights"], own, atol=1e-5)
-    top = attn("top", *asked, "-t", "cat#1", "--no-special", "--json").json
+    top = attn("top", *asked, "-t", "cat#1", "--hide", "special", "--json").json
     assert {row["query_token"] for row in top["result"]["top"]} == {"cat"}
     assert not {row["key_token"] for row in top["result"]["top"]} & {"[CLS]", "[SEP]", "[PAD]"}
     heads = attn("heads", *asked, "--json").json
@@ -86,7 +86,7 @@ def test_a_decoder_beside_padding_is_labelled_and_nothing_is_taken_away(tmp_path
     decoder = {f"decoder_{name}": array for name, array in padded([5, 6, 7, 8], "left", 1).items()}
     arrays = {**padded([9, 21, 33, 45, 57], "left", 1), **decoder}
     np.savez(tmp_path / "x.npz", **{name: array.numpy() for name, array in arrays.items()})
-    run = attn("top", "-m", tmp_path, "--inputs", tmp_path / "x.npz", "--json").json
+    run = attn("top", "-m", tmp_path, "-F", tmp_path / "x.npz", "--json").json
     rows = {(row["stream"], row["query"], row["query_token"]) for row in run["result"]["top"]}
     assert {row for row in rows if row[0] == "encoder"} == {
         ("encoder", at, str(number)) for at, number in enumerate([9, 21, 33, 45, 57])
@@ -94,7 +94,7 @@ def test_a_decoder_beside_padding_is_labelled_and_nothing_is_taken_away(tmp_path
     assert {row for row in rows if row[0] == "cross"} == {
         ("cross", at, str(number)) for at, number in enumerate([5, 6, 7, 8])
     }
-    refused(attn("knock", "-m", tmp_path, "--inputs", tmp_path / "x.npz"), 3, "save the inputs without padding")
+    refused(attn("knock", "-m", tmp_path, "-F", tmp_path / "x.npz"), 3, "save the inputs without padding")
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -109,7 +109,7 @@ def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
     messages = [("user", "The clerk keeps a parrot called Solomon."), ("assistant", "Noted."),
                 ("user", "What is the parrot called?"), ("assistant", "Solomon.")]  # fmt: skip
     file.write_text(json.dumps([{"role": role, "content": content} for role, content in messages]))
-    result = attn("parts", "--messages", file, "-m", SMOL, "--json").json["result"]
+    result = attn("parts", "--chat", "-F", file, "-m", SMOL, "--json").json["result"]
     assert "".join(token["text"] for token in result["target"]["tokens"]) == "Solomon."
     fact = next(part["part"] for part in result["parts"] if part["name"] == "user 1")
     assert result["citations"][0]["needed"][0]["part"] == fact

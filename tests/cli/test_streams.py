@@ -61,7 +61,7 @@ def test_a_patch_that_one_head_of_eight_reads_is_no_sink(tmp_path: Path) -> None
     with torch.no_grad():
         weights = model(pixel_values=pixels, output_attentions=True).attentions[0][0].mean(1)  # [h, m]
     readers = (weights > 0.3).sum(0)
-    asked = ("inspect", "-m", tmp_path, "--inputs", tmp_path / "in.npz")
+    asked = ("inspect", "-m", tmp_path, "-F", tmp_path / "in.npz")
     sources = attn(*asked, "--json").json["result"]["reads"][0]["sources"]
     assert 0 < max(readers[source["key"]] for source in sources) < 3
     assert "no patch reads" not in attn(*asked, terminal=True).text

@@ -90,7 +90,7 @@ def test_a_decoder_reads_the_labels_of_the_target_side_shifted(translator: tuple
     if chosen:
         tokenizer.tgt_lang = LANGUAGES[kind]
     right = shifted(model, tokenizer(text_target=TARGET)["input_ids"])
-    options = ("--target-lang", LANGUAGES[kind]) if chosen else ()
+    options = ("--arg", f"tgt_lang={LANGUAGES[kind]}") if chosen else ()
     assert decoder_ids("-m", folder, "--decoder-text", TARGET, *options) == right
 
 
@@ -99,23 +99,23 @@ def test_the_chosen_language_is_written_as_the_models_own_generate_does(translat
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     language = tokenizer.convert_tokens_to_ids(LANGUAGES[kind])
     own = model.generate(**tokenizer(TEXT, return_tensors="pt"), forced_bos_token_id=language, max_new_tokens=4)[0]
-    shown = decoder_ids("-m", folder, "--target-lang", LANGUAGES[kind], "--generate", "4")
+    shown = decoder_ids("-m", folder, "--arg", f"tgt_lang={LANGUAGES[kind]}", "--generate", "4")
     assert shown[1] == language and len(shown) > 1
     assert shown == own.tolist()[: len(shown)]
-    alone = decoder_ids("-m", folder, "--target-lang", LANGUAGES[kind])
+    alone = decoder_ids("-m", folder, "--arg", f"tgt_lang={LANGUAGES[kind]}")
     assert alone == ([language] if kind == "mbart" else [2, language])
 
 
 def test_an_unknown_language_is_refused_with_some_that_exist(translator: tuple[str, Path], tmp_path: Path) -> None:
     kind, folder = translator
-    run = attn("top", TEXT, "-m", folder, "--target-lang", "fr_Latin")
+    run = attn("top", TEXT, "-m", folder, "--arg", "tgt_lang=fr_Latin")
     refused(run, 2, "doesn't write 'fr_Latin'", LANGUAGES[kind])
 
 
 def test_a_model_of_one_language_has_none_to_choose(tmp_path: Path) -> None:
     tiny_model("bart", "tiny").save_pretrained(tmp_path)
     side("a b").save_pretrained(tmp_path)
-    refused(attn("top", "a", "-m", tmp_path, "--target-lang", "fr"), 2, "has no target languages")
+    refused(attn("top", "a", "-m", tmp_path, "--arg", "tgt_lang=fr"), 2, "has no target languages")
 
 
 def side(words: str) -> PreTrainedTokenizerFast:
@@ -166,9 +166,9 @@ def test_without_a_language_the_line_says_what_to_type(tmp_path: Path) -> None:
     enlivened(M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     asked = ("-m", tmp_path, "--decoder-text", "das haus")
-    refused(attn("top", TEXT, *asked), 2, "writes 100 languages", "--target-lang af, or another of am, ar")
+    refused(attn("top", TEXT, *asked), 2, "writes 100 languages", "--arg tgt_lang=af, or another of am, ar")
     tokenizer.tgt_lang = "de"
-    assert decoder_ids(*asked, "--target-lang", "de") == [2, *tokenizer(text_target="das haus").input_ids[:-1]]
+    assert decoder_ids(*asked, "--arg", "tgt_lang=de") == [2, *tokenizer(text_target="das haus").input_ids[:-1]]
 
 
 @pytest.mark.parametrize("separate", [False, True])

@@ -10,7 +10,6 @@ def test_an_option_wins_over_its_variable() -> None:
     assert "log scale" in attn(*ENTRY, env=env).text
     assert "sqrt scale" in attn(*ENTRY, "--color-scale", "sqrt", env=env).text
     assert "toy:the-cat-sat" in attn("inspect", "the cat", env={"ATTN_MODEL": "toy:the-cat-sat"}).text
-    assert "\x1b[" in attn(*ENTRY, env={"ATTN_COLOR": "always"}).text
 
 
 def test_a_switch_is_turned_on_by_1_and_off_by_0() -> None:
@@ -26,10 +25,10 @@ def test_a_model_is_for_commands_that_take_one() -> None:
 
 
 def test_what_a_variable_cannot_be_is_named_with_it() -> None:
-    refused(attn(*ENTRY, env={"ATTN_COLOR": "no"}), 2, "ATTN_COLOR", "'no' is not one of 'auto', 'always', 'never'")
+    refused(attn(*ENTRY, env={"ATTN_COLOR_SCALE": "no"}), 2, "ATTN_COLOR_SCALE", "'no' is not one of 'linear', 'raw'")
 
 
 def test_help_shows_the_variables() -> None:
     page = attn("inspect", "--help").text
-    for name in ("MODEL", "DEVICE", "DTYPE", "COLOR", "COLOR_SCALE", "QUIET"):
+    for name in ("MODEL", "DEVICE", "DTYPE", "COLOR_SCALE", "QUIET"):
         assert f"[env var: ATTN_{name}" in " ".join(page.split())

@@ -57,9 +57,9 @@ def test_tokens_are_shown_harmless(text: str) -> None:
     harmless(run.text)
 
 
-@pytest.mark.parametrize("option", ["--mean", "--words", "--overall", "--no-special"])
+@pytest.mark.parametrize("option", ["--mean", "--words", "--overall", "--hide=special"])
 def test_one_head_is_explained_at_a_time(option: str) -> None:
-    refused(attn("top", SENTENCE, "--why", option), 2, f"--why and {option} at once")
+    refused(attn("top", SENTENCE, "--why", option), 2, f"--why and {option.partition('=')[0]} at once")
 
 
 def test_a_long_text_is_not_explained_row_by_row_on_a_screen() -> None:

@@ -121,6 +121,6 @@ def test_what_is_wrong(tmp_path: Path) -> None:
     refused(attn("inspect", TEXT, "-m", MODEL, "--words", "--steps"), 2, "--steps and --words at once")
     refused(attn("top", TEXT, "-m", MODEL, "--words", "-t", "12"), 2, "there is no token 12")
     np.savez(tmp_path / "in.npz", input_ids=np.array([[101, 4895, 8671, 102]]))
-    run = attn("top", "-m", MODEL, "--inputs", tmp_path / "in.npz", "--words", "-l", "0")
+    run = attn("top", "-m", MODEL, "-F", tmp_path / "in.npz", "--words", "-l", "0")
     assert run.code == 0
     assert "--words has no effect: these tokens have no character offsets" in run.errors

@@ -61,7 +61,7 @@ def test_a_text_is_shown_harmless_and_kept_exactly(command: str, text: str) -> N
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_colourful_screen_has_our_escapes_and_no_others(text: str) -> None:
-    screen = attn("inspect", text, "--color", "always", env={"COLORTERM": "truecolor"}).text
+    screen = attn("inspect", text, env={"COLORTERM": "truecolor", "FORCE_COLOR": "1"}).text
     assert "\x1b[" in screen
     harmless(re.sub(r"\x1b\[[0-9;]*m", "", screen))
 
@@ -75,7 +75,6 @@ def _every_way_to_fail(text: str) -> list[list[str]]:
         ["top", "river bank", "--head", text],
         ["top", "river bank", "--top", text],
         ["matrix", "river bank", "--color-scale", text],
-        ["top", "river bank", "--color", text],
         ["top", "river bank", "--format", text],
         ["top", "river bank", "--output", f"/no/such/folder/{text}.json"],
         ["top", "river bank", "--output", f"a.{text}"],

@@ -55,7 +55,7 @@ def why_failed(
         return None
     line = first_line(error)
     title = f"{name} ({kind_of(model)})"
-    hint = "--inputs FILE gives a model all that it reads"
+    hint = "-F FILE.npz gives a model all that it reads"
     files = "".join(file_option(name.partition(" or ")[0]) for name in missing[:1])
     hint += files or "; --debug shows the whole story"
     if missing:

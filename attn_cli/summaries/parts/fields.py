@@ -110,7 +110,7 @@ FIELDS = (
     Field("learned_sink", NUMBER, "the mean weight that the rows give to a learned sink; 0 without one",
           "read.learned_share"),
     Field("excluded", Rows((Field("key", COUNT, "its token index", "index"), Field("key_token", TEXT, value="text"))),
-          "tokens that --hide or --no-special excludes from all parts: their weight counts for no part, and they stay "
+          "tokens that --hide excludes from all parts: their weight counts for no part, and they stay "
           "visible when a part is masked", "read.left_out"),
     Field("visible_weight", SHARE, "the mean weight that the rows give to all other tokens", "read.left"),
     Field("parts", Rows(_PART), "the parts, most needed first, or, without hidden, by non_sink_share; the first part "

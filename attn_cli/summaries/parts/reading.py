@@ -69,7 +69,7 @@ class TextReading:
     sinks          the sinks of the text, those with the largest share first
     learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
     head_shares    per attention call its layer and for every head the mean weight on each of S parts `[h, S]`
-    left_out       the tokens that the user left out (--hide, --no-special), which are of no part, ascending
+    left_out       the tokens that the user left out (--hide), which are of no part, ascending
     left           the mean weight that the rows gave to all other tokens; 1 if there is no `left_out` or learned sink
     """
 

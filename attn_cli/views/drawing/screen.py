@@ -35,10 +35,8 @@ class Screen:
         return self.depth in ("truecolor", "256") and not self.ascii_only
 
 
-def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
-    """The screen behind `stream` (None for a file), from the terminal, the environment and `--color
-    auto|always|never`.
-    """
+def screen_of(stream: TextIO | None) -> Screen:
+    """The screen behind `stream` (None for a file), from the terminal and the environment."""
     terminal = stream is not None and stream.isatty()
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and len(columns) < _MOST_DIGITS and stream is not None else 0
@@ -48,7 +46,7 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
     ascii_only = not encoding.startswith(("utf", "cp65001"))
     return Screen(
-        max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only, height, _is_light()
+        max(width, 20), _depth(terminal) if _wants_color(terminal) else "none", ascii_only, height, _is_light()
     )
 
 
@@ -67,9 +65,7 @@ def label_columns(screen: Screen) -> int:
     return max(8, screen.width // 5)
 
 
-def _wants_color(color: str, terminal: bool) -> bool:
-    if color != "auto":
-        return color == "always"
+def _wants_color(terminal: bool) -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0") or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):

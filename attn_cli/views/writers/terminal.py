@@ -15,7 +15,7 @@ class TerminalView(View):
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)
-        self.screen = screen_of(sys.stdout if sink.path is None else None, settings.color)
+        self.screen = screen_of(sys.stdout if sink.path is None else None)
         self.largest = largest_map(self.screen)
         self.is_terminal = sink.path is None and sys.stdout.isatty()
         self.chooses = self.is_terminal

@@ -21,7 +21,6 @@ LINES = [
     ["compare"],
     ["compute", "the cat", "--scale", "0.5", "--json"],
     ["compute", "the cat", "--scale", "half"],
-    ["inspect", "river bank", "--color", "always"],
     ["inspect", "river bank", "--image", "a", "--image", "b"],
     ["--version"],
 ]

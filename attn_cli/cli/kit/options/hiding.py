@@ -1,4 +1,4 @@
-"""--hide and --no-special: which keys and rows of a call are left out, and what is said of them."""
+"""--hide: which keys and rows of a call are left out, and what is said of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ from attn_cli.text import counted, cut, listed, visible
 from attn_cli.token_syntax import picked_tokens
 
 SINK = "sink"  # the value of --hide that means the keys at which sinks are to be expected
+SPECIAL = "special"
+_NAMED = (SINK, SPECIAL)
 _FEW = 3  # more hidden keys than this are counted, and not named
 _WIDEST = 28  # letters of the names of hidden keys, with which the line said of them fits 80 columns
 
@@ -26,31 +28,35 @@ class HidingOptions:
     hide: Annotated[
         list[str] | None,
         typer.Option("--hide", metavar="PICK",
-                     help="Hide keys: sink (first key or special tokens) or as --token takes; repeatable."),
+                     help="Hide keys: sink (first key or special tokens), special (also as queries) or as --token "
+                          "takes; repeatable."),
     ] = None  # fmt: skip
-    no_special: Annotated[bool, typer.Option("--no-special", help="Hide special tokens, as queries and as keys.")] = (
-        False
-    )
 
     @property
     def given(self) -> dict[str, bool]:
-        """Whether each option was given, by its flag: "--hide", "--no-special"."""
-        return {"--hide": bool(self.hide), "--no-special": self.no_special}
+        """Whether the option was given, by its flag."""
+        return {"--hide": bool(self.hide)}
+
+    @property
+    def no_special(self) -> bool:
+        """True if special tokens are hidden, as queries and as keys."""
+        return SPECIAL in (self.hide or ())
 
     def refuse(self, reason: str) -> None:
-        """Raise InputError if --hide or --no-special was given; its message begins with `reason`."""
-        for option in (option for option, is_given in self.given.items() if is_given):
-            raise InputError(f"{reason}: nothing can be hidden", f"leave out {option}")
+        """Raise InputError if --hide was given; its message begins with `reason`."""
+        if self.hide:
+            raise InputError(f"{reason}: nothing can be hidden", "leave out --hide")
 
     def keys(self, call: Call, text: str) -> list[int]:
         """The indices of the keys of a layer's attention `call` that the options leave out, ascending; [] for none."""
-        keys = set(special_places(call.keys).tolist()) if self.no_special else set()
+        keys: set[int] = set()
         for pick in self.hide or ():
-            keys |= set(expected_sinks(call).tolist() if pick == SINK else _places(pick, call.keys, text))
+            named = {SINK: expected_sinks(call), SPECIAL: special_places(call.keys)} if pick in _NAMED else {}
+            keys |= set(named[pick].tolist() if named else _places(pick, call.keys, text))
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
-        """The query rows that are shown: `rows` (None for all) without special tokens, if --no-special is given."""
+        """The query rows that are shown: `rows` (None for all) without special tokens, if these are hidden."""
         special = set(special_places(queries).tolist()) if self.no_special else set()
         if not special:
             return rows
@@ -60,12 +66,12 @@ class HidingOptions:
         """Raise InputError for a --hide pick that names no token, or where no query would be left to show."""
         streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
         for pick in self.hide or () if streams else ():
-            if pick != SINK and not any(_places(pick, tokens, prompt.text) for tokens in streams):
+            if pick not in _NAMED and not any(_places(pick, tokens, prompt.text) for tokens in streams):
                 picked_tokens(pick, prompt.tokens, prompt.text)  # raises, with the tokens that there are
         if self.no_special and prompt.tokens and self.rows(None, prompt.tokens) == []:
-            raise InputError("the text has special tokens alone", "leave out --no-special")
+            raise InputError("the text has special tokens alone", "leave out --hide special")
         if rows and self.rows(rows, prompt.tokens) == []:
-            raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
+            raise InputError("--token picks special tokens, which --hide special hides", "leave out one of them")
 
     def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
         """Notes for the user: which keys are hidden, and their share of all weight."""
@@ -76,7 +82,7 @@ class HidingOptions:
         return ()
 
     def _names(self, hidden: "HiddenNotes") -> str:
-        if not self.hide:
+        if self.hide == [SPECIAL]:
             return counted(len(hidden.tokens), "special token")
         names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden.tokens), _FEW)
         if len(hidden.tokens) == 1:

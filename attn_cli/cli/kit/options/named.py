@@ -19,7 +19,11 @@ Text = Annotated[
     typer.Argument(metavar="TEXT", show_default=False,
                    help="Read this text; - or nothing reads standard input. Put -- before a text that starts with -."),
 ]  # fmt: skip
-File = Annotated[str | None, typer.Option("--file", "-F", help="Read the text from a file.", metavar="FILE")]
+File = Annotated[
+    str | None,
+    typer.Option("--file", "-F", metavar="FILE",
+                 help="Read the text from a file; from .npz or .safetensors all model inputs, named as its arguments."),
+]  # fmt: skip
 Lines = Annotated[bool, _reading("--lines", help="Read every line of the input as a text of its own.")]
 Pair = Annotated[
     str | None,
@@ -29,19 +33,10 @@ DecoderText = Annotated[
     str | None,
     _reading("--decoder-text", help="Give the decoder of an encoder-decoder this text.", metavar="TEXT"),
 ]
-TargetLang = Annotated[
-    str | None,
-    _reading("--target-lang", help="Let a translator write this language: fra_Latn, fr_XX ...", metavar="CODE"),
-]
 Generate = Annotated[
     int | None,
     _reading("--generate", help="Generate up to N tokens first (greedy), then analyse prompt and generation together.",
                  min=1, metavar="N"),
-]  # fmt: skip
-Inputs = Annotated[
-    str | None,
-    _reading("--inputs", metavar="FILE",
-                 help="Read all model inputs from .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
 Image = Annotated[
     list[str] | None,
@@ -57,22 +52,15 @@ Audio = Annotated[  # a list, so that a repeated option is an error and doesn't 
 ]
 Chat = Annotated[
     bool,
-    _reading("--chat", help="Put the text into the model's chat template as the user's message."),
+    _reading(
+        "--chat", help="Put the text into the chat template as the user's message; a .json file holds all messages."
+    ),
 ]
-Messages = Annotated[
-    str | None,
-    _reading("--messages", metavar="FILE",
-                 help="Put these messages before the text: JSON, a list of objects with role and content."),
-]  # fmt: skip
-TemplateArg = Annotated[
+Arg = Annotated[
     list[str] | None,
-    _reading("--template-arg", metavar="NAME=VALUE",
-             help="Give the chat template an argument, such as enable_thinking=false; may be repeated."),
+    _reading("--arg", metavar="NAME=VALUE|FILE",
+             help="Set an argument of the chat template (a JSON file sets several), or tgt_lang of a translator."),
 ]  # fmt: skip
-TemplateArgs = Annotated[
-    str | None,
-    _reading("--template-args", metavar="FILE", help="Give the chat template arguments, such as tools: a JSON object."),
-]
 Model = Annotated[
     str,
     typer.Option("--model", "-m", envvar="ATTN_MODEL", autocompletion=completion.models, metavar="MODEL",
@@ -129,10 +117,6 @@ Output = Annotated[
     str | None, typer.Option("--output", "-o", help="Write to a file; its suffix chooses the format.", metavar="FILE")
 ]
 Force = Annotated[bool, _output("--force", help="Replace an existing output file.")]
-Color = Annotated[
-    Literal["auto", "always", "never"],
-    _output("--color", envvar="ATTN_COLOR", help="Use colours: auto, always or never.", metavar="WHEN"),
-]
 Quiet = Annotated[
     bool,
     _output("--quiet", "-q", envvar="ATTN_QUIET", help="Leave out warnings, progress and the next: line."),

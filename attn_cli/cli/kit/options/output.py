@@ -1,4 +1,4 @@
-"""The options that say what is written, and where: format, file, colour."""
+"""The options that say what is written, and where: format, file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +13,12 @@ from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 @dataclass(frozen=True, repr=False, eq=False)
 class OutputOptions:
-    """Options for the output's file, format and colour, of every command, also those without a model."""
+    """Options for the output's file and format, of every command, also those without a model."""
 
     format: o.Format = None
     json: o.Json = False
     output: o.Output = None
     force: o.Force = False
-    color: o.Color = "auto"
     quiet: o.Quiet = False
 
     @contextmanager
@@ -29,6 +28,6 @@ class OutputOptions:
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         name = "json" if self.json else self.format
         invocation = None if self.quiet else current.get()
-        settings = replace(settings, color=self.color, invocation=invocation)
+        settings = replace(settings, invocation=invocation)
         with open_view(name, self.output, settings, force=self.force) as view:
             yield view

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.errors import InputError
@@ -15,6 +15,8 @@ from attn_cli.text import excerpt
 if TYPE_CHECKING:
     from attn_cli.summaries.parts.text_parts import MessageText
 
+_MESSAGES = (".json", ".jsonl")
+_LANGUAGE = "tgt_lang"  # the argument of a translator's tokenizer
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
 
 
@@ -27,22 +29,27 @@ class TextOptions:
     lines: o.Lines = False
     pair: o.Pair = None
     decoder_text: o.DecoderText = None
-    target_lang: o.TargetLang = None
     generate: o.Generate = None
-    inputs: o.Inputs = None
     image: o.Image = None
     audio: o.Audio = None
     chat: o.Chat = False
-    messages: o.Messages = None
-    template_arg: o.TemplateArg = None
-    template_args: o.TemplateArgs = None
+    arg: o.Arg = None
+    inputs: ClassVar[str | None] = None
+    messages: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
-        """Take a text that is a file of messages, beside --chat, for --messages."""
-        is_json = self.chat and self.messages is None and (self.text or "").lower().endswith((".json", ".jsonl"))
-        if is_json and leads_somewhere(str(expanded(self.text or ""))):
-            object.__setattr__(self, "messages", self.text)
-            object.__setattr__(self, "text", None)
+        """Tell files of messages, or of all model inputs, from texts: `messages` and `inputs` are their paths."""
+        text, file = (self.text or "").lower(), (self.file or "").lower()
+        if self.chat and file.endswith(_MESSAGES):
+            self._take("messages", "file")
+        elif self.chat and text.endswith(_MESSAGES) and leads_somewhere(str(expanded(self.text or ""))):
+            self._take("messages", "text")
+        elif holds_arrays(file):
+            self._take("inputs", "file")
+
+    def _take(self, name: str, option: str) -> None:
+        object.__setattr__(self, name, getattr(self, option))
+        object.__setattr__(self, option, None)
 
     @property
     def without_text(self) -> bool:
@@ -50,41 +57,42 @@ class TextOptions:
         instead = (self.inputs, self.image or None, self.audio or None, self.messages)
         return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
-    @property
-    def in_chat(self) -> bool:
-        """True if the text is a message of a chat; --messages implies it."""
-        return self.chat or self.messages is not None
-
     @cached_property
     def _chat(self) -> dict[str, Any]:
-        """The messages of --messages, and the arguments of the template beside them or in options."""
-        chat = {"messages": []} if self.messages is None else _chat_of(self.messages)
-        if self.template_args is not None:
-            given = _json_of(self.template_args, 'it looks like {"tools": [...], "enable_thinking": false}')
-            if not isinstance(given, dict):
-                raise InputError(f"{self.template_args} holds no JSON object", "a name and a value for each argument")
-            _check_halves(given, self.template_args)
-            chat = given | chat
-        for argument in self.template_arg or ():
+        """The messages of a file, and the arguments of the template beside them or in --arg."""
+        return self._arguments | ({"messages": []} if self.messages is None else _chat_of(self.messages))
+
+    @cached_property
+    def _arguments(self) -> dict[str, Any]:
+        """The values that --arg sets, by name."""
+        given: dict[str, Any] = {}
+        for argument in self.arg or ():
             name, equals, value = argument.partition("=")
-            if not equals or name == "messages":
-                raise InputError(f"--template-arg {argument} sets nothing", "such as enable_thinking=false")
-            try:
-                chat[name] = json.loads(value.lower() if value in ("True", "False") else value)
-            except ValueError:
-                chat[name] = value
-            _check_halves(chat[name], f"--template-arg {name}")
-        return chat
+            if not equals and name.lower().endswith(".json"):
+                several = _json_of(name, 'it looks like {"tools": [...], "enable_thinking": false}')
+                if not isinstance(several, dict):
+                    raise InputError(f"{name} holds no JSON object", "a name and a value for each argument")
+                given |= several
+            elif not equals or name == "messages":
+                raise InputError(f"--arg {argument} sets nothing", "such as enable_thinking=false")
+            else:
+                try:
+                    given[name] = json.loads(value.lower() if value in ("True", "False") else value)
+                except ValueError:
+                    given[name] = value
+            _check_halves(given, f"--arg {name}")
+        return given
 
     def chat_before(self) -> dict[str, Any] | None:
         """The messages of a chat that come before the text, and arguments of its template; None if it is no chat."""
-        if not self.in_chat:
-            if self.template_arg or self.template_args:
-                raise InputError("a chat template's arguments, and no chat", "add --chat")
+        if not self.chat:
+            other = next((name for name in self._arguments if name != _LANGUAGE), None)
+            if other is not None:
+                raise InputError(f"--arg {other} is an argument of a chat template, and no chat", "add --chat")
             return None
         if self.pair is not None or self.inputs is not None:
-            raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
-        return self._chat
+            raise InputError("a chat and --pair or arrays at once", "a chat is one text")
+        return {name: value for name, value in self._chat.items() if name != _LANGUAGE}
 
     def messages_with(self, text: str) -> "list[MessageText] | None":
         """All messages of a chat, the last `text` as the user's; None if it is no chat."""
@@ -106,11 +114,11 @@ class TextOptions:
             "image": image,
             "audio": audio,
             "chat": self.chat_before(),
-            "target_lang": self.target_lang,
+            "target_lang": self._arguments.get(_LANGUAGE),
         }
 
     def _media(self) -> tuple[list[str] | None, str | None]:
-        """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""
+        """The files of --image and --audio. InputError beside options that exclude them."""
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
         image, audio = self.image or None, o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
@@ -119,12 +127,17 @@ class TextOptions:
         return image, audio
 
 
+def holds_arrays(file: str) -> bool:
+    """True for a file of all that a model reads, as arrays, by its name."""
+    return file.lower().endswith((".npz", ".safetensors"))
+
+
 def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
-    """Raise InputError where something is given beside --inputs, a file that holds all that is read."""
+    """Raise InputError where something is given beside `inputs`, a file that holds all that is read."""
     if inputs is not None and text:
-        raise InputError("a text and --inputs at once", "give one of them")
+        raise InputError(f"a text and the arrays of {inputs} at once", "give one of them")
     if inputs is not None and media:
-        raise InputError("--inputs and --image or --audio at once", "give one of them")
+        raise InputError(f"the arrays of {inputs} and --image or --audio at once", "give one of them")
 
 
 def _chat_of(file: str) -> dict[str, Any]:

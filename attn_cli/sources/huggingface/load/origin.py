@@ -207,7 +207,7 @@ def _check_folder(origin: Origin) -> None:
                              f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
         raise LoadError(
             f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
-            "copy the original model's tokenizer files into the folder; a model of other inputs takes --inputs FILE",
+            "copy the original model's tokenizer files into the folder; a model of other inputs takes -F FILE.npz",
         )
 
 

@@ -38,7 +38,7 @@ class ModuleReader(PromptReader):
 
     @property
     def _inputs(self) -> str:
-        return f"--inputs FILE.npz with {', '.join(signature(self.loaded.model.forward).parameters)}"
+        return f"-F FILE.npz with {', '.join(signature(self.loaded.model.forward).parameters)}"
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """One prompt of the arrays in the inputs file, whatever the texts; without a file the image with each text."""

@@ -25,7 +25,7 @@ def chat_text(
     if text:
         conversation.append({"role": "user", "content": text})
     if not conversation:
-        raise InputError("the text is empty", "give a message, or --messages FILE")
+        raise InputError("the text is empty", "give a message, or -F messages.json")
     hint = "some know no system message, or want user and assistant in turn"
     return rendered(tokenizer, conversation, name, hint, chat)
 

@@ -25,7 +25,7 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
         return (Token(0, str(start), start, special=True),), ()
     if text is not None and getattr(tokenizer, "tgt_lang", "") is None and hasattr(tokenizer, "get_lang_id"):
         codes = [token.strip("_") for token in _languages(tokenizer)]  # as M2M100, without a default
-        hint = f"add --target-lang {codes[0]}, or another of {', '.join(codes[1:6])} ..."
+        hint = f"add --arg tgt_lang={codes[0]}, or another of {', '.join(codes[1:6])} ..."
         raise InputError(f"{name} writes {len(codes)} languages", hint)
     read = Prompt("", ()) if text is None else tokenize(tokenizer, [text], [None], target=True)[0]
     tokens = read.tokens
@@ -53,7 +53,7 @@ def set_target_language(loaded: LoadedModel, language: str) -> None:
     known = _languages(tokenizer) if hasattr(tokenizer, "tgt_lang") else {}
     if not known:
         in_text = getattr(tokenizer, "supported_language_codes", None)  # of Marian
-        hint = f"start the text with {in_text[0]}, say" if in_text else "leave out --target-lang"
+        hint = f"start the text with {in_text[0]}, say" if in_text else "leave out --arg tgt_lang"
         raise InputError(f"{name} has no target languages to choose from", hint)
     token = next((token for token in known if token.strip("_") == language.strip("_")), None)
     if token is None:
@@ -85,4 +85,6 @@ def _start(loaded: LoadedModel) -> int:
             value = getattr(source, name, None)
             if isinstance(value, int):
                 return value
-    raise LoadError("the model doesn't say which token its decoder starts with", "give --inputs with decoder_input_ids")
+    raise LoadError(
+        "the model doesn't say which token its decoder starts with", "give decoder_input_ids in -F FILE.npz"
+    )

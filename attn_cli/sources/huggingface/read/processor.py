@@ -138,7 +138,7 @@ class Processor:
         for kind, names in _ARGUMENTS.items():
             if kind in media.counts and not any(name in parameters for name in names):
                 readable = [medium for medium in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[medium])]
-                main = "text alone" if "input_ids" in parameters else f"{next(iter(parameters))}, by --inputs FILE"
+                main = "text alone" if "input_ids" in parameters else f"{next(iter(parameters))}, by -F FILE.npz"
                 hint = f"it reads --{readable[0]}" if readable else f"it reads {main}"
                 raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
@@ -269,7 +269,8 @@ class Processor:
         rate = getattr(self.extractor, "sampling_rate", None)
         if not isinstance(rate, int):
             raise LoadError(
-                f"{self.name}: its processor doesn't say how many samples a second it wants", "use --inputs"
+                f"{self.name}: its processor doesn't say how many samples a second it wants",
+                "give arrays with -F FILE.npz",
             )
         return rate
 
@@ -305,7 +306,7 @@ class Processor:
         if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
             raise LoadError(
                 f"{self.name} has no processor (neither {' nor '.join(PROCESSOR_FILES)})",
-                "copy that file of the original model into the folder, or give prepared arrays with --inputs",
+                "copy that file of the original model into the folder, or give prepared arrays with -F FILE.npz",
             )
         kind = AutoImageProcessor if self.media.images else AutoFeatureExtractor
         try:

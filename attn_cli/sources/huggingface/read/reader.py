@@ -281,7 +281,7 @@ class PromptReader:
                 raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) reads {self._main_input}, not text",
-                f"give it with --inputs FILE{file_option(self._main_input)}",
+                f"give it with -F FILE.npz{file_option(self._main_input)}",
             )
         if self.chat is None:
             return tokenize(tokenizer, texts, [pair] * len(texts))

@@ -31,7 +31,7 @@ _ROW = (
     Field(
         "visible_weight",
         SHARE,
-        "weight of the mean row on keys that are not hidden; with --hide or --no-special",
+        "weight of the mean row on keys that are not hidden; with --hide",
         optional=True,
     ),
 )
