@@ -1,7 +1,6 @@
 """Show the overview: what a text's answer needs, what words read, what heads do, one matrix."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from attn_cli.call import Call
@@ -9,7 +8,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor, measure_of
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
@@ -36,12 +35,9 @@ _LARGEST_IN_DATA = (64, 64)
 @takes_options
 def inspect(
     options: TextCommandOptions,
-    scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,
-    by: o.By = "weight",
     words: o.Words = False,
-    pool: o.Pooling = "max",
     color_scale: o.ColorScale = "linear",
     *,
     hiding: HidingOptions,
@@ -50,8 +46,8 @@ def inspect(
 
     Of a model that writes it begins with what comes next and which words and heads that needs, of an encoder with
     what each word reads. Heads are named by what they attend to (attn guide kinds). The matrix is that of the head that
-    brings the word needed most, else of the one that stands out most; with --scores or --by the mean over the chosen
-    heads of the last chosen layer. --token shows one token alone. -o page.html writes an interactive page of all heads.
+    brings the word needed most, else of the one that stands out most. --token shows one token alone. -o page.html
+    writes an interactive page of all heads.
 
     \b
     Examples:
@@ -61,12 +57,8 @@ def inspect(
       attn inspect "the cat sat" -m toy:the-cat-sat --steps --token cat
       attn inspect --file prompt.txt -m gpt2 -o page.html
     """
-    merges = options.merges(words, scores=scores, steps=steps)
-    measure = replace(measure_of(by, words=merges), together=True)
-    if measure.by != "weight" and (scores or steps):
-        raise InputError(f"--by {by} and --{'scores' if scores else 'steps'} at once", "leave out one of the two")
-    changes = {"--scores": scores, "--steps": steps, "--words": merges, "--by": measure.by != "weight", **hiding.given}
-    changes["--lines"] = options.lines
+    merges = options.merges(words, steps=steps)
+    changes = {"--steps": steps, "--words": merges, **hiding.given, "--lines": options.lines}
     _note_on_page(options, changes)
     if steps:
         hiding.refuse("--steps shows every key")
@@ -90,36 +82,26 @@ def inspect(
 
     def plan(view: View, source: Source) -> CommandPlan:
         height, width = view.largest or _LARGEST_IN_DATA
-        last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
-
-        weights = not scores and measure.by == "weight"
-        tells = weights and not merges
         kinds = TextKinds()
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
-            of_heads = [HeadStatistics(rows), of_whole_call(kinds.reducer(call), call)]
-            received = ReceivedShares(rows, by=measure.by)
             # rows of csv are those of the first
-            reducers: list[Reducer] = [received, *of_heads] if measure.by != "weight" else [*of_heads, received]
-            if tells and not options.lines and reads_each_token(call):
-                reducers.append(UnitReadsReducer())
-            if weights:
-                return [*reducers, PooledMatrix(height, width, rows=rows, pooling=pool)]
-            if call.place.layer == last:
-                mean = len(call.place.heads) > 1
-                matrix = PooledMatrix(
-                    height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool, by=measure.by
-                )
-                reducers.append(matrix)
-            return reducers
+            of_heads = [HeadStatistics(rows), of_whole_call(kinds.reducer(call), call), ReceivedShares(rows)]
+            reads = not (merges or options.lines) and reads_each_token(call)
+            of_words = [UnitReadsReducer()] if reads else []
+            return [*of_heads, *of_words, PooledMatrix(height, width, rows=rows)]
 
         return CommandPlan(
-            of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale,
-            finish=partial(overview_of, on_screen=view.largest is not None) if weights else None,
-            recordable=not any(changes.values()), tells=tells,
-        )  # fmt: skip
+            of_call,
+            hiding=hiding,
+            words=merges,
+            scale=color_scale,
+            finish=partial(overview_of, on_screen=view.largest is not None),
+            recordable=not any(changes.values()),
+            tells=not merges,
+        )
 
-    return run(options, "inspect", plan, ViewSettings(predicts=not (scores or steps)))
+    return run(options, "inspect", plan, ViewSettings(predicts=True))
 
 
 def _note_on_page(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:

@@ -1,6 +1,5 @@
 """Draw attention weights or scores as heat maps, or save them."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -10,7 +9,6 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
@@ -30,14 +28,12 @@ from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
-from attn_cli.text import cut
 from attn_cli.views.drawing.figure import MOST_PANELS
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import View, ViewSettings
 
-_MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
 _FIGURES = ("svg", "png", "pdf")
-_WIDTH = 120.0  # of a figure, in millimetres, where none is given
+_WIDTH = 120.0  # of a figure, in millimetres
 
 
 @takes_options
@@ -51,13 +47,6 @@ def matrix(
                      help="Show these keys only, as --token picks queries: who attends here?"),
     ] = None,
     scores: o.Scores = False,
-    weights: o.Weights = False,
-    pool: o.Pooling = "max",
-    width: Annotated[
-        str | None,
-        typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
-                     help="Set the width of the figure that -o FILE.svg, .png or .pdf draws: 84mm; default: 120mm."),
-    ] = None,
     color_scale: o.ColorScale = "linear",
     words: o.Words = False,
     by: Annotated[
@@ -83,23 +72,21 @@ def matrix(
       attn matrix "river bank"
       attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
       attn matrix "river bank" -m ./my-model -o weights.npz
-      attn matrix "river bank" -m ./my-model -H 5.1 --width 84mm -o figure.pdf
+      attn matrix "river bank" -m ./my-model -H 5.1 -o figure.pdf
       attn matrix "river bank" -m ./my-model -H 5.1 --key river
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     if by == "logit":
-        alone = {"--token": token is not None, "--key": key is not None, "--scores": scores, "--weights": weights,
-                 "--words": bool(words), "--mean": mean, "--pool mean": pool == "mean",
-                 "--width": width is not None}  # fmt: skip
+        alone = {"--token": token is not None, "--key": key is not None, "--scores": scores, "--words": bool(words)}
+        alone["--mean"] = mean
         return run_by_logit(options, "--by logit", "matrix", None, alone | hiding.given)
-    figure_width = _check_figure(width, options, both=scores and weights)
+    is_figure = not options.json and format_for(options.format, options.output).name in _FIGURES
+    figure_width = _WIDTH if is_figure else None
     merges = options.merges(words, scores=scores)
     measure = measure_of(by, mean=mean, words=merges)
     if scores and measure.by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
-    show_weights = weights or not scores
-    keep_scores = scores or not weights  # data holds both, unless one is named
 
     chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
     chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
@@ -116,31 +103,23 @@ def matrix(
         judged = TextKinds()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
-            if view.largest is None:
-                both = keep_scores and not is_in_words(call) and (scores or call.shows_scores)
-                return [full(rows, keys, weights=show_weights, scores=both)]
+            if view.largest is None:  # data holds both
+                both = not is_in_words(call) and (scores or call.shows_scores)
+                return [full(rows, keys, weights=not scores, scores=both)]
             colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if key is not None or colours_text:
                 most = None if colours_text else view.largest[0]
-                return [full(rows, keys, weights=show_weights, scores=scores, most=most)]
+                return [full(rows, keys, weights=not scores, scores=scores, most=most)]
             # drawn in the shape of the image, with no rows pooled
             if token is not None and image_grids(call.keys):
-                drawn = show_weights and measure.by == "weight"
+                drawn = not scores and measure.by == "weight"
                 return [full(rows, keys, weights=drawn, scores=scores)]
             chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
-            return [
-                *chosen,
-                *(
-                    PooledMatrix(*view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by)
-                    for kind, is_drawn in ((True, scores), (False, show_weights))
-                    if is_drawn
-                ),
-            ]
+            return [*chosen, PooledMatrix(*view.largest, rows=rows, scores=scores, mean_heads=mean, by=measure.by)]
 
         _check_maps(1 if chooses else heads, figure_width)
-        kinds = 1 if merges else show_weights + keep_scores + (measure.by != "weight")
-
-        holds_both = view.largest is None and keep_scores and not merges
+        holds_both = view.largest is None and not (merges or scores)
+        kinds = 1 + holds_both + (measure.by != "weight")
 
         def memory(prompt: Prompt, rows: PickedRows) -> str:
             if view.largest is not None:
@@ -166,35 +145,6 @@ def _say_no_scores(report: Report) -> Report:
     layers = {x.place.layer for x, matrix in report.parts_of(Matrix) if matrix.scores is None}
     line = f"no scores of layers {ranges(sorted(layers))}: their own code shows weights alone"
     return replace(report, warnings=(*report.warnings, line)) if layers else report
-
-
-def _check_figure(width: str | None, options: OutputOptions, *, both: bool) -> float | None:
-    """The width of a figure in millimetres, None for none; InputError for a width that is none."""
-    file = format_for(options.format, options.output).name
-    is_figure = not options.json and file in _FIGURES
-    if width is None:
-        return _WIDTH if is_figure and not both else None
-    figure_width = millimetres(width)
-    if not is_figure:
-        raise InputError("--width needs a figure format", "add -o figure.svg, .png or .pdf")
-    if both:
-        raise InputError("--width with --scores and --weights", "a figure shows one of them; leave out the other")
-    return figure_width
-
-
-def millimetres(width: str) -> float:
-    """A width in millimetres, from words like 84mm, 3.3in or 240pt. Raises InputError for others.
-
-    >>> millimetres("3.5 cm")
-    35.0
-    """
-    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)\s*(mm|cm|in|pt)", width.strip().lower())
-    value = 0.0 if match is None else float(match[1]) * _MILLIMETRES[match[2]]
-    if not 10 <= value <= 2000:
-        raise InputError(
-            f"--width {cut(width, 40)!r} is not a length from 10mm to 2m", "give a unit: 84mm is one column"
-        )
-    return value
 
 
 def _check_maps(heads: int, figure_width: float | None) -> None:

@@ -18,8 +18,7 @@ from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.calls.in_words import prompt_in_words
-from attn_cli.summaries.calls.read_shares import Measure
-from attn_cli.summaries.reducers.row_keys import RowKeys, RowKeysExplained
+from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -34,12 +33,9 @@ def top(
     overall: Annotated[
         bool, typer.Option("--overall", help="Rank the keys that all these queries together attend to most.")
     ] = False,
-    why: Annotated[
-        bool, typer.Option("--why", help="Explain each key: content, position, and the frequency pairs that count.")
-    ] = False,
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="List heads by their weight on this key; --why explains it."),
+        typer.Option("--key", metavar="WORD|INDEX", help="List heads by their weight on this key."),
     ] = None,
     by: Annotated[
         Literal["weight", "value", "output", "logit", "through"],
@@ -55,7 +51,7 @@ def top(
     On a terminal a model's heads are shown together, in the row that decides what comes next or those of --token;
     --head shows heads one by one, and pipes and files get every row of every head.
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
-    unless --token picks queries. --why explains every key against the mean of all keys that the row may see.
+    unless --token picks queries.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
     value; --by logit by what heads write from each key to the logit of the answer. --by through tells, for an encoder,
     which tokens each token is made of after all layers.
@@ -65,22 +61,11 @@ def top(
       attn top "he sat on the river bank" --token bank
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
-      attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
     merges = options.merges(words)
-    others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
-    if why:
-        alone = others | {"--mean": mean, "--words": words}
-        refuse_beside("--why", alone, "it explains keys one by one, in one head at a time")
-
-        def explained(view: View, source: Source) -> CommandPlan:
-            keys = RowKeysExplained(k, abridges=view.largest is not None)
-            return CommandPlan(keys, token, measure=Measure(rotations=True), key=key)
-
-        return run(options, "why", explained)
     if key is not None:
         alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
         refuse_beside("--key", alone, "it lists heads by their weight on that key")

@@ -7,8 +7,6 @@ from attn_cli.errors import InputError
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
-_WIDTH = "84mm"  # of a figure: one column of a paper
-
 
 @dataclass(frozen=True)
 class LineOrigin:
@@ -45,7 +43,7 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
     if view.pane == "cell" and not origin.text:  # how positions turned queries takes the model
         return origin.words("matrix", [*options, "-t", str(view.query)])
     if view.pane == "cell":
-        return origin.words("top", [*options, "-t", str(view.query), "--why", "--key", str(view.key)])
+        return origin.words("why", [*options, "-t", str(view.query), "--key", str(view.key)])
     options += _token_options(scene, view)
     if view.pane == "text" and not view.by_column:
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])
@@ -67,7 +65,7 @@ def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: b
     options = [*_head_options(scene, view), *_token_options(scene, view), *_look_options(view)]
     if view.pane == "text":
         options += ["--key", str(view.key)] if view.by_column else ["-t", str(view.query)]
-    return origin.words("matrix", [*options, "--width", _WIDTH])
+    return origin.words("matrix", options)
 
 
 def _head_options(scene: Scene, view: Viewpoint) -> list[str]:

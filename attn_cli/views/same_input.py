@@ -24,7 +24,7 @@ _BESIDE = {"pair", "decoder_text", "generate", "chat", "arg"}
 _FILES = {"file", "image", "audio"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
 _OUTPUT = {"format", "json", "output", "force", "quiet", "verbose", "plain"}
-_OF_MATRICES = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale"}
+_OF_MATRICES = {"steps", "decode", "token", "expect", "expect_weights", "tol", "color_scale"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 EXAMPLE = "he sat on the river bank"
 

@@ -53,7 +53,7 @@ read with a cache of the keys and values before it, against the rows of all toke
 | cache | {cache} |
 
 *why*: which columns of a query one angle turns (halves: p and p + d/2; interleaved: 2p and 2p + 1), proved by what the
-attention's own modules put out, so that `attn top --why` can tell content and position apart; *none needed* where
+attention's own modules put out, so that `attn why` can tell content and position apart; *none needed* where
 nothing turns them. Proved or needless in all layers: {proved} types, {proved_texts} of those that read text; in some:
 {some}; in none: {unproved}.
 

@@ -1,4 +1,4 @@
-"""Separation of content and position by `attn top --why`: the rotation of a type's queries, verified or not.
+"""Separation of content and position by `attn why`: the rotation of a type's queries, verified or not.
 
 halves, interleaved   columns p and p + d/2, or 2p and 2p + 1, are turned together, in all layers but those that turn
                       none; "of a part" where some columns aren't turned

@@ -1,6 +1,5 @@
 """--by value, output and through: on screens, in data, and what is refused."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,6 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
         assert arrays[f"{by}_share"][1, 2, 5].max() == pytest.approx(shares[0], abs=1e-6)
     hold(attn("matrix", TEXT, "-m", models["llama"], "--by", by, "--json"), "matrix")
     hold(attn("top", TEXT, "-m", models["llama"], "--by", by, "--overall", "--mean", "--json"), "overall")
-    hold(attn("inspect", TEXT, "-m", models["llama"], "--by", by, "--json"), "inspect")
 
 
 def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
@@ -103,24 +101,3 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
 def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str], words: str) -> None:
     run = attn("top", TEXT, "-m", models[kind], *arguments)
     refused(run, 2 if kind == "bert" else 3, words)
-
-
-@pytest.mark.parametrize("by", ["value", "output"])
-def test_what_an_overview_ranks_by_is_in_its_files(models: dict[str, Path], by: str, tmp_path: Path) -> None:
-    asked = ("inspect", TEXT, "-m", models["bert"], "--by", by, "-q")
-    rows = attn(*asked, "--json").json["result"]["received"]
-    shares = dict[tuple[int, int], float]()
-    for row in rows:
-        head = row["layer"], row["head"]
-        shares[head] = shares.get(head, 0.0) + row[f"{by}_share"]
-    assert np.array(list(shares.values())) == pytest.approx(1, abs=1e-5)
-    assert any(abs(row[f"{by}_share"] - row["received_share"]) > 1e-3 for row in rows)
-    table = list(csv.DictReader(attn(*asked, "-f", "csv").lines))
-    assert [float(row[f"{by}_share"]) for row in table] == [row[f"{by}_share"] for row in rows]
-    assert attn(*asked, "-o", tmp_path / "a.npz").code == 0
-    with np.load(tmp_path / "a.npz") as arrays:
-        of_heads = arrays[f"{by}_share"]  # [layers, h, m]
-        np.testing.assert_allclose(of_heads.ravel(), [row[f"{by}_share"] for row in rows], atol=1e-7)
-    mean = of_heads.mean((0, 1))
-    first = attn(*asked).text.partition("bars: of the largest")[2].split()
-    assert (int(first[0]), float(first[2])) == (int(mean.argmax()), round(float(mean.max()), 3))

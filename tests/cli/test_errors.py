@@ -34,7 +34,6 @@ REFUSED = [
     (["top", "river bank", "-k", "0"], USAGE, "'0'"),
     (["top", "river bank", "-k", "1e3"], USAGE, "'1e3'"),
     (["compute", "a", "--tol", "nan"], USAGE, "--tol"),
-    (["matrix", "river", "--pool", "min"], USAGE, "'min'"),
     (["matrix", "river", "-f", "xlsx"], USAGE, "'xlsx'"),
     (["matrix", "river", "--json", "-f", "csv"], USAGE, "csv"),
     (["matrix", "river", "-o", "a.xlsx"], USAGE, "'.xlsx'"),

@@ -73,7 +73,7 @@ def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
     assert {(row["query_token"], row["key_token"]) for row in rows_of(run)} == {
         (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
     }
-    markdown = minilm("matrix", "-H", "4.5", "--hide", "special", "--weights", "-f", "md").text
+    markdown = minilm("matrix", "-H", "4.5", "--hide", "special", "-f", "md").text
     assert "CLS" not in markdown and "| 6 bank |" in markdown
 
 

@@ -74,7 +74,7 @@ def test_second_looks_and_next_commands_take_no_model(
 
 @pytest.mark.parametrize(
     "words",
-    [["--json"], ["--lines"], ["-o", "x.csv"], ["--by", "output"], ["--why"],
+    [["--json"], ["--lines"], ["-o", "x.csv"], ["--by", "output"],
      ["--dtype", "float16"], ["--pair", "a loan"], ["--trust-remote-code"]],
     ids=" ".join,
 )  # fmt: skip

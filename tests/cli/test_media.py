@@ -37,7 +37,7 @@ def tone(tmp_path: Path) -> Path:
 
 def arrays(folder: Path, *arguments: object) -> dict[str, np.ndarray]:
     target = folder / "weights.npz"
-    run = attn("matrix", *arguments, "--weights", "--quiet", "--force", "-o", target)
+    run = attn("matrix", *arguments, "--quiet", "--force", "-o", target)
     assert run.code == 0, run.errors
     with np.load(target) as archive:
         return dict(archive)

@@ -95,7 +95,7 @@ def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("what", ["build", "ready"])
 def test_the_weights_of_a_factory_in_the_current_folder(nets: str, what: str) -> None:
-    run = attn("matrix", "-m", f"{nets}:{what}", "-F", "in.npz", "--weights", "-q", "-o", "w.npz")
+    run = attn("matrix", "-m", f"{nets}:{what}", "-F", "in.npz", "-q", "-o", "w.npz")
     assert run.code == 0, run.errors
     encoder: Any = sys.modules[nets].build().eval()
     given = torch.from_numpy(np.load("in.npz")["src"])
@@ -132,7 +132,7 @@ def test_weights_below_0_have_no_entropy_and_are_written_without_scores(nets: st
 
 @pytest.mark.parametrize(("what", "times"), [("Own", 1), ("Fused", 1), ("importing", 2)])
 def test_a_module_that_is_the_attention_and_one_that_imports_when_it_runs(nets: str, what: str, times: int) -> None:
-    run = attn("matrix", "-m", f"{nets}:{what}", "-F", "in.npz", "--weights", "-q", "-o", "w.npz")
+    run = attn("matrix", "-m", f"{nets}:{what}", "-F", "in.npz", "-q", "-o", "w.npz")
     assert run.code == 0, run.errors
     with torch.no_grad():
         qkv = sys.modules[nets].Own().qkv(times * torch.from_numpy(np.load("in.npz")["src"]))

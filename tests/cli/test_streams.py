@@ -83,7 +83,7 @@ def test_the_heads_of_one_stack(
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     text, decoder = TEXTS[1]
-    rows = attn("matrix", text, "--decoder-text", decoder, "-m", tmp_path, *asked, "--weights", "--json").json
+    rows = attn("matrix", text, "--decoder-text", decoder, "-m", tmp_path, *asked, "--json").json
     with torch.no_grad():
         returned = model(**{"input_ids" if name == "text" else "decoder_input_ids": torch.tensor([ids])
                             for name, ids in _ids(rows).items()}, output_attentions=True)  # fmt: skip

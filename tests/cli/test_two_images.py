@@ -46,7 +46,7 @@ def own_inputs(folder: Path, text: str, files: list[Path]) -> Any:
 @pytest.mark.parametrize("kind", each_of(READING, daily="llava qwen2_vl gemma3"))
 def test_two_images_are_read_as_the_model_reads_them(kind: str, pair: list[Path], tmp_path: Path) -> None:
     folder = ALL[kind](tmp_path / kind)
-    run = attn("matrix", ASKED, "-m", folder, *images(pair), "--weights", "-q", "-o", tmp_path / "x.npz")
+    run = attn("matrix", ASKED, "-m", folder, *images(pair), "-q", "-o", tmp_path / "x.npz")
     assert run.code == 0, run.errors
     found = dict(np.load(tmp_path / "x.npz"))
     read = attn("top", ASKED, "-m", folder, *images(pair), "-l", "0", "-H", "0", "--json", "-q").json["input"]

@@ -1,4 +1,4 @@
-"""attn top --why: a cell on a screen and in files; what can't be explained is refused."""
+"""attn why: a cell on a screen and in files; what can't be explained is refused."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ SENTENCE = "he sat on the river bank"
 
 
 def test_a_row_for_every_column_adds_up_to_the_log_weight_less_its_mean() -> None:
-    rows = list(csv.DictReader(io.StringIO(attn("top", SENTENCE, "-t", "bank", "--why", "-k", "6", "-f", "csv").text)))
+    rows = list(csv.DictReader(io.StringIO(attn("why", SENTENCE, "-t", "bank", "-k", "6", "-f", "csv").text)))
     assert list(rows[0]) == [
         "layer", "head", "query", "query_token", "key", "key_token", "weight", "score", "mean_score", "content",
         "position", "bias", "rank", "content_rank", "distance_rank", "pair", "columns", "contrast",
@@ -36,14 +36,14 @@ def test_a_row_for_every_column_adds_up_to_the_log_weight_less_its_mean() -> Non
 
 
 def test_a_key_of_ones_own_choice() -> None:
-    run = attn("top", SENTENCE, "-t", "bank", "--why", "--key", "river", "-H", "1", "--json")
+    run = attn("why", SENTENCE, "-t", "bank", "--key", "river", "-H", "1", "--json")
     (cell,) = run.json["result"]["why"]
     assert (cell["key_token"], cell["visible"]) == ("river", 6)
-    assert "bank attends to 4 river" in attn("top", SENTENCE, "-t", "bank", "--why", "--key", "river").text
+    assert "bank attends to 4 river" in attn("why", SENTENCE, "-t", "bank", "--key", "river").text
 
 
 def test_arrays(tmp_path: Path) -> None:
-    assert attn("top", SENTENCE, "-t", "bank", "--why", "-k", "2", "-o", tmp_path / "why.npz").code == 0
+    assert attn("why", SENTENCE, "-t", "bank", "-k", "2", "-o", tmp_path / "why.npz").code == 0
     arrays = np.load(tmp_path / "why.npz")
     assert arrays["contrasts"].shape == (1, 8, 16)
     assert np.isnan(arrays["contents"]).all()
@@ -52,27 +52,22 @@ def test_arrays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_tokens_are_shown_harmless(text: str) -> None:
-    run = attn("top", text, "--why", "-H", "0")
+    run = attn("why", text, "-H", "0")
     assert run.code == 0
     harmless(run.text)
 
 
-@pytest.mark.parametrize("option", ["--mean", "--words", "--overall", "--hide=special"])
-def test_one_head_is_explained_at_a_time(option: str) -> None:
-    refused(attn("top", SENTENCE, "--why", option), 2, f"--why and {option.partition('=')[0]} at once")
-
-
 def test_a_long_text_is_not_explained_row_by_row_on_a_screen() -> None:
-    refused(attn("top", "river bank " * 40, "--why"), 2, "80 queries", "-t -1")
-    assert attn("top", "river bank " * 40, "--why", "-t", "-1", "-k", "1").code == 0
+    refused(attn("why", "river bank " * 40), 2, "80 queries", "-t -1")
+    assert attn("why", "river bank " * 40, "-t", "-1", "-k", "1").code == 0
 
 
 def test_other_misuse() -> None:
-    refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")
+    refused(attn("why", SENTENCE, "--key", "lamp"), 2, "no token 'lamp'")
 
 
 def test_what_a_cell_s_screen_shows_adds_up(llama: Path) -> None:
-    line = ("top", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1", "--why")
+    line = ("why", "the cat sat on a photo", "-m", llama, "-H", "1.0", "-t", "-1")
     screen = attn(*line, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}).text
     numbers = r"([+-]?[0-9.]+)"
     told = (rf"score {numbers}, mean of \d+ keys {numbers}", rf"    content  {numbers}.*", rf"    position {numbers}.*",

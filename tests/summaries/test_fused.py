@@ -40,7 +40,6 @@ REDUCERS = {
     "top": lambda: [TopKeys(5), MaskedRows()],
     "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
     "largest of blocks": lambda: [PooledMatrix(6, 7), HeadStatistics()],
-    "mean of blocks": lambda: [PooledMatrix(6, 7, pooling="mean")],
     "some rows": lambda: [TopKeys(3, rows=[0])],
     "numbers of some rows and of all": lambda: [TopKeys(3, rows=[0]), HeadStatistics()],
     "sums of some rows": lambda: [OverallKeys(4, rows=[0]), HeadStatistics(rows=[0]), TopKeys(2, rows=[0])],

@@ -100,16 +100,16 @@ def pooled_by_hand(cells: np.ndarray, block: tuple[int, int], how: str) -> np.nd
     )  # fmt: skip
 
 
-@given(picks(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 9), st.sampled_from(["max", "mean"]))
-def test_the_pooled_matrix_is_the_dense_one_in_blocks(pick, tensors, mean, height, width, how) -> None:
+@given(picks(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 9))
+def test_the_pooled_matrix_is_the_dense_one_in_blocks(pick, tensors, mean, height, width) -> None:
     problem, rows = pick
-    reducer = PooledMatrix(height, width, rows=rows, mean_heads=mean, pooling=how)
+    reducer = PooledMatrix(height, width, rows=rows, mean_heads=mean)
     found = reduce(call_of(problem, tensors=tensors), reducer).part(Matrix)
     cells = chosen(attended(problem).weights, rows, mean)
     assert found.weights.shape[1] <= height
     assert found.weights.shape[2] <= width
     assert found.block == (-(-cells.shape[1] // height), -(-cells.shape[2] // width))
-    np.testing.assert_allclose(found.weights, pooled_by_hand(cells, found.block, how), **CLOSE)
+    np.testing.assert_allclose(found.weights, pooled_by_hand(cells, found.block, "max"), **CLOSE)
 
 
 @given(picks(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 9))

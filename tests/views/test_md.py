@@ -37,7 +37,7 @@ def test_top_keys_are_a_table() -> None:
 
 
 def test_a_matrix_is_a_table_with_tokens_at_both_sides() -> None:
-    (table,) = tables(attn("matrix", TEXT, "--mean", "--weights", "-f", "md").text)
+    (table,) = tables(attn("matrix", TEXT, "--mean", "-f", "md").text)
     labels = [f"{number} {word}" for number, word in enumerate(TEXT.split())]
     assert table[0] == ["", *labels]
     assert [row[0] for row in table[1:]] == labels

@@ -87,9 +87,8 @@ def test_answers_on_tables_hold(command: str, options: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["matrix", "--mean"], ["matrix", "--scores"], ["matrix", "--weights"], ["matrix", "-t", "bank"],
-        ["top", "--mean"], ["top", "-k", "99"], ["top", "-t", "river", "-H", "1,2"], ["inspect", "--scores"],
-        ["inspect", "--pool", "mean"],
+        ["matrix", "--mean"], ["matrix", "--scores"], ["matrix", "-t", "bank"],
+        ["top", "--mean"], ["top", "-k", "99"], ["top", "-t", "river", "-H", "1,2"],
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -122,7 +121,7 @@ def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
 
 @pytest.mark.parametrize("options", [[], ["-t", "bank", "-k", "1"], ["-H", "1,2", "--key", "river"]], ids=" ".join)
 def test_explained_keys_hold(options: list[str]) -> None:
-    run = attn("top", TEXT, "--why", "--json", "--quiet", *options)
+    run = attn("why", TEXT, "--json", "--quiet", *options)
     hold(run, "why")
     assert run.json["schema"] == "attn.why/2"
 

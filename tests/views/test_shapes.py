@@ -63,11 +63,11 @@ def test_calls_of_a_module_are_stacked_by_shape() -> None:
 @pytest.mark.parametrize("name", ["swin", "siglip", "canine", "albert"])
 def test_every_call_of_a_model_is_in_the_file(name: str, tmp_path: Path) -> None:
     options = saved(name, tmp_path)
-    assert attn("matrix", *options, "-q", "--weights", "-o", tmp_path / "all.npz").code == 0
+    assert attn("matrix", *options, "-q", "-o", tmp_path / "all.npz").code == 0
     with np.load(tmp_path / "all.npz") as archive:
         there = sum(archive[key].size for key in archive.files if key.endswith("weights"))
-    shown = attn("matrix", *options, "-q", "--weights", "--json").json["result"]["matrices"]
+    shown = attn("matrix", *options, "-q", "--json").json["result"]["matrices"]
     assert there == sum(np.asarray(matrix["weights"]).size for matrix in shown)
-    rows = attn("matrix", *options, "-q", "--weights", "-f", "csv").lines
+    rows = attn("matrix", *options, "-q", "-f", "csv").lines
     assert len(rows) - 1 == there
     assert len({tuple(row.split(",")[: rows[0].split(",").index("score")]) for row in rows}) == len(rows)

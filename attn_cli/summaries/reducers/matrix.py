@@ -36,8 +36,9 @@ _CALL_MAPS = (
           "pooled", lambda maps: [*maps["part"].row_numbers(maps["summary"])]),
     Field("block", each({"type": "integer", "minimum": 1}, count=2), "[rows, keys] that one cell stands for; [1, 1] if "
           "nothing was pooled", lambda maps: [*maps["part"].block]),
-    Field("pooling", {"enum": ["max", "mean", None]}, "how the cells of a block were put together; null if nothing was "
-          "pooled", lambda maps: None if maps["part"].block == (1, 1) else maps["part"].pooling),
+    Field("pooling", {"enum": ["max", "farthest from 0", None]}, "how the cells of a block were "
+          "put together; null if nothing was pooled",
+          lambda maps: None if maps["part"].block == (1, 1) else maps["part"].pooling),
     Field("reason", TEXT, "why these heads were chosen; missing where the user chose them",
           lambda maps: maps["part"].chosen and maps["part"].chosen.reason, optional=True),
     Field("keys", each(COUNT), "the keys that the third axis is about, where hidden ones have no column; more than it "
@@ -65,7 +66,7 @@ class Matrix(Part, Displayed):
     rows     the query behind every matrix row; None means all
     averaged how many heads the weights are a mean over (then h = 1); 0 for single heads
     block    (rows, keys) of weights that one number stands for; (1, 1) if nothing was pooled
-    pooling  how numbers of a block were put together: "max", "mean" or, of signed numbers, "farthest from 0"
+    pooling  how numbers of a block were put together: "max" or, of signed numbers, "farthest from 0"
     ends     the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
     by       what the shares are of: "value" or "output", each key's weight times the norm of its value, or of that
              after W_O; "weight" for no shares

@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands.blocks import farthest
-from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted, block_sizes
+from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted
 from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -18,8 +18,8 @@ from attn_cli.summaries.reducers.matrix import Matrix
 class PooledMatrix:
     """Makes a `Matrix` pooled to at most `rows_at_most` x `keys_at_most` blocks; not pooled if it fits.
 
-    Keys that the user left out get no column. The default is the maximum of a block: attention is sparse, and a mean
-    would erase single spikes; of scores it is the number farthest from 0.
+    Keys that the user left out get no column. A block shows its maximum, as a mean would erase single spikes of sparse
+    attention; of scores it is the number farthest from 0.
 
     scores      pool scores, not weights
     mean_heads  take the mean over heads first, for each query and key
@@ -37,26 +37,25 @@ class PooledMatrix:
         rows: Sequence[int] | None = None,
         scores: bool = False,
         mean_heads: bool = False,
-        pooling: str = "max",
         by: By = "weight",
     ) -> None:
         self.rows = None if rows is None else tuple(rows)
         self.limits, self.scores = (rows_at_most, keys_at_most), scores
-        self.mean_heads, self.pooling, self.by = mean_heads, pooling, by
+        self.mean_heads, self.by = mean_heads, by
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for the largest weight (score, share) of each block, or their sum where means are pooled."""
+        """A request for the largest weight (score, share) of each block."""
         pool = self._pool(call)
         return Wanted(pools=(pool, replace(pool, lowest=True)) if self._is_signed(call) else (pool,))
 
     def _is_signed(self, call: Call) -> bool:
-        return self.pooling == "max" and (self.scores or not call.rule.softmax) and self._pool(call).covers_many
+        return (self.scores or not call.rule.softmax) and self._pool(call).covers_many
 
     def _pool(self, call: Call) -> Pool:
         left = keys_left(call)
         (n, m), (most_rows, most_keys) = self._sizes(call), self.limits
         return Pool(
-            -(-n // most_rows), -(-m // most_keys), self.pooling == "mean", self.rows,
+            -(-n // most_rows), -(-m // most_keys), False, self.rows,
             None if left is None else tuple(left), "scores" if self.scores else "weights",
             self.mean_heads, self.by,
         )  # fmt: skip
@@ -69,11 +68,7 @@ class PooledMatrix:
         """The pooled matrix `[h, blocks of rows, blocks of keys]`; h is 1 with `mean_heads`."""
         pool = self._pool(call)
         kept = to_numpy(stats.pooled[pool]).astype(np.float64)
-        if pool.sums:
-            sizes = zip(self._sizes(call), (pool.rows, pool.keys), strict=True)
-            height, width = (block_sizes(size, step) for size, step in sizes)
-            kept = kept / (height[:, None] * width[None, :])
-        pooling, ends = self.pooling, None
+        pooling, ends = "max", None
         if self._is_signed(call):
             lowest = to_numpy(stats.pooled[replace(pool, lowest=True)]).astype(np.float64)
             ends = _ends(kept, lowest)

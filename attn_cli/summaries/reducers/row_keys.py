@@ -1,18 +1,16 @@
-"""The reducers of `attn top` for a call: of keys row by row, together, explained, or of all heads together."""
+"""The reducers of `attn top` for a call: of keys row by row, together, or of all heads together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attn_cli.call import Call
-from attn_cli.errors import InputError
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer
 
-_MANY = 64  # queries; of more a screen has no room for the keys of each
+MANY_ROWS = 64  # queries; of more a screen has no room for the keys of each
 
 
 @dataclass(frozen=True)
@@ -43,24 +41,6 @@ class RowKeys:
         if self.all_heads:
             return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows)]
         count, mean, by = self.count, self.mean_heads, self.by
-        if self.together or (self.abridges and call.n > _MANY):
+        if self.together or (self.abridges and call.n > MANY_ROWS):
             return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by)]
         return [TopKeys(count, rows=rows, mean_heads=mean, scores=self.scores, by=by)]
-
-
-@dataclass(frozen=True)
-class RowKeysExplained:
-    """Makes the reducers that explain the scores of the `count` keys that rows attend to most, or of those given.
-
-    abridges  for a screen: whether all rows of a call of more than 64 queries are refused with InputError
-    """
-
-    count: int
-    abridges: bool = False
-
-    def __call__(self, rows: Sequence[int] | None, call: Call, keys: Sequence[int] | None = None) -> Sequence[Reducer]:
-        """The reducer for these rows and keys of a call, None for all; InputError for too many rows."""
-        if self.abridges and rows is None and call.n > _MANY:
-            raise InputError(f"a screen has no room to explain {call.n:,} queries",
-                             "pick some with --token, such as -t -1; -f csv explains all")  # fmt: skip
-        return [ExplainedKeys(self.count, rows=rows, keys=keys)]

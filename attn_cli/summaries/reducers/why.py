@@ -138,10 +138,10 @@ class ExplainedKeys:
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q and k",
-                "--why needs both; choose other layers with --layer",
+                "attn why needs both; choose other layers with --layer",
             )
         if not call.rule.softmax:
-            raise InputError("weights without a softmax are the scores themselves", "--why explains a softmax")
+            raise InputError("weights without a softmax are the scores themselves", "attn why explains a softmax")
         self.call, self.places = call, RowPlaces(self.rows, call.n)
         self.turning = None if call.ingredients.turning is None else call.ingredients.turning()
         self.cells: list[tuple[int, int, list[ExplainedCell]]] = []

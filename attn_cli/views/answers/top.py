@@ -46,7 +46,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: why the largest weight is so large (attn top --why); after a mean of heads, each of them."""
+    """The next command: why the largest weight is so large (attn why); after a mean of heads, each of them."""
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
@@ -61,7 +61,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if trivial or is_recorded(invocation) or summary.place.way not in ("computed", "registry"):
         return matrix_of_head(summary, int(at), report, invocation)
     head = head_name(summary, int(at))
-    return on_same_input("top", report, invocation.without(HIDDEN), *query, "-H", head, "--why")
+    return on_same_input("why", report, invocation.without(HIDDEN), *query, "-H", head)
 
 
 def _without_sinks(summary: Summary, top: Top) -> np.ndarray:

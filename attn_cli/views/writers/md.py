@@ -94,7 +94,8 @@ def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
         raise InputError(f"a matrix of {len(rows)} x {len(columns)} is too large for md, which takes "
                          f"{_LARGEST} x {_LARGEST}", "use --format csv, npz or html, or attn top")  # fmt: skip
     block = "" if matrix.block == (1, 1) else f" · {matrix.pooling} over {matrix.block[0]} x {matrix.block[1]}"
-    for kind, values in matrix.arrays().items():
+    kinds = {kind: values for kind, values in matrix.arrays().items() if kind != "scores" or matrix.weights is None}
+    for kind, values in kinds.items():
         for at, head in enumerate(matrix.head_names(summary)):
             head_words = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
             yield f"### {_layer(summary)} · {head_words} · {kind.replace('_', ' ')}{block}\n"

@@ -20,7 +20,7 @@ from attn_cli.views.writers.page import PAGE
 from tests.program import attn, refused
 
 SVG = "{http://www.w3.org/2000/svg}"
-POINTS = 84 * 72 / 25.4
+POINTS = 120 * 72 / 25.4
 NAMES = ["a", "river", "bank"]
 
 
@@ -71,16 +71,16 @@ def test_too_many_maps_are_refused() -> None:
 
 
 def test_a_figure_of_a_command(golden: Callable[[str, str], None]) -> None:
-    run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", "84mm", "-f", "svg")
+    run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "-f", "svg")
     assert run.code == 0, run.errors
     golden("figure.svg", run.text)
-    assert ElementTree.fromstring(run.text).get("width") == "84mm"
+    assert ElementTree.fromstring(run.text).get("width") == "120mm"
 
 
 @pytest.mark.skipif(find_spec("svg2pdf_py") is None, reason="the extra figure is not installed")
 def test_a_pdf_has_its_width_and_embeds_truetype_fonts(tmp_path: Path) -> None:
     file = tmp_path / "a.pdf"
-    run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", "84mm", "-o", file)
+    run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "-o", file)
     assert run.code == 0, run.errors
     data = file.read_bytes()
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", data)
@@ -108,10 +108,10 @@ def test_a_character_that_no_font_can_embed_is_its_number_in_a_pdf(monkeypatch: 
 @pytest.mark.skipif(find_spec("resvg_py") is None, reason="the extra figure is not installed")
 def test_figures_and_screens_as_png(tmp_path: Path) -> None:
     figure, screen = tmp_path / "a.png", tmp_path / "b.png"
-    assert attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", "84mm", "-o", figure).code == 0
+    assert attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "-o", figure).code == 0
     assert attn("inspect", "the cat sat", "-m", "toy:the-cat-sat", "-o", screen).code == 0
     data = figure.read_bytes()
-    assert struct.unpack(">I", data[16:20])[0] == pytest.approx(84 / 25.4 * 300, abs=1)
+    assert struct.unpack(">I", data[16:20])[0] == pytest.approx(120 / 25.4 * 300, abs=1)
     assert data[37:41] == b"pHYs" and struct.unpack(">IIB", data[41:50]) == (11811, 11811, 1)  # 300 dots an inch
     with Image.open(figure) as image:
         image.load()
@@ -122,14 +122,6 @@ def test_what_is_missing_is_said_before_anything_runs() -> None:
     with mock.patch.object(raster, "find_spec", lambda name: None):
         refused(attn("matrix", "river bank", "-o", "x.png"), 2, "png needs resvg-py", "pip install 'attn-cli[figure]'")
         refused(attn("matrix", "river bank", "-o", "x.pdf"), 2, "pdf needs svg2pdf-py")
-
-
-def test_a_width_is_for_figures() -> None:
-    refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width needs a figure format")
-    both = attn("matrix", "river bank", "--width", "84mm", "--scores", "--weights", "-o", "x.svg")
-    refused(both, 2, "--width with --scores and --weights")
-    for width in ("84", "0mm", "wide", "1e9mm"):
-        refused(attn("matrix", "river bank", "--width", width, "-o", "x.svg"), 2, "is not a length")
 
 
 def test_maps_with_and_without_numbers_below_0_share_one_ramp_about_0() -> None:

@@ -14,4 +14,5 @@ def test_a_terminal_without_colours_gets_none(term: str, depth: str, monkeypatch
     monkeypatch.setenv("TERM", term)
     monkeypatch.delenv("COLORTERM", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert screen_of(None, "always").depth == depth
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert screen_of(None).depth == depth

@@ -81,12 +81,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_picked_row_or_key_is_a_text(file: str, golden: Callable[[str, str], None]) -> None:
-    row = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "7", "--width", "84mm", "-f", "svg")
+    row = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "7", "-f", "svg")
     assert row.code == 0, row.errors
     golden("figure-text.svg", row.text)
-    column = attn("matrix", "-m", file, "-l", "1", "-H", "2", "--key", "4", "--width", "84mm", "-f", "svg")
+    column = attn("matrix", "-m", file, "-l", "1", "-H", "2", "--key", "4", "-f", "svg")
     assert "who attends to 4 river" in column.text
     boxes = [box for box in drawn(column.text, "rect") if box.get("rx")]
     assert len(boxes) == 12 - 4  # queries before the key can't see it
-    several = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "bank", "-t", "7", "--width", "84mm", "-f", "svg")
+    several = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "bank", "-t", "7", "-f", "svg")
     assert several.code == 0, several.errors

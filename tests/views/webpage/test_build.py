@@ -146,7 +146,7 @@ def test_layers_without_queries_and_keys_are_pictures() -> None:
     assert [bool(head) for head in lines_of(page)[1:]] == [True] * 4 + [False] * 4 + [True] * 4
 
 
-@pytest.mark.parametrize("option", ["--scores", "--lines", "--hide=special", "--by=value"])
+@pytest.mark.parametrize("option", ["--lines", "--hide=special"])
 def test_what_changes_the_cells_makes_a_page_of_the_screen_alone(option: str, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     done = attn("inspect", "river bank", "-o", file, option)

@@ -86,16 +86,7 @@ Words = Annotated[
     bool,
     typer.Option("--words", help="Merge subword tokens into words (keys summed, queries averaged)."),
 ]
-Pooling = Annotated[
-    Literal["max", "mean"], typer.Option("--pool", help="Pool large matrices by max or mean.", metavar="HOW")
-]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
-Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
-By = Annotated[
-    Literal["weight", "value", "output"],
-    typer.Option("--by", metavar="MEASURE",
-                 help="Measure by weight, value (weight x value norm) or output (norm after W_O)."),
-]  # fmt: skip
 ColorScale = Annotated[
     Literal["linear", "raw", "sqrt", "log", "row"],
     _output(

@@ -40,7 +40,7 @@ def _process_value(parameter: Any, by_typer: Any, context: Any, value: Any) -> A
 
 GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
-    "Explain": ("parts", "knock", "compare"),
+    "Explain": ("parts", "knock", "why", "compare"),
     "Your own numbers": ("compute",),
     "Corpus": ("scan", "scan show"),
     "Learn": ("plane", "nearest", "learn", "scale", "cost"),

@@ -132,7 +132,7 @@ def detr(tmp_path: Path) -> Path:
 @torch.no_grad()
 def test_a_detr_sees_an_image_as_it_does_anywhere(detr: Path, tmp_path: Path) -> None:
     cat = image_file(tmp_path / "cat.png", bright=(1, 2), columns=8)  # 32 x 64 pixels, read as 64 x 128
-    run = attn("matrix", "-m", detr, "--image", cat, "--weights", "-o", tmp_path / "x.npz")
+    run = attn("matrix", "-m", detr, "--image", cat, "-o", tmp_path / "x.npz")
     assert (run.code, run.errors) == (0, "")
     found = dict(np.load(tmp_path / "x.npz"))
     given = transformers.AutoImageProcessor.from_pretrained(detr)(read_image(str(cat)), return_tensors="pt")

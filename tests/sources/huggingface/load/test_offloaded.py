@@ -18,7 +18,7 @@ ASKED = [
     ("heads",),
     ("top", "--by", "output"),
     ("matrix", "-H", "2.1", "--by", "value"),
-    ("top", "-H", "2.1", "-t", "-1", "--why"),
+    ("why", "-H", "2.1", "-t", "-1"),
     *PREDICTING,
 ]
 

@@ -1,0 +1,54 @@
+"""Explain why a query attends to a key: content, position, and the pairs of columns that count."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import Call
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
+from attn_cli.cli.kit.run.text_run import run
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.model.source import Source
+from attn_cli.summaries.calls.read_shares import Measure
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.row_keys import MANY_ROWS
+from attn_cli.summaries.reducers.why import ExplainedKeys
+from attn_cli.views.view import View
+
+
+@takes_options
+def why(
+    options: TextCommandOptions,
+    *,
+    k: Annotated[int, typer.Option("--top", "-k", help="Explain K keys per query.", min=1, metavar="K")] = 5,
+    token: o.TokenPick = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="WORD|INDEX", help="Explain this key, not the heaviest.")
+    ] = None,
+) -> ExitCode:
+    """Explain why a query attends to a key: content, position, and the pairs of columns that count.
+
+    A score is explained against the mean score of all keys that the query sees.
+
+    \b
+    Examples:
+      attn why "The capital of France is" -m gpt2 -H 9.8 -t -1
+      attn why "he sat on the river bank" -m ./my-model -H 5.1 -t bank --key river
+    """
+
+    def plan(view: View, source: Source) -> CommandPlan:
+        def explained(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
+            if view.largest is not None and rows is None and call.n > MANY_ROWS:
+                raise InputError(
+                    f"a screen has no room to explain {call.n:,} queries",
+                    "pick some with --token, such as -t -1; -f csv explains all",
+                )
+            return [ExplainedKeys(k, rows=rows, keys=keys)]
+
+        return CommandPlan(explained, token, measure=Measure(rotations=True), key=key)
+
+    return run(options, "why", plan)
