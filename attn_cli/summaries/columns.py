@@ -17,7 +17,7 @@ class Column(NamedTuple):
 
 COLUMNS: Mapping[str, Column] = {
     "stream": Column(TEXT, "which attention it is (self, encoder, decoder, cross), where a model has several"),
-    "layer": Column(COUNT, "the model's own block number"),
+    "layer": Column(COUNT, "the model's own block number", "layer", "d"),
     "head": Column(COUNT, "the model's own head number"),
     "kv_head": Column(COUNT, "the key/value head that the head reads"),
     "row": Column(COUNT, "a row of attention: the index of its query; it predicts the token after it"),
@@ -101,4 +101,17 @@ COLUMNS: Mapping[str, Column] = {
     "count": Column(COUNT, "how many", "count", "d"),
     "most_bytes": Column(COUNT, "bytes that they may take; the least recently used go", "at most", "decimal"),
     "folder": Column(TEXT, "where they are"),
+    "context": Column(COUNT, "which text: 1 or 2", "in", "d"),
+    "cosine_before": Column(COSINE, "between the word's vectors in the two texts, before the block", "before", ".3f"),
+    "cosine_after": Column(COSINE, "the same after the block", "after", ".3f"),
+    "cosine_turned1": Column(COSINE, "between the word's vectors before and after the block, in text 1"),
+    "cosine_turned2": Column(COSINE, "the same in text 2"),
+    "pull": Column(NUMBER, "share of the attention output for the word, before W_O; they add to 1", "pull", ".3f"),
+    "key1": Column(COUNT, "the token that pulls the word most in text 1; without values that of most weight"),
+    "key_token1": Column(TEXT, "its text", "in 1 pulled by"),
+    "pull1": Column(NUMBER, "its pull", "pull", ".2f"),
+    "key2": Column(COUNT, "the same in text 2"),
+    "key_token2": Column(TEXT, "its text", "in 2 pulled by"),
+    "pull2": Column(NUMBER, "its pull", "pull", ".2f"),
+    "change": Column(SHARE, "share of the weight of the word's row that moves to other keys", "change", ".2f"),
 }

@@ -36,7 +36,6 @@ _MODULES = {  # where the OUTPUT of a name stands, in the order in which names a
     "scale": "summaries.answers.scale",
     "nearest": "summaries.answers.nearest",
     "compare": "summaries.answers.compare",
-    "head_changes": "summaries.answers.head_changes",
     "plane": "summaries.answers.plane",
     "learn": "summaries.answers.learn",
     "layers": "summaries.answers.layers",

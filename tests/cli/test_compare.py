@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from attn_cli.sources.tables import open_table
 from tests.chat_models import chatting
 from tests.program import attn, refused
 from tests.real_models import MINILM, SMOL
-from tests.sources.huggingface.folders import edited_weights, linked
 from tests.views.test_schemas import hold
 
 RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
@@ -19,19 +19,25 @@ RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
 def test_a_static_word_is_the_same_before_attention_and_another_after() -> None:
     run = attn("compare", "river bank", "bank loan", "--word", "bank", "--json")
     hold(run, "compare")
-    shown = run.json["result"]
+    shown = run.json["tables"]
     (layer,) = shown["layers"]
     assert layer["cosine_before"] == pytest.approx(1, abs=1e-12)
     assert 0.9 < layer["cosine_after"] < 0.99
     assert [prompt["text"] for prompt in run.json["inputs"]] == ["river bank", "bank loan"]
-    assert shown["words"] == [{"text": "bank", "tokens": [1]}, {"text": "bank", "tokens": [0]}]
+    assert [(row["word"], row["row"]) for row in shown["words"]] == [("bank", 1), ("bank", 0)]
+
+
+def _keys_of(tables: dict[str, list[Any]], layer: int = 0) -> list[list[Any]]:
+    keys = [key for key in tables["keys"] if key["layer"] == layer]
+    return [[key for key in keys if key["context"] == text] for text in (1, 2)]
 
 
 def test_the_numbers_are_those_of_plain_numpy() -> None:
     table = open_table()
-    (layer,) = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["layers"]
+    tables = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["tables"]
+    (layer,) = tables["layers"]
     after = []
-    for text, context in zip((RIVER, LOAN), layer["contexts"], strict=True):
+    for text, keys in zip((RIVER, LOAN), _keys_of(tables), strict=True):
         words = text.split()
         x = table.vectors[[table.words.index(word) for word in words]].astype(np.float64)
         query = words.index("bank")
@@ -43,9 +49,9 @@ def test_the_numbers_are_those_of_plain_numpy() -> None:
         z = np.concatenate(output)
         parts = [np.concatenate([w[key] * x[key, 16 * h : 16 * h + 16] for h, w in enumerate(weights)])
                  for key in range(len(words))]  # fmt: skip
-        assert np.allclose([key["weight"] for key in context["keys"]], np.mean(weights, axis=0), atol=1e-6)
-        assert np.allclose([key["pull"] for key in context["keys"]], [part @ z / (z @ z) for part in parts], atol=1e-6)
-        assert context["cosine_turned"] == pytest.approx(
+        assert np.allclose([key["weight"] for key in keys], np.mean(weights, axis=0), atol=1e-6)
+        assert np.allclose([key["pull"] for key in keys], [part @ z / (z @ z) for part in parts], atol=1e-6)
+        assert layer[f"cosine_turned{len(after) + 1}"] == pytest.approx(
             z @ x[query] / np.linalg.norm(z) / np.linalg.norm(x[query]), abs=1e-6
         )
         after.append(z / np.linalg.norm(z))
@@ -53,9 +59,9 @@ def test_the_numbers_are_those_of_plain_numpy() -> None:
 
 
 def test_the_neighbour_pulls_more_than_any_other_word() -> None:
-    (layer,) = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["layers"]
-    for context, neighbour in zip(layer["contexts"], ("river", "loan"), strict=True):
-        pulls = {key["key_token"]: key["pull"] for key in context["keys"]}
+    tables = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["tables"]
+    for keys, neighbour in zip(_keys_of(tables), ("river", "loan"), strict=True):
+        pulls = {key["key_token"]: key["pull"] for key in keys}
         assert max(pulls, key=pulls.__getitem__) == "bank"
         del pulls["bank"]
         assert max(pulls, key=pulls.__getitem__) == neighbour
@@ -65,18 +71,18 @@ def test_a_model_is_followed_block_by_block() -> None:
     folder = MINILM
     run = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json")
     hold(run, "compare")
-    layers = run.json["result"]["layers"]
+    layers = run.json["tables"]["layers"]
     assert [layer["layer"] for layer in layers] == list(range(6))
     for one, other in itertools.pairwise(layers):  # what leaves a block enters the next
         assert other["cosine_before"] == pytest.approx(one["cosine_after"], abs=1e-6)
-    for layer in layers:
-        for context in layer["contexts"]:
-            assert sum(key["pull"] for key in context["keys"]) == pytest.approx(1, abs=1e-4)
-    chosen = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json", "-l", "1,3", "-H", "0").json["result"]
+    for layer in range(6):
+        for keys in _keys_of(run.json["tables"], layer):
+            assert sum(key["pull"] for key in keys) == pytest.approx(1, abs=1e-4)
+    chosen = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json", "-l", "1,3", "-H", "0").json["tables"]
     assert [layer["layer"] for layer in chosen["layers"]] == [1, 3]
     assert chosen["layers"][1]["cosine_after"] == pytest.approx(layers[3]["cosine_after"], abs=1e-5)
     head = attn("top", RIVER, "-m", folder, "-l", "3", "-H", "0", "-t", "bank", "-k", "1", "--json").json["result"]
-    heaviest = max(chosen["layers"][1]["contexts"][0]["keys"], key=lambda key: key["weight"])
+    heaviest = max(_keys_of(chosen, 3)[0], key=lambda key: key["weight"])
     assert (heaviest["key"], heaviest["weight"]) == (
         head["top"][0]["key"],
         pytest.approx(head["top"][0]["weight"], abs=1e-5),
@@ -88,16 +94,15 @@ def test_keys_that_a_causal_model_masks_are_not_listed(tmp_path: Path, layers: t
     model = chatting(tmp_path / "llama")
     run = attn("compare", "the cat sat here", "what sat is a cat", "-w", "cat", "-m", model, *layers)
     assert run.code == 0, run.errors
-    assert "cat in 1 sees 3 of 6 tokens · those after it are masked" in run.text
-    assert "cat in 2 sees 6 of 7 tokens · those after it are masked" in run.text
+    assert "later tokens are masked: it sees 3 of 6 in 1 and 6 of 7 in 2" in run.text
     shown = " ".join(run.lines[4:])  # below the texts themselves
     assert "here" not in shown and "</s>" not in shown
-    assert "the " in shown
+    assert '"the' in shown
 
 
 def test_which_word_is_meant() -> None:
     def words(*arguments: str) -> list[list[int]]:
-        return [word["tokens"] for word in attn("compare", *arguments, "--json").json["result"]["words"]]
+        return [[word["row"]] for word in attn("compare", *arguments, "--json").json["tables"]["words"]]
 
     assert words("river bank", "bank loan") == [[1], [0]]  # the only one that both have
     assert words("bank of the bank", "the bank", "-w", "bank#2", "-w", "bank") == [[3], [1]]
@@ -114,7 +119,7 @@ def test_which_word_is_meant() -> None:
         (["river", "loan"], 2, ["which word?", "they share no word"]),
         (["river bank", "bank loan", "-w", "moon"], 2, ["no token 'moon'"]),
         (["a b", "a c", "-w", "a", "-w", "a", "-w", "a"], 2, ["--word 3 times"]),
-        (["river bank"], 2, ["nothing to compare it with"]),
+        (["river bank"], 2, ["TEXT"]),
         (["river bank", "bank loan", "-l", "3"], 2, ["there is no attention layer 3"]),
         (["river bank", "bank loan", "-m", "./none"], 3, ["./none"]),
     ],
@@ -129,46 +134,11 @@ MARY = "When Mary and John went to the store, {} gave a drink to"
 def test_the_heads_that_move_names_differ_most_between_two_names() -> None:
     """By eager's own weights of the last row, half the sum of all differences."""
     texts = [MARY.format(name) for name in ("John", "Mary")]
-    heads = attn("compare", *texts, "-w", "-1", "-m", SMOL, "--json", "-q").json["result"]["heads"]
+    heads = attn("compare", *texts, "-w", "-1", "-m", SMOL, "--json", "-q").json["tables"]["heads"]
     assert [(row["layer"], row["head"]) for row in heads[:3]] == [(24, 4), (22, 7), (21, 8)]
     assert [row["change"] for row in heads[:3]] == pytest.approx([0.826, 0.639, 0.639], abs=5e-4)
     assert len(heads) == 270
 
 
 def test_a_word_that_stands_elsewhere_has_no_heads_that_can_be_compared() -> None:
-    assert attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["heads"] == []
-
-
-def _eager(folder: Path) -> np.ndarray:
-    from transformers import AutoModel, AutoTokenizer
-
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager")
-    inputs = AutoTokenizer.from_pretrained(folder)(RIVER, return_tensors="pt")
-    return np.stack([each[0].detach().double().numpy() for each in model(**inputs, output_attentions=True).attentions])
-
-
-def test_models_are_held_against_the_first_head_by_head_a_column_each(tmp_path: Path) -> None:
-    same, other = (linked(MINILM, tmp_path / name) for name in ("same", "other"))
-    edited_weights(other, lambda tensors: tensors["encoder.layer.2.attention.self.query.weight"].mul_(1.5))
-    run = attn("compare", RIVER, "-m", MINILM, "--with", same, "--with", other, "--json")
-    hold(run, "head_changes")
-    moved = np.abs(_eager(MINILM) - _eager(other)).sum(axis=-1) / 2  # [layers, h, n]
-    rows = run.json["result"]["heads"]
-    assert len(rows) == 72 and [row["changes"][1] for row in rows] == sorted(row["changes"][1] for row in rows)[::-1]
-    for row in rows:
-        assert row["changes"] == pytest.approx([0, moved[row["layer"], row["head"]].mean()], abs=1e-5)
-    word = attn("compare", RIVER, "-m", MINILM, "--with", other, "-w", "bank", "--json").json["result"]
-    assert (run.json["result"]["models"], word["rows"]) == ([str(same), str(other)], [6])
-    assert word["heads"][0]["changes"] == pytest.approx([moved[:, :, 6].max()], abs=1e-5)
-    file = tmp_path / "run.attn"
-    assert attn("heads", RIVER, "-m", MINILM, "-q", "-o", file).code == 0
-    for models in (("-m", file, "--with", other), ("-m", other, "--with", file)):
-        recorded = attn("compare", RIVER, *models, "--json", "-q").json["result"]["heads"]
-        assert recorded[0]["changes"] == pytest.approx([moved.mean(axis=-1).max()], abs=1e-5)
-
-
-def test_models_that_cannot_be_compared_are_named() -> None:
-    refused(attn("compare", RIVER, "-m", MINILM, "--with", SMOL), 2, "the models have 6 layers")
-    refused(attn("compare", RIVER), 2, "--with MODEL")
-    refused(attn("compare", RIVER, LOAN, "-m", MINILM, "--with", MINILM), 2, "--with")
-    refused(attn("compare", "river bank", "bank loan", "--top", "3"), 2, "--with")
+    assert attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["tables"]["heads"] == []

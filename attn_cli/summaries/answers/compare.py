@@ -1,22 +1,44 @@
 """attn compare: one word in two contexts, its vectors before and after attention, and what moved them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Output, Rows, each
 from attn_cli.model.blocks import BlockVectors
-from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.answers.head_changes import ChangedHead
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.pull import Pulls
-from attn_cli.summaries.report import Answer
+from attn_cli.text import quoted
+
+SHAPE = Shape(
+    "attn.compare/2",
+    "One word in two contexts: its vectors, and what moved them.",
+    {
+        "keys": ("layer", "context", "key", "key_token", "weight", "pull"),
+        "layers": (
+            *("layer", "cosine_before", "cosine_after", "cosine_turned1", "cosine_turned2"),
+            *("key1", "key_token1", "pull1", "key2", "key_token2", "pull2"),
+        ),
+        "pulls": ("context", "key", "key_token", "weight", "pull"),
+        "heads": ("layer", "head", "change"),
+        "words": ("context", "row", "word"),
+    },
+    screen={
+        "layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2"),
+        "pulls": ("context", "key_token", "pull", "weight"),
+    },
+    bars=("pull",),
+    legend=("before, after: cosine between the word in 1 and in 2",
+            "pull: a token's part of the word's attention output, measured along it"),
+    several_texts=True,
+)  # fmt: skip
+_STRONGEST = 3  # keys of a text, by their mean over layers
+_LEAST_PULL = 0.05  # of a word that is a finding
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,174 +62,107 @@ class Journey:
         first, last = tokens[0].start, tokens[-1].end
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
-    def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
-        """For block `step` the word's weights on each of m tokens, mean over heads, and the tokens' pulls: `[m]`
-        each.
-        """
+    def shares(self, step: BlockVectors) -> np.ndarray:
+        """The word's weight on each of m tokens in block `step`, mean over heads, and the token's pull: `[2, m]`."""
         for summary in self.summaries:
             place, part = summary.place, summary.part(Pulls)
             if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call) and part is not None:
-                return part.weights.mean(axis=0), None if part.pulls is None else part.pulls.mean(axis=0)
+                pulls = np.full_like(part.weights, np.nan) if part.pulls is None else part.pulls
+                return np.stack([part.weights.mean(axis=0), pulls.mean(axis=0)]).astype(np.float64)
         raise InputError(
             f"layer {step.layer} shows no attention of the text itself", "choose other layers with --layer"
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Context:
-    """One word's vector before and after one block in one text, and what it attends to there.
-
-    before, after  its vector `[d]`, the mean over the word's tokens
-    weights        of the word on every token of the text `[m]`, mean over heads
-    pulls          the share of the word's attention output that comes from each token's value, measured along the
-                   output `[m]`: signed, they sum to 1; None where values are unknown
-    """
-
-    before: np.ndarray
-    after: np.ndarray
-    weights: np.ndarray
-    pulls: np.ndarray | None
-
-    @property
-    def cosine_turned(self) -> float:
-        """The cosine of the word's vectors before and after the block: 1 for one that kept its direction."""
-        return cosine(self.before, self.after)
-
-
-@dataclass(frozen=True, eq=False)
-class ComparedBlock:
-    """One block in both contexts: the word's vectors, what it attends to, and the cosines between the two vectors."""
-
-    layer: int
-    contexts: tuple[Context, Context]
-
-    @property
-    def cosine_before(self) -> float:
-        """The cosine of the word's two vectors before the block."""
-        return cosine(self.contexts[0].before, self.contexts[1].before)
-
-    @property
-    def cosine_after(self) -> float:
-        """The cosine of the word's two vectors after the block."""
-        return cosine(self.contexts[0].after, self.contexts[1].after)
-
-
-_WORD = (
-    Field("text", TEXT, "what the text says there", "word"),
-    Field("tokens", each(COUNT, "token index"), value=lambda journey: list(journey.rows)),
-)
-_KEY = (
-    Field("key", COUNT, "its token index", lambda pulled: pulled[0].index),
-    Field("key_token", TEXT, "what the text says there", lambda pulled: pulled[0].text),
-    Field("weight", SHARE, "attention weight, mean over the chosen heads", lambda pulled: float(pulled[1])),
-    Field("pull", NUMBER,
-          "its share of the attention output for the word, before W_O; they add to 1; "
-          "null where values can't be seen",
-          itemgetter(2)),
-)  # fmt: skip
-_CONTEXT = (
-    Field("cosine_turned", COSINE, "between the word's vectors before and after the block",
-          lambda pair: pair[1].cosine_turned),
-    Field("keys", Rows(_KEY, "one token of the text"), value=lambda pair: zip(
-        pair[0].prompt.tokens, pair[1].weights, _pulls_or_none(pair[1]), strict=True)),
-)  # fmt: skip
-_BLOCK = (
-    Field("layer", COUNT, "the model's own block number", lambda of: of[1].layer),
-    Field("cosine_before", COSINE,
-          "between the word's vectors in the two texts, before the block",
-          lambda of: of[1].cosine_before),
-    Field("cosine_after", COSINE, "the same after the block", lambda of: of[1].cosine_after),
-    Field("contexts", Rows(_CONTEXT, count=2), "the first text, then the second",
-          lambda of: zip(of[0], of[1].contexts, strict=True)),
-)  # fmt: skip
-FIELDS = (
-    Field("words", Rows(_WORD, count=2), "where the word stands in each of the two texts", "journeys"),
-    Field("layers", Rows(_BLOCK, "one block of the model; for a table its attention"), "block by block",
-          lambda comparison: [(comparison.journeys, block) for block in comparison.blocks]),
-    Field("heads", Rows((
-        Field("layer", COUNT, "the model's own block number", "place.layer"),
-        Field("head", COUNT, "the model's own head number", "place.head"),
-        Field("change", SHARE, "share of the weight of the word's row that moves", "largest"),
-    )), "those whose row of the word differs most first; [] where the word stands elsewhere in the other text"),
-)  # fmt: skip
-OUTPUT = Output(
-    "attn.compare/1", "One word in two contexts: its vectors, and what moved them.", FIELDS, several_texts=True
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Answer):
-    """One word in two contexts, block by block.
-
-    journeys  the word's vectors and attention calls in each context
-    blocks    by block its mean vectors in both, the cosines between them, and its attention to each token
-    heads     by how much of the word's row moves, most first; () where the word stands elsewhere in the other text
-    """
-
-    name: ClassVar[str] = "compare"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-
-    journeys: tuple[Journey, Journey]
-    blocks: tuple[ComparedBlock, ...]
-    heads: tuple[ChangedHead, ...] = ()
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per block, text and key: the cosines of the word's vectors, and the key's weight and pull."""
-        for block in self.blocks:
-            for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
-                for token, weight, pull in zip(
-                    journey.prompt.tokens, context.weights, _pulls_or_none(context), strict=True
-                ):
-                    yield {
-                        "layer": block.layer,
-                        "cosine_before": block.cosine_before,
-                        "cosine_after": block.cosine_after,
-                        "text": text,
-                        "cosine_turned": context.cosine_turned,
-                        "key": token.index,
-                        "key_token": token.text,
-                        "weight": float(weight),
-                        "pull": pull,
-                    }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`layers`, `cosine_before` and `cosine_after` `[layers]`; `before` and `after` `[layers, 2, d]`, by text."""
-        blocks = self.blocks
-        arrays = {
-            "layers": np.array([block.layer for block in blocks]),
-            "cosine_before": np.array([block.cosine_before for block in blocks]),
-            "cosine_after": np.array([block.cosine_after for block in blocks]),
-            "before": np.array([[context.before for context in block.contexts] for block in blocks]),
-            "after": np.array([[context.after for context in block.contexts] for block in blocks]),
-        }
-        for at, journey in enumerate(self.journeys):
-            arrays[f"tokens{at + 1}"] = np.array([token.text for token in journey.prompt.tokens])
-            arrays[f"weights{at + 1}"] = np.array([block.contexts[at].weights for block in blocks])
-            arrays[f"pulls{at + 1}"] = np.array(
-                [_pulls_or_none(block.contexts[at]) for block in blocks], dtype=np.float64
-            )
-        return arrays
-
-
-def comparison_of(first: Journey, second: Journey) -> Comparison:
+def comparison_of(*journeys: Journey) -> Answer:
     """One word in two contexts, block by block: its vectors, means over its tokens, and what it attends to."""
-    blocks = []
-    for one, other in zip(first.steps, second.steps, strict=True):
-        contexts = _context(first, one), _context(second, other)
-        blocks.append(ComparedBlock(one.layer, contexts))
-    return Comparison((first, second), tuple(blocks), tuple(_differing_heads(first, second)))
+    shares = [np.array([journey.shares(step) for step in journey.steps]) for journey in journeys]  # [layers, 2, m]
+    before, after = (
+        np.array([[getattr(step, name).mean(axis=0) for step in journey.steps] for journey in journeys])
+        for name in ("before", "after")
+    )  # [2, layers, d]
+    layers, keys, pulls = [], [], []
+    for at, step in enumerate(journeys[0].steps):
+        row = {
+            "layer": step.layer,
+            "cosine_before": cosine(*before[:, at]),
+            "cosine_after": cosine(*after[:, at]),
+            "cosine_turned1": cosine(before[0, at], after[0, at]),
+            "cosine_turned2": cosine(before[1, at], after[1, at]),
+        }
+        for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
+            listed = list(_keys(journey, of_text[at]))
+            keys += [{"layer": step.layer, "context": text} | key for key in listed]
+            strongest = max(listed, key=_strength)
+            row |= {f"{name}{text}": strongest[name] for name in ("key", "key_token", "pull")}
+        layers.append(row)
+    for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
+        means = sorted(_keys(journey, of_text.mean(axis=0)), key=_strength, reverse=True)
+        pulls += [{"context": text} | key for key in means if _strength(key)][:_STRONGEST]
+    words = [{"context": text, "row": row, "word": of.word} for text, of in enumerate(journeys, 1) for row in of.rows]
+    heads = _differing_heads(*journeys)
+    tables = {"keys": keys, "layers": layers, "pulls": pulls, "heads": heads, "words": words}
+    return Answer(
+        SHAPE,
+        tuple(_findings(journeys, shares, tables)),
+        {name: Table.of(rows) for name, rows in tables.items()},
+        {"before": before.swapaxes(0, 1), "after": after.swapaxes(0, 1)},
+        next=Next("inspect", (journeys[0].prompt.text,), ("-t", str(journeys[0].rows[0]))),
+    )
 
 
-def _differing_heads(first: Journey, second: Journey) -> list[ChangedHead]:
-    """The heads by how much of the word's row moves; [] where it stands elsewhere in the other text."""
+def _keys(journey: Journey, shares: np.ndarray) -> Iterator[dict[str, Any]]:
+    for token, (weight, pull) in zip(journey.prompt.tokens, shares.T.tolist(), strict=True):
+        number = None if np.isnan(pull) else pull
+        yield {"key": token.index, "key_token": token.text, "weight": weight, "pull": number}
+
+
+def _strength(key: Mapping[str, Any]) -> float:
+    return float(key["weight"] if key["pull"] is None else key["pull"])
+
+
+def _findings(
+    journeys: Sequence[Journey], shares: Sequence[np.ndarray], tables: Mapping[str, list[dict[str, Any]]]
+) -> Iterator[str]:
+    """Sentences: how alike the word's vectors are, what pulled them apart, and which heads differ most."""
+    layers = tables["layers"]
+    words = " and ".join(dict.fromkeys(quoted(journey.word) for journey in journeys))
+    finding = f"{words}: {layers[0]['cosine_before']:.2f} alike going in, {layers[-1]['cosine_after']:.2f} coming out"
+    parting = min(layers, key=lambda row: row["cosine_after"] - row["cosine_before"])
+    if len(layers) > 1 and parting["cosine_after"] < parting["cosine_before"]:
+        finding += f", parting most in layer {parting['layer']}"
+    yield finding
+    best = []
+    for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
+        tokens = journey.prompt.tokens
+        keys = [key for key in _keys(journey, of_text.mean(axis=0)) if key["key"] not in journey.rows]
+        most = max((key for key in keys if not tokens[key["key"]].special), key=_strength, default=None)
+        if most and _strength(most) >= _LEAST_PULL:
+            best.append(f"{quoted(most['key_token'])} in {text} ({_strength(most):.2f})")
+    if best:
+        verb = "attends most to" if tables["pulls"][0]["pull"] is None else "is pulled most by"
+        yield f"of the other words, it {verb} {', '.join(best)}"
+    if heads := [f"{head['layer']}.{head['head']} ({head['change']:.2f})" for head in tables["heads"][:3]]:
+        yield f"heads whose row for it moves most: {', '.join(heads)}"
+    seen = []
+    for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
+        after, count = max(journey.rows) + 1, len(journey.prompt.tokens)
+        if after < count and not of_text[:, 0, after:].any():
+            seen.append(f"{after} of {count} in {text}")
+    if seen:
+        yield f"later tokens are masked: it sees {' and '.join(seen)}"
+
+
+def _differing_heads(first: Journey, second: Journey) -> list[dict[str, Any]]:
+    """Heads by the share of weight that moves in the word's row; [] where it stands elsewhere in the other text."""
     if len(first.prompt.tokens) != len(second.prompt.tokens) or first.rows != second.rows:
         return []
     heads = []
     for one, other in zip(first.summaries, second.summaries, strict=True):
         changes = np.abs(_word_row(one) - _word_row(other)).sum(axis=1) / 2  # [h]
         for head, change in zip(one.place.heads, changes.tolist(), strict=True):
-            heads.append(ChangedHead(HeadPlace(one.place.layer, head, one.place.stream), (change,)))
-    return sorted(heads, key=lambda head: -head.largest)
+            heads.append({"layer": one.place.layer, "head": head, "change": change})
+    return sorted(heads, key=lambda head: -head["change"])
 
 
 def _word_row(summary: Summary) -> np.ndarray:
@@ -225,12 +180,3 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     a, b = a.astype(np.float64), b.astype(np.float64)
     lengths = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / lengths if lengths > 0 else 0.0
-
-
-def _context(journey: Journey, step: BlockVectors) -> Context:
-    weights, pulls = journey.pulls(step)
-    return Context(step.before.mean(axis=0), step.after.mean(axis=0), weights, pulls)
-
-
-def _pulls_or_none(context: Context) -> Sequence[float | None]:
-    return [None] * len(context.weights) if context.pulls is None else context.pulls.tolist()

@@ -96,8 +96,8 @@ def shown_value(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     if value is None:
         return ""
-    if name == "key_token":
-        return f"{fit(quoted(value), _LONGEST).rstrip()} {row['key']}"
+    if name.startswith("key_token"):
+        return f"{fit(quoted(value), _LONGEST).rstrip()} {row[name.replace('_token', '')]}"
     if value == 0 and "+" in COLUMNS[name].format:
         return "0"
     if isinstance(value, bool):
