@@ -15,7 +15,7 @@ from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.sources.tables.source import TableSource
-from attn_cli.summaries.answers.learn import Learning, rose
+from attn_cli.summaries.answers.learn import learning_of
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut
 from attn_cli.token_syntax import all_places, first_place
@@ -83,21 +83,11 @@ def learn(
         if not np.isfinite(descent.losses).all():
             at = int(np.flatnonzero(~np.isfinite(descent.losses))[0])
             raise InputError(f"at rate {descent.rate:g} the loss is NaN after {at} steps", "a smaller --rate")
-        if rose(descent.losses.tolist()):
+        if descent.losses[-1] >= descent.losses[0]:
             notes.append(f"the loss did not fall at rate {descent.rate:g}; try a smaller --rate")
         warnings = tuple(dict.fromkeys(notes))
         print_notes(warnings, quiet=output.quiet)
-        learning = Learning(
-            word,
-            tuple(to),
-            tuple(prompts),
-            tuple(examples),
-            descent,
-            heads,
-            start,
-            seed,
-            source.table_name,
-        )
+        learning = learning_of(word, to, prompts, examples, descent, start=start, seed=seed, table=source.table_name)
         view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE
 

@@ -1,4 +1,4 @@
-"""Draw words as points in the plane, before and after attention."""
+"""Place words as points in the plane, before and after attention."""
 
 from typing import Annotated
 
@@ -10,12 +10,10 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import ExitCode
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane
 from attn_cli.summaries.report import Report
-
-_MOST = 9  # a text's mark is its number, one character wide
 
 
 @takes_options
@@ -25,7 +23,7 @@ def plane(
         list[str],
         typer.Argument(
             metavar="TEXT",
-            help="Draw one text, or several on the same axes; - reads standard input.",
+            help="Place one text, or several on the same axes; - reads standard input.",
             show_default=False,
         ),
     ],
@@ -33,7 +31,7 @@ def plane(
         bool, typer.Option("--unit", help="Normalise every vector first: compare directions alone.")
     ] = False,
 ) -> ExitCode:
-    """Draw words as points in the plane, before and after attention.
+    """Place words as points in the plane, before and after attention.
 
     The plane is spanned by the first two principal components of all points, before and after together. In a model,
     before is the input of the first chosen layer, after the output of the last.
@@ -42,12 +40,8 @@ def plane(
     Examples:
       attn plane "he sat on the river bank"
       attn plane "he sat on the river bank" "the bank gave me a loan"
-      attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -o plane.svg
+      attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -f csv
     """
-    if len(texts) > _MOST:
-        raise InputError(
-            f"{len(texts)} texts, at most {_MOST} can be told apart", "fewer texts, or one that holds them all"
-        )
     selection = options.selection
     contents = whole_texts(texts)
     with options.view() as view:

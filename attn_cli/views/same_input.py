@@ -68,14 +68,6 @@ def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
     return ["scan", "show", folder, "--head", f"{stream}{place.layer}.{place.head}"]
 
 
-def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of the command `name` on texts that were given as arguments, with the same model; then `*more`."""
-    given = [text for text in texts if text is not None and text != "-"]
-    if len(given) < len(texts) or not given:
-        return None
-    return on_texts(name, given, [*invocation.words(MODEL), *more])
-
-
 def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:
     """The command line of `name` with texts and options; where a text begins with -, texts stand last, after --."""
     if any(text.startswith("-") for text in texts):

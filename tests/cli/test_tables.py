@@ -22,12 +22,15 @@ COST = ("cost", "-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
 MODEL = ("knock", "the cat sat on a photo", "-k", "99", "-m")
 
 
-@pytest.mark.parametrize("name", ["knock", "together", "everywhere", "cost", "nearest", "layers", "env", "compare"])
+@pytest.mark.parametrize(
+    "name", ["knock", "together", "everywhere", "cost", "nearest", "layers", "env", "compare", "plane", "learn"]
+)
 def test_every_number_of_a_screen_is_in_the_json(name: str, llama: Path) -> None:
     words: tuple[object, ...] = {
         "knock": (*MODEL, llama), "together": (*MODEL, llama, "--together", "0.1,1.2"), "cost": COST,
         "everywhere": (*MODEL, llama, "--everywhere"), "nearest": ("nearest", "king - man + woman"),
         "layers": ("layers", "-m", llama), "env": ("env",),
+        "plane": ("plane", "he sat on the river bank"), "learn": ("learn", "a cat", "-w", "a", "--to", "cat"),
         "compare": ("compare", "the cat sat on a photo", "the cat sat on the photo", "-w", "photo", "-m", llama),
     }[name]  # fmt: skip
     screen, data = (attn(*words, *more, env={"COLUMNS": "160"}) for more in ((), ("--json",)))

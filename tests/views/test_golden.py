@@ -76,7 +76,7 @@ def test_a_narrow_a_wide_and_a_coloured_screen(name: str, golden: Golden) -> Non
     golden(f"{name}-80-truecolor.ansi", on_screen(*SCREENS[name], width=80, depth="truecolor"))
 
 
-@pytest.mark.parametrize("name", ["inspect", "scores", "plane", "learn"])
+@pytest.mark.parametrize("name", ["inspect", "scores"])
 def test_colours_are_those_that_a_terminal_knows(name: str) -> None:
     kinds = [
         set(re.findall(r"[34]8;([25]);", on_screen(*SCREENS[name], width=80, depth=depth)))

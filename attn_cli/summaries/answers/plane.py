@@ -1,97 +1,33 @@
 """attn plane: words as points in the plane before and after attention, by principal components of both together."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Output, Rows, each
 from attn_cli.model.blocks import BlockVectors
-from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.report import Answer
+from attn_cli.prompt import Prompt
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.text import quoted
 
-_POINT = (
-    Field("text", COUNT, "the number of its text, from 0", itemgetter(0)),
-    Field("index", COUNT, "its token index", lambda point: point[1].index),
-    Field("token", TEXT, "what the text says there", lambda point: point[1].text),
-    Field("before", each(NUMBER, "coordinate", 2), "where it is before attention", itemgetter(2)),
-    Field("after", each(NUMBER, "coordinate", 2), "where it is after attention", itemgetter(3)),
+_COORDINATES = ("before_x", "before_y", "after_x", "after_y")
+SHAPE = Shape(
+    "attn.plane/2",
+    "The words of texts as points, before and after attention.",
+    {
+        "points": ("context", "index", "token", *_COORDINATES, "moved"),
+        "axes": ("axis", "variance_share"),
+        "run": ("first_layer", "last_layer", "unit"),
+    },
+    screen={"points": ("token", "context", *_COORDINATES, "moved"), "axes": ("axis", "variance_share")},
+    bars=("moved",),
+    legend=("x, y: along the two directions of most variance, of all points before and after",),
+    several_texts=True,
 )
-FIELDS = (
-    Field("layers", each(COUNT, "block number", 2),
-          "the first block, whose input is before, and the last, whose output is after"),
-    Field("unit", FLAG, "whether every vector was made 1 long first"),
-    Field("variance_shares", each(SHARE, "share of the variance of all points along this axis", 2), "of the two axes",
-          "shares"),
-    Field("points", Rows(_POINT, "one token"), "all tokens of all texts",
-          lambda plane: zip(plane.texts, plane.tokens, plane.before, plane.after, strict=True)),
-)  # fmt: skip
-OUTPUT = Output("attn.plane/1", "The words of texts as points, before and after attention.", FIELDS, several_texts=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Plane(Answer):
-    """Every token of every text as two points in the plane of two principal components: before attention, and after.
-
-    texts, tokens  the number of its text from 0, and the token, for each of n points
-    before, after  coordinates of its vector before the first block and after the last `[n, 2]`, on the same axes
-    axes           the two directions `[2, d]`, `centre [d]` where they cross, `shares [2]` of the variance along them
-    layers         the first block, whose input is before, and the last, whose output is after
-    unit           whether vectors were made 1 long first
-    """
-
-    name: ClassVar[str] = "plane"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-
-    texts: tuple[int, ...]
-    tokens: tuple[Token, ...]
-    before: np.ndarray
-    after: np.ndarray
-    axes: np.ndarray
-    centre: np.ndarray
-    shares: np.ndarray
-    layers: tuple[int, int]
-    unit: bool = False
-
-    @property
-    def outgrown(self) -> bool:
-        """True if the points before or after span less than an eighth of the others, as where vectors grow by block."""
-        before, after = (float(np.ptp(points, axis=0).max()) for points in (self.before, self.after))
-        return min(before, after) < max(before, after) / 8
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per token: text, index, token, and coordinates before_x, before_y, after_x and after_y."""
-        for text, token, before, after in zip(
-            self.texts, self.tokens, self.before.tolist(), self.after.tolist(), strict=True
-        ):
-            yield {
-                "text": text,
-                "index": token.index,
-                "token": token.text,
-                "before_x": before[0],
-                "before_y": before[1],
-                "after_x": after[0],
-                "after_y": after[1],
-            }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`before` and `after` `[n, 2]`, the points' `texts` and `tokens` `[n]`, `axes` `[2, d]` and `centre` `[d]`."""
-        return {
-            "texts": np.array(self.texts),
-            "tokens": np.array([token.text for token in self.tokens]),
-            "before": self.before,
-            "after": self.after,
-            "axes": self.axes,
-            "centre": self.centre,
-            "variance_shares": self.shares,
-            "layers": np.array(self.layers),
-        }
-
-
-def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *, unit: bool = False) -> Plane:
+def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *, unit: bool = False) -> Answer:
     """The tokens of all prompts (those that stand for text) on the first two principal components."""
     for_text = [[at for at, token in enumerate(prompt.tokens) if not token.special] for prompt in prompts]
     before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])
@@ -107,17 +43,46 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
         both = both / np.where(lengths > 0, lengths, 1.0)
     centre, axes, shares = principal_axes(both)
     places = (both - centre) @ axes.T
-    return Plane(
-        texts=tuple(text for text, rows in enumerate(for_text) for _ in rows),
-        tokens=tuple(prompt.tokens[at] for prompt, rows in zip(prompts, for_text, strict=True) for at in rows),
-        before=places[: len(before)],
-        after=places[len(before) :],
-        axes=axes,
-        centre=centre,
-        shares=shares,
-        layers=(steps[0][0].layer, steps[0][-1].layer),
-        unit=unit,
-    )
+    before, after = places[: len(before)], places[len(before) :]
+    tokens = [
+        (number, prompt.tokens[at])
+        for number, (prompt, rows) in enumerate(zip(prompts, for_text, strict=True), 1) for at in rows
+    ]  # fmt: skip
+    points = {
+        "context": [number for number, _ in tokens],
+        "index": [token.index for _, token in tokens],
+        "token": [token.text for _, token in tokens],
+        **dict(zip(_COORDINATES, [*before.T, *after.T], strict=True)),
+        "moved": np.linalg.norm(after - before, axis=1),
+    }
+    run = {"first_layer": steps[0][0].layer, "last_layer": steps[0][-1].layer, "unit": unit}
+    tables = {
+        "points": Table(points),
+        "axes": Table({"axis": ["x", "y"], "variance_share": shares}),
+        "run": Table.of([run]),
+    }
+    spans = [float(np.ptp(cloud, axis=0).max()) for cloud in (before, after)]
+    findings = _findings(tables, spans)
+    return Answer(SHAPE, tuple(findings), tables, {"axes": axes, "centre": centre}, next=_next(prompts))
+
+
+def _findings(tables: Mapping[str, Table], spans: Sequence[float]) -> Iterator[str]:
+    """Sentences: the word that moves most, and whether lengths hide directions, as where vectors grow by block."""
+    most: Mapping[str, Any] = max(tables["points"], key=lambda point: point["moved"])
+    yield f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"
+    if min(spans) < max(spans) / 8 and not tables["run"][0]["unit"]:
+        yield "one cloud of points is much larger: --unit compares directions alone"
+
+
+def _next(prompts: Sequence[Prompt]) -> Next:
+    """A word that two texts share, compared; else the overview of the first text."""
+    texts = tuple(prompt.text for prompt in prompts)
+    if len(prompts) == 2:
+        first, second = ([token.text.lower() for token in of.tokens if not token.special] for of in prompts)
+        words = [word for word in first if word.isalpha() and first.count(word) == second.count(word) == 1]
+        if words:
+            return Next("compare", texts, ("--word", max(words, key=len)))
+    return Next("inspect", texts[:1])
 
 
 def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
