@@ -120,7 +120,6 @@ def _check_ends(spans: Sequence[PartSpan], prompt: Prompt) -> None:
 
 
 _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
-_CITED_TOKENS = 128  # and in sentences that are traced one by one
 
 
 @dataclass(frozen=True)
@@ -128,20 +127,19 @@ class AskedAnswer:
     """The answer whose needed parts of the text are sought: with one masked, it loses log2 p.
 
     given  the text of --answer; None for what the model writes after the text
-    cite   whether needed parts are sought for each sentence of the answer by itself
     """
 
     given: str | None
-    cite: bool = False
 
     def check(self, options: TextCommandOptions, *, picks_rows: bool) -> None:
         """InputError for options that contradict each other, or that a table or recording can't answer."""
-        asked = "--answer" if self.given is not None else "--cite" if self.cite else ""
-        if asked and not is_model(options.model):
-            raise InputError(f"{asked} needs a model that writes text", "choose one with --model")
-        if asked and picks_rows:
-            raise InputError(f"{asked} and --token at once", "the rows of an answer are those that chose it")
-        if self.given is not None and options.generate is not None:
+        if self.given is None:
+            return
+        if not is_model(options.model):
+            raise InputError("--answer needs a model that writes text", "choose one with --model")
+        if picks_rows:
+            raise InputError("--answer and --token at once", "the rows of an answer are those that chose it")
+        if options.generate is not None:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
     def before(self, messages: list[MessageText] | None) -> list[MessageText] | None:
@@ -153,10 +151,9 @@ class AskedAnswer:
     ) -> tuple[Prompt, tuple[str, ...]]:
         """The prompt with its answer after it, and notes to print; an encoder's prompt as it is."""
         if not isinstance(source, Predicting) or not source.has_lm_head:
-            if self.given is None and not self.cite:
+            if self.given is None:
                 return prompt, ()
-            option = "--cite" if self.given is None else "--answer"
-            raise InputError(f"{option} needs a model that writes text", "an encoder has no answer")
+            raise InputError("--answer needs a model that writes text", "an encoder has no answer")
         if self.given is not None:
             end = len(prompt.text.rstrip())
             start = end - len(self.given.strip())
@@ -170,10 +167,9 @@ class AskedAnswer:
                 raise InputError("the last message is not in the chat's text as it was given", "give it as --answer")
             end = last + len(says[-1])
             return prompt.ending_with_answer(prompt.text.rindex(says[0], 0, end), end), ()
-        most = _CITED_TOKENS if self.cite else _ANSWER_TOKENS
-        with counted_tokens(source, most, quiet=quiet):
+        with counted_tokens(source, _ANSWER_TOKENS, quiet=quiet):
             try:
-                return source.written(prompt, most, one_sentence=not self.cite), ()
+                return source.written(prompt, _ANSWER_TOKENS), ()
             except LoadError as error:
                 return prompt, (f"the answer is the likeliest next token: {error.message}",)
 
@@ -191,10 +187,6 @@ def parts(
         str | None,
         typer.Option("--answer", metavar="TEXT", help="Trace TEXT in place of what the model writes."),
     ] = None,
-    cite: Annotated[
-        bool,
-        typer.Option("--cite", help="Mark every sentence of the answer with the parts it needed."),
-    ] = False,
     everywhere: Annotated[
         bool,
         typer.Option("--everywhere", help="Mask the part for all later tokens, not only for the question."),
@@ -216,11 +208,11 @@ def parts(
     \b
     Examples:
       attn parts --file prompt.txt -m ./my-model
-      attn parts --file prompt.txt -m ./my-model --cut paragraphs --cite
+      attn parts --file prompt.txt -m ./my-model --cut paragraphs
       attn parts --file prompt.txt -m ./my-model --hide sink
       attn parts --chat chat.json -m ./my-model --json
     """
-    divided, asked = text_cut(cut), AskedAnswer(answer, cite=cite)
+    divided, asked = text_cut(cut), AskedAnswer(answer)
     asked.check(options, picks_rows=token is not None)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
@@ -267,7 +259,7 @@ def parts(
         hidden.weight = HiddenWeight(1 - read.read.left - read.read.learned_share, 1)
         if by == "logit":
             read = replace(read, key_logits=_key_logits(source, prompt, options.selection))
-        read = replace(read, cut=how, cites=cite)
+        read = replace(read, cut=how)
         obstacle = (f"no part can be hidden: {read.obstacle}",) if read.obstacle else ()
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), read.summaries, warnings, read, number)

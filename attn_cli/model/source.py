@@ -73,8 +73,8 @@ class Predicting(Source, Protocol):
     def has_lm_head(self) -> bool:
         """True if the model has a language-model head; without one, texts' vectors are compared, not answers."""
 
-    def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with what the model generates after it, of at most `most` tokens."""
+    def written(self, prompt: Prompt, most: int) -> Prompt:
+        """The prompt with what the model generates after it, to the end of a sentence; at most `most` tokens."""
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
         """The prompt with `answer` after it, as if the model had written it."""

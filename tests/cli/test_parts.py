@@ -90,20 +90,6 @@ def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
     assert green["citations"][0]["needed"][0]["part"] == 1
 
 
-def test_each_sentence_of_an_answer_has_the_marks_of_its_parts() -> None:
-    facts = "\n".join(PARROT.splitlines()[:5])
-    text = f"{facts}\nQuestion: what is free on Sundays, and what is the name of the parrot?\nAnswer:"
-    answer = "Coffee is free on Sundays. The parrot is called Solomon."
-    run = attn("parts", text, "-m", SMOL, "--answer", answer, "--cite", "--json")
-    hold(run, "parts")
-    first, second = run.json["result"]["citations"]
-    assert f"{first['text'].strip()} {second['text'].strip()}" == answer
-    assert (first["needed"][0]["part"], second["needed"][0]["part"]) == (4, 3)
-    assert max(first["needed"][0]["bits"], second["needed"][0]["bits"]) < -3
-    screen = " ".join(attn("parts", text, "-m", SMOL, "--answer", answer, "--cite").text.split())
-    assert "Coffee is free on Sundays. [5]" in screen and "called Solomon. [4]" in screen
-
-
 def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
     messages = [("user", "The clerk keeps a parrot called Solomon."), ("assistant", "Noted."),
@@ -117,8 +103,7 @@ def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
 
 def test_answers_are_for_models_that_write() -> None:
     refused(attn("parts", FACTS, "--answer", "a cat"), 2, "--answer needs a model that writes text")
-    refused(attn("parts", FACTS, "--cite"), 2, "--cite needs a model that writes text")
-    refused(attn("parts", FACTS, "-m", MINILM, "--cite"), 2, "needs a model that writes")
+    refused(attn("parts", FACTS, "-m", MINILM, "--answer", "a"), 2, "needs a model that writes")
     refused(attn("parts", PARROT, "-m", SMOL, "--answer", "a", "--generate", "2"), 2, "given or generated")
 
 

@@ -75,12 +75,12 @@ class ModelSource(ModelPasses):
         """True if the model was loaded with its language-model head."""
         return self.loaded.generating is not None
 
-    def written(self, prompt: Prompt, most: int, *, one_sentence: bool = True) -> Prompt:
-        """The prompt with at most `most` tokens that the model writes after it."""
+    def written(self, prompt: Prompt, most: int) -> Prompt:
+        """The prompt with the sentence that the model writes after it, of at most `most` tokens."""
         notes = tuple(note for note in prompt.warnings if note not in self.choosing_notes)
         prompt = replace(prompt, warnings=notes)
         return self.reader.continued(
-            prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence, whole_words=True)
+            prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence=True, whole_words=True)
         )
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:

@@ -15,7 +15,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.parts.citations import Citation, citation_of, citations, pieces_of
+from attn_cli.summaries.parts.citations import Citation, citation_of
 from attn_cli.summaries.parts.fields import COLUMNS, FIELDS
 from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
@@ -44,7 +44,6 @@ class PartsRead(Answer):
     obstacle   why a model's parts can't be masked; "" where they can
     cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
     summaries  of the attention calls that read the text
-    cites      whether each sentence of the answer is traced by itself
     key_logits   what heads write from each key of the text to the logit of the answer `[m]`; None unless asked for
     """
 
@@ -58,7 +57,6 @@ class PartsRead(Answer):
     obstacle: str = ""
     cut: str = "parts"
     summaries: tuple[Summary, ...] = ()
-    cites: bool = False
     key_logits: np.ndarray | None = None
 
     @property
@@ -93,18 +91,9 @@ class PartsRead(Answer):
         return citation_of(self.hidden, self.context, text)
 
     @property
-    def citations(self) -> list[Citation]:
-        """For each sentence or line of the answer the parts of the text without which it is half as likely or less."""
-        if self.hidden is None or self.hidden.target is None:
-            return []
-        return citations(self.hidden, self.context, self.prompt)
-
-    @property
     def cited(self) -> list[Citation]:
-        """The parts that each sentence of the answer needed, if `cites` asks for that, else those of all of it;
-        [] without an answer.
-        """
-        return self.citations if self.cites else [self.citation] if self.citation else []
+        """The parts that the answer needed; [] without an answer."""
+        return [self.citation] if self.citation else []
 
     def _can_lead(self, read: ReadPart) -> bool:
         return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
@@ -203,9 +192,6 @@ def read_parts(
     if experiment is not None:
         decodes = experiment.target is not None and read.stream == "self"
         context = _context(prompt, watcher.parts, read, keeps_sinks=decodes)
-        if experiment.target is not None:
-            pieces = (piece for _, piece in pieces_of(experiment.target, prompt))
-            context = replace(context, pieces=(slice(None), *pieces))
         try:
             hidden = hide_parts(
                 experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step, context=context

@@ -46,10 +46,10 @@ _HIDDEN = (
 )  # fmt: skip
 _NEEDED = (
     Field("part", COUNT, value=itemgetter(0)),
-    Field("bits", NUMBER, "change of the sentence's log2 p with the part masked", itemgetter(1)),
+    Field("bits", NUMBER, "change of the answer's log2 p with the part masked", itemgetter(1)),
 )
 _CITATION = (
-    Field("text", TEXT, "a sentence of the answer, or all of it without --cite"),
+    Field("text", TEXT, "the answer"),
     Field("needed", Rows(_NEEDED), "the parts without which it is half as likely or less, most needed first; at least "
           "a quarter of the first's bits"),
     Field("either", each(COUNT), "two parts that replace each other: with one masked it loses less than half of "
@@ -101,7 +101,7 @@ FIELDS = (
     Field("rows", each(COUNT), "their numbers, ascending", lambda answer: list(answer.read.rows)),
     Field("target", Object(_TARGET, nullable=True), "the answer whose probability masking a part changes; null for an "
           "encoder and a table", lambda answer: None if answer.hidden is None else answer.hidden.target),
-    Field("citations", Rows(_CITATION), "what the answer, or each of its sentences, needed; empty without an answer",
+    Field("citations", Rows(_CITATION), "what the answer needed; empty without one",
           "cited"),
     Field("hidden", Object(_HIDDEN, nullable=True), "how parts were masked; null where that is impossible, as in a "
           "table"),

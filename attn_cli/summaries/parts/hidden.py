@@ -26,8 +26,8 @@ class HiddenParts:
                 first changed block on) or "whole"
     no_cache_reason  why that wasn't "cache"; "" where it was
     together    the outcome with the whole context masked, the parts before the question; None if these are under two
-    pairs       by their numbers the outcomes of masking the two parts at once that a piece of the answer needs most,
-                only where masking parts one by one explains less than half of what the piece loses without the context
+    pairs       by their numbers the outcomes of masking the two parts at once that the answer needs most,
+                only where masking parts one by one explains less than half of what the answer loses without the context
     """
 
     outcomes: tuple[Outcome | None, ...]
@@ -52,12 +52,10 @@ class AnswerContext:
 
     parts   their numbers, ascending
     kept    the indices of tokens that are sinks, which are never masked
-    pieces  of the answer, and of each of its sentences, the slice of the answer's tokens
     """
 
     parts: tuple[int, ...] = ()
     kept: frozenset[int] = frozenset()
-    pieces: tuple[slice, ...] = (slice(None),)
 
 
 def hide_parts(
@@ -99,35 +97,28 @@ def hide_parts(
         step()
     together, floor = next(runs, None), experiment.noise_floor
     real = tuple(nothing if x is not None and floor.is_rounding(x.effect) else x for x in outcomes)
-    bits = [] if together is None else [PieceBits(real, together, context.parts, piece) for piece in context.pieces]
-    wanted = [*dict.fromkeys(x.pair for x in bits if not x.is_explained)]
+    bits = None if together is None else AnswerBits(real, together, context.parts)
+    wanted = [] if bits is None or bits.is_explained else [bits.pair]
     pairs = dict(zip(wanted, experiment.outcomes([*map(without, wanted)]), strict=True))
     run_mode = experiment.run_mode_of(interventions)
     no_cache = experiment.no_cache_reason or ("" if run_mode == "cache" else LOOKS_AHEAD)
     return HiddenParts(real, experiment.target, everywhere, floor.effect, run_mode, no_cache, together, pairs)
 
 
-class PieceBits:
-    """What a piece of an answer loses with each part of the context masked, and with all of them, in bits of log2 p.
+class AnswerBits:
+    """What an answer loses with each part of the context masked, and with all of them, in bits of log2 p.
 
-    piece      the slice of the answer's tokens that it is
     of_parts   by number of a part the change of log2 p with it masked
     together   the change with all of them masked; None where that was not run
     """
 
-    def __init__(
-        self, outcomes: Sequence[Outcome | None], together: Outcome | None, context: Sequence[int], piece: slice
-    ) -> None:
-        self.piece = piece
-        self.of_parts = {part: self._of(outcome) for part in context if (outcome := outcomes[part])}
-        self.together = None if together is None else self._of(together)
-
-    def _of(self, outcome: Outcome) -> float:
-        return sum(outcome.token_bits[self.piece]) if outcome.token_bits else outcome.bits or 0.0
+    def __init__(self, outcomes: Sequence[Outcome | None], together: Outcome | None, context: Sequence[int]) -> None:
+        self.of_parts = {part: outcome.bits or 0.0 for part in context if (outcome := outcomes[part])}
+        self.together = None if together is None else together.bits or 0.0
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The numbers of the two parts whose masking, one at a time, lowers the piece's log2 p most, ascending."""
+        """The numbers of the two parts whose masking, one at a time, lowers the answer's log2 p most, ascending."""
         first, second = sorted(sorted(self.of_parts, key=lambda part: self.of_parts[part])[:2])
         return first, second
 
@@ -138,12 +129,12 @@ class PieceBits:
         return together > -NEEDED_BITS or sum(x for x in self.of_parts.values() if x < 0) <= together / 2
 
     def without_pair(self, pairs: Mapping[tuple[int, int], Outcome]) -> float | None:
-        """The change of the piece's log2 p, in bits, without the two parts it needs most, if they replace each
+        """The change of the answer's log2 p, in bits, without the two parts it needs most, if they replace each
         other.
         """
         if self.is_explained or self.pair not in pairs:
             return None
-        lost = self._of(pairs[self.pair])
+        lost = pairs[self.pair].bits or 0.0
         return lost if lost <= (self.together or 0.0) / 2 else None
 
 

@@ -1,22 +1,18 @@
-"""The origin of an answer in a sentence; and the answer with marks of the parts that its sentences needed."""
+"""The origin of an answer in a sentence."""
 
 from collections.abc import Iterator
 from textwrap import wrap
-
-from rich.text import Text
 
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.citations import Citation, tokens_needing
 from attn_cli.summaries.parts.hidden import NEEDED_BITS
 from attn_cli.text import counted, cut, cut_after_word, visible
-from attn_cli.views.drawing.styles import BOLD, DIM
 
 _ANSWER, _PART = 48, 40  # characters of an answer, and of a part's text, in a sentence
 _LEAST_WORD, _BEFORE = 3, 4  # characters of a word of the answer that a part is shown by, and of what is before it
 _LEAD = 18  # characters of the part's beginning, where what is shown is further on
 _POWER = 100  # bits from which on a factor is written as a power alone
 _OTHERS = 3  # parts that a sentence names beside the first
-_MUCH = 0.1  # share of non-sink attention from which a part that wasn't needed was read all the same
 
 
 def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
@@ -31,30 +27,6 @@ def verdict_lines(answer: PartsRead, width: int) -> Iterator[str]:
         if read.is_sink and bits <= -NEEDED_BITS:
             name = f'"{visible(read.part.text(answer.prompt.text).strip()) or read.sinks[0].token.text}"'
             yield cut(f"sink     {name} {read.part.tokens[0]}: hiding it breaks the model (2^{-bits:.1f})", width)
-
-
-def cited_lines(answer: PartsRead, width: int) -> Iterator[Text]:
-    """The answer's sentences with marks of the parts that they needed; parts read but not needed."""
-    citations = answer.citations
-    marked = "".join(_marked(citation) for citation in citations)
-    yield from (Text(line) for line in wrap(visible(marked.strip()), width))
-    bits: dict[int, float] = {}
-    for citation in citations:
-        for part, value in () if citation.either else citation.needed:
-            bits[part] = min(value, bits.get(part, 0.0))
-        for part in citation.either:
-            bits.setdefault(part, 0.0)
-    for part in sorted(bits, key=lambda at: bits[at]):
-        effect = f"{bits[part]:+.1f} bits" if bits[part] else "replaced by the other where hidden"
-        yield Text(f"  [{part + 1}] ", BOLD).append(cut(f"{_named(answer, part)}  {effect}", width - 8))
-    unneeded = [
-        f"[{part + 1}] {answer.read.parts[part].non_sink_share:.2f}"
-        for part in answer.context
-        if part not in bits and answer.read.parts[part].non_sink_share >= _MUCH
-    ]
-    if unneeded:
-        yield Text(f"  attended to and not needed, with the share of non-sink attention: {'  '.join(unneeded)}", DIM)
-    yield Text("")
 
 
 def _verdict(answer: PartsRead, citation: Citation) -> str:
@@ -95,14 +67,6 @@ def _needing(answer: PartsRead, citation: Citation) -> str:
     found = "" if start is None or end is None else answer.prompt.text[start:end].strip()
     goes_on = any(map(str.isalnum, answer.prompt.text[end:]))
     return cut_after_word(f"{found} …" if goes_on else found, _ANSWER) if found else text
-
-
-def _marked(citation: Citation) -> str:
-    text = citation.text.rstrip()
-    parts = list(citation.either) or [part for part, _ in citation.needed]
-    none = "[question or memory]" if citation.bits is None or citation.bits > -1 else "[several together]"
-    marks = "".join(f"[{part + 1}]" for part in parts) or none
-    return f"{text} {marks} "
 
 
 def _named(answer: PartsRead, number: int) -> str:

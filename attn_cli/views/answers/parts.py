@@ -17,7 +17,7 @@ from attn_cli.summaries.parts.reading import ReadPart
 from attn_cli.summaries.parts.text_parts import CUTS, question_of
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
-from attn_cli.views.answers.cited_parts import cited_lines, verdict_lines
+from attn_cli.views.answers.cited_parts import verdict_lines
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import token_label
@@ -39,8 +39,6 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
     """Lines: what the answer needed, which answer and rows, and the parts, the most needed first."""
     yield ""
     yield from (Text(line, BOLD) for line in verdict_lines(answer, screen.width))
-    if answer.cites:
-        yield from cited_lines(answer, screen.width)
     yield packed_text(_titles(answer), screen, PLAIN if answer.citation else BOLD)
     table = _Table(answer, screen)
     yield Text(table.heading, DIM)

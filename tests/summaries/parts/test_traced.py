@@ -13,7 +13,7 @@ from attn_cli.summaries.parts.text_parts import MessageText, TextPart, message_s
 from tests.loaded import load_once
 from tests.real_models import SMOL
 from tests.summaries.parts.left_out import bits_without
-from tests.summaries.parts.traced_texts import STYLES, Case, claims, traced_text
+from tests.summaries.parts.traced_texts import STYLES, Case, traced_text
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +65,4 @@ def test_the_part_without_whose_text_an_answer_loses_most_comes_first(
     without = {at: sum(of_part) for at, of_part in zip(told, lost, strict=True)}
     assert first == min(without, key=lambda at: without[at])
     assert reading.effects[first] == pytest.approx(without[first], rel=0.2) and reading.effects[first] < -10
-    assert sum(runs) == len(parts) + 1
-
-
-@pytest.mark.parametrize("seed", [30, 31])
-def test_each_sentence_is_marked_with_its_document(source: ModelSource, seed: int, runs: list[int]) -> None:
-    documents, question, answer, sources = claims(seed)
-    prompt = source.answered(source.read(["\n\n".join([*documents, f"{question}\nAnswer:"])])[0], answer)
-    parts = parts_of(prompt, "paragraphs")
-    reading = read_parts(source, prompt, parts)
-    marks = [list(citation.either) or [part for part, _ in citation.needed] for citation in reading.citations]
-    assert marks == [[document] for document in sources]
     assert sum(runs) == len(parts) + 1

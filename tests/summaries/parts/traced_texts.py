@@ -67,15 +67,6 @@ class TracedText(NamedTuple):
     messages: list[tuple[str, str]] | None = None
 
 
-class Claims(NamedTuple):
-    """Five documents, an answer of two sentences, and the documents that each of them comes from, from 0."""
-
-    documents: list[str]
-    question: str
-    answer: str
-    sources: tuple[int, int]
-
-
 def traced_text(case: Case, chat: Chat) -> TracedText:
     chance = random.Random(f"{case.style} {case.tokens} {case.seed}")
     facts = chance.sample(FACTS, FACTS_TOLD)
@@ -94,17 +85,6 @@ def traced_text(case: Case, chat: Chat) -> TracedText:
     messages += [("tool", f"{name}: {piece}") for name, piece in zip(_CALLED, pieces, strict=False)]
     messages += [("user", f"{asked.asks[0].upper()}{asked.asks[1:]}")]
     return TracedText(chat(_roles(messages)), "roles", messages)
-
-
-def claims(seed: int) -> Claims:
-    chance = random.Random(f"claims {seed}")
-    facts = chance.sample(FACTS, FACTS_TOLD)
-    words = [chance.choice(fact.words) for fact in facts]
-    documents = [_among(fact.says.format(word), 3, chance) for fact, word in zip(facts, words, strict=True)]
-    first, second = chance.sample(range(FACTS_TOLD), 2)
-    answer = " ".join(f"{facts[at].begins} {words[at]}." for at in (first, second))
-    asks = f"Question: {facts[first].asks[:-1]}, and {facts[second].asks}"
-    return Claims(documents, asks, answer, (first, second))
 
 
 def _among(fact: str, around: int, chance: random.Random) -> str:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -511,7 +512,8 @@ def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
     (prompt,) = source.read([text])
     grown = 0
     for most in range(1, 24):
-        generated = source.written(prompt, most, one_sentence=False).generated
+        writer = partial(TextGenerator, source.loaded, whole_words=True)
+        generated = source.reader.continued(prompt, most, writer).generated
         assert generated is not None and most <= generated.tokens < most + 8
         longer = text + generated.text
         assert whole.startswith(longer)
