@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -50,6 +51,13 @@ class Run:
     @property
     def json(self) -> Any:
         return strict_json(self.bytes)
+
+
+def file_words(names: Iterable[str]) -> list[str]:
+    """The words that give `attn compute` the files NAME.npy: an option each, or a projection of that name."""
+    projections = {"wq", "wk", "wv", "wo"}
+    pairs = ((("--projections", f"{x}={x}.npy") if x in projections else (f"--{x}", f"{x}.npy")) for x in names)
+    return [word for pair in pairs for word in pair]
 
 
 def strict_json(data: bytes | str) -> Any:

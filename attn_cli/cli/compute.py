@@ -35,6 +35,7 @@ from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
 
+_CHECKED = ("output", "weights")
 CallReducers = Callable[[Call], Sequence[Reducer]]
 """The reducers that look at one call."""
 
@@ -44,12 +45,10 @@ class CheckOptions:
     """Options for checking the user's own results against the definition of attention."""
 
     expect: Annotated[
-        str | None,
-        typer.Option("--expect", help="Check this output; exit code 1 if it is off.", metavar="FILE"),
-    ] = None
-    expect_weights: Annotated[
-        str | None, typer.Option("--expect-weights", help="Check these weights too, or alone.", metavar="FILE")
-    ] = None
+        list[str] | None,
+        typer.Option("--expect", metavar="FILE|weights=FILE",
+                     help="Check this output, or these weights; exit code 1 if they are off. May be repeated."),
+    ] = None  # fmt: skip
     tol: Annotated[
         float | None,
         typer.Option(
@@ -61,9 +60,13 @@ class CheckOptions:
     ] = None
 
     @property
-    def requested(self) -> bool:
-        """True if --expect or --expect-weights names a file to check against."""
-        return self.expect is not None or self.expect_weights is not None
+    def files(self) -> dict[str, str]:
+        """The files to check against, of "output" and "weights"."""
+        named: dict[str, str] = {}
+        for value in self.expect or ():
+            name, _, file = value.partition("=")
+            named |= {name: file} if file and name in _CHECKED else {"output": value}
+        return named
 
 
 @takes_options
@@ -77,7 +80,6 @@ def compute(
     ] = False,
     check: CheckOptions,
     head: o.Head = None,
-    color_scale: o.ColorScale = "linear",
     output: OutputOptions,
 ) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.
@@ -89,37 +91,37 @@ def compute(
       attn compute "the cat sat" --steps            every step in numbers
       attn compute --q q.npy --k k.npy --v v.npy --mask causal -o out.npz
       attn compute --q q.npy                        self-attention: k and v are q
-      attn compute --x x.csv --wq wq.csv --wk wk.csv --wv wv.csv --heads 2
+      attn compute --x x.csv --projections w.npz --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
-      attn compute "he sat" --random-projections 7 --heads 4 --kv-heads 2
+      attn compute "he sat" --projections 7 --heads 4 --kv-heads 2
       attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .result.output
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
     selection = selection_of(None, head)
-    choices = (("--steps", steps), ("--decode", decode), ("--expect", check.requested))
+    choices = (("--steps", steps), ("--decode", decode), ("--expect", bool(check.files)))
     answers = [name for name, is_on in choices if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
     if token is not None and not steps:
         raise InputError("--token needs --steps", "add it")
-    if check.tol is not None and not check.requested:
+    if check.tol is not None and not bool(check.files):
         raise InputError("--tol needs --expect", "add --expect FILE")
     with output.view() as view:
-        matrices = open_matrices(problem.options(causal=decode, precise=check.requested))
+        matrices = open_matrices(problem.options(causal=decode, precise=bool(check.files)))
         if steps:
             walk = WalkSteps(_picked(token, matrices))
-            report = _report("steps", matrices, selection, lambda _: [walk], color_scale)
+            report = _report("steps", matrices, selection, lambda _: [walk])
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
-        elif check.requested:
+        elif bool(check.files):
             report = _check_report(matrices, selection, check)
         elif isinstance(view, OutputView):
             reducers = _to_file(matrices, selection, view)
             report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
         else:
-            report = _report("compute", matrices, selection, _whole(matrices, view), color_scale)
+            report = _report("compute", matrices, selection, _whole(matrices, view))
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
@@ -134,22 +136,19 @@ def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
 
 def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:
     """The report of --expect: the user's output and weights compared with the definition."""
-    output = None if check.expect is None else read_expected(check.expect, "output", matrices)
-    weights = None if check.expect_weights is None else read_expected(check.expect_weights, "weights", matrices)
-    files = [file for file in (output, weights) if file is not None]
+    read = {name: read_expected(file, name, matrices) for name, file in check.files.items()}
+    output, weights = (read.get(name) for name in _CHECKED)
     reducer = CheckOutput(
         None if output is None else Checked(output.values, output.precision),
         None if weights is None else Checked(weights.values, weights.precision),
         check.tol,
         joined=matrices.joined,
     )
-    matrices = replace(matrices, notes=matrices.notes + tuple(note for file in files for note in file.notes))
+    matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
     return _report("check", matrices, selection, lambda _: [reducer])
 
 
-def _report(
-    command: str, matrices: Matrices, selection: Selection, reducers: CallReducers, color_scale: str = "linear"
-) -> Report:
+def _report(command: str, matrices: Matrices, selection: Selection, reducers: CallReducers) -> Report:
     summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
@@ -158,7 +157,7 @@ def _report(
     matrices.each(selection, visit)
     return Report(
         command, matrices.about, (matrices.prompt,), tuple(summaries), matrices.notes,
-        batch=matrices.lead, scale=color_scale,
+        batch=matrices.lead,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from tests.program import attn, process
+from tests.program import attn, file_words, process
 
 # Both add the same float64 numbers, at most a dozen of size 1, in another order.
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -23,8 +23,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def compute(*options: str, **arrays: np.ndarray) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
-    files = [word for name in arrays for word in (f"--{name}", f"{name}.npy")]
-    run = attn("compute", *files, *options, "-o", "out.npz", "--force", "--quiet")
+    run = attn("compute", *file_words(arrays), *options, "-o", "out.npz", "--force", "--quiet")
     assert (run.code, run.errors) == (0, "")
     with np.load("out.npz", allow_pickle=False) as file:
         return dict(file)
@@ -208,17 +207,6 @@ def test_json_npz_npy_and_csv_hold_the_same_numbers(shape: tuple[int, ...], opti
     batch = "batch," if len(shape) > 3 else ""
     assert rows[0] == f"{batch}layer,head,query,query_token,key,key_token,score,weight"
     np.testing.assert_array_equal([float(row.split(",")[-1]) for row in rows[1:]], found["weights"].ravel())
-
-
-def test_nan_and_inf_are_taken_if_allowed_and_counted() -> None:
-    np.save("q.npy", np.array([[1.0, np.nan], [2.0, 1.0]]))
-    shown = attn("compute", "--q", "q.npy", "--allow-nonfinite", "--json").json["result"]
-    assert shown["scores"][0] == [None, None]
-    assert shown["nonfinite_cells"] == 3 + 4 + 4  # scores of row and column 0; two rows of weights; so two of output
-    screen = attn("compute", "--q", "q.npy", "--allow-nonfinite")
-    assert screen.code == 0
-    assert "nan" in screen.text
-    assert screen.errors == ""
 
 
 def test_half_precision_is_raised_and_the_result_is_no_wider_than_it_must_be() -> None:

@@ -35,7 +35,7 @@ def sdpa(arrays: dict[str, np.ndarray], mask: np.ndarray | None = None, scale: f
 
 def test_uniform_weights_are_the_mean_of_the_values_that_may_be_seen() -> None:
     arrays = qkv()
-    found = compute("--fixed", "uniform", "--mask", "causal", **arrays)
+    found = compute("--weights", "uniform", "--mask", "causal", **arrays)
     np.testing.assert_allclose(found["weights"][0], np.tril(np.ones((5, 5))) / np.arange(1, 6)[:, None], **CLOSE)
     means = np.cumsum(arrays["v"], axis=1) / np.arange(1, 6)[None, :, None]
     np.testing.assert_allclose(found["output"], means, **CLOSE)
@@ -43,7 +43,7 @@ def test_uniform_weights_are_the_mean_of_the_values_that_may_be_seen() -> None:
 
 def test_given_weights_are_taken_as_they_are() -> None:
     arrays, weights = qkv(h=1, g=1), RANDOM.normal(size=(5, 5))
-    found = compute("--mask", "causal", fixed=weights, **arrays)
+    found = compute("--mask", "causal", weights=weights, **arrays)
     np.testing.assert_array_equal(found["weights"][0], np.tril(weights))
     np.testing.assert_allclose(found["output"][0], np.tril(weights) @ arrays["v"][0], **CLOSE)
 
@@ -51,13 +51,13 @@ def test_given_weights_are_taken_as_they_are() -> None:
 def test_raw_dot_products_mix_without_softmax_and_scale() -> None:
     # x' = sum of (x . x_i) x_i, which is x xᵀ x
     x = RANDOM.normal(size=(4, 3))
-    found = compute("--no-softmax", "--scale", "off", x=x)
+    found = compute("--weights", "scores", "--scale", "off", x=x)
     np.testing.assert_allclose(found["weights"], x @ x.T, **CLOSE)
     np.testing.assert_allclose(found["output"], x @ x.T @ x, **CLOSE)
 
 
 def test_no_softmax_leaves_masked_cells_at_zero() -> None:
-    found = compute("--no-softmax", "--mask", "causal", **qkv())
+    found = compute("--weights", "scores", "--mask", "causal", **qkv())
     assert (found["weights"][:, np.triu_indices(5, 1)[0], np.triu_indices(5, 1)[1]] == 0).all()
 
 
@@ -220,7 +220,7 @@ def test_latent_keys_equal_a_deepseek_layer(form: list[str]) -> None:
         wuk=up[..., :5].reshape(6, 20), wuv=up[..., 5:].reshape(6, 12),
     )  # fmt: skip
     found = compute(
-        "--heads", "4", "--positions", "rotary-interleaved", "--mask", "causal", "--latent", "latent.npz",
+        "--heads", "4", "--positions", "rotary-interleaved", "--mask", "causal", "--projections", "latent.npz",
         *form, x=x, wq=transposed(layer.q_proj), wo=transposed(layer.o_proj),
     )  # fmt: skip
     np.testing.assert_allclose(found["weights"], weights[0].numpy(), rtol=0, atol=1e-6)  # a softmax in float32
@@ -230,32 +230,32 @@ def test_latent_keys_equal_a_deepseek_layer(form: list[str]) -> None:
 
 def test_drawn_projections_are_the_same_for_the_same_seed_and_not_for_another() -> None:
     x = RANDOM.normal(size=(3, 8))
-    one, same, other = (compute("--random-projections", seed, "--heads", "2", x=x)["output"] for seed in "774")
+    one, same, other = (compute("--projections", seed, "--heads", "2", x=x)["output"] for seed in "774")
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one, other)
-    assert "W_Q, W_K, W_V, W_O drawn" in attn("compute", "--x", "x.npy", "--random-projections", "7").errors
+    assert "W_Q, W_K, W_V, W_O drawn" in attn("compute", "--x", "x.npy", "--projections", "7").errors
     np.save("wk.npy", np.eye(8))
-    before, after = (compute("--random-projections", "7", *more, x=x) for more in ([], ["--wk", "wk.npy"]))
+    before, after = (compute("--projections", "7", *more, x=x) for more in ([], ["--projections", "wk=wk.npy"]))
     np.testing.assert_array_equal(before["q"], after["q"])  # every matrix has a stream of its own
     np.testing.assert_array_equal(after["k"], x)
 
 
 def test_drawn_projections_keep_the_variance() -> None:
-    found = compute("--random-projections", "0", x=RANDOM.normal(size=(400, 64)))
+    found = compute("--projections", "0", x=RANDOM.normal(size=(400, 64)))
     for name in "qkv":
         assert 0.9 < found[name].var() < 1.1
 
 
 @pytest.mark.parametrize("groups", ["1", "2"])
 def test_drawn_keys_have_as_many_heads_as_asked(groups: str) -> None:
-    found = compute("--random-projections", "0", "--heads", "4", "--kv-heads", groups, x=RANDOM.normal(size=(3, 8)))
+    found = compute("--projections", "0", "--heads", "4", "--kv-heads", groups, x=RANDOM.normal(size=(3, 8)))
     assert found["q"].shape == (4, 3, 2)
     assert found["k"].shape == found["v"].shape == (int(groups), 3, 2)
 
 
 def test_drawn_latents_give_the_same_plain_and_absorbed() -> None:
     options = [
-        "--random-projections",
+        "--projections",
         "3",
         "--heads",
         "4",
@@ -309,13 +309,13 @@ BATCHED = {
     "absorbed": ["--heads", "4", "--latent", "3", "--absorb"],
     "grouped": ["--heads", "4", "--kv-heads", "2", "--positions", "alibi", "--sink", "1,2,3,4", "--softcap", "3"],
     "sinusoidal": ["--heads", "2", "--positions", "sinusoidal", "--mask", "window:2"],
-    "fixed": ["--fixed", "uniform", "--mask", "prefix:2"],
+    "fixed": ["--weights", "uniform", "--mask", "prefix:2"],
 }
 
 
 @pytest.mark.parametrize("options", BATCHED.values(), ids=BATCHED)
 def test_every_entry_of_a_batch_is_what_it_is_alone(options: list[str]) -> None:
-    options = ["--random-projections", "1", *options]
+    options = ["--projections", "1", *options]
     x = RANDOM.normal(size=(2, 3, 5, 8))
     together = compute(*options, x=x)
     for at in ((0, 0), (1, 2)):
@@ -331,7 +331,7 @@ def test_every_entry_of_a_batch_is_what_it_is_alone(options: list[str]) -> None:
         ({"wdkv": (4, 2), "wuk": (3, 4), "wuv": (2, 4)}, [], "wuk has shape (3, 4) but wdkv has shape (4, 2)"),
         ({"wdkv": (4, 2), "wuk": (2, 3), "wuv": (2, 3)}, [], "q is 4 wide but 1 heads of the keys are 3"),
         ({"wdkv": (4, 2), "wuk": (2, 4), "wuv": (2, 4)}, ["--positions", "rotary"], "add wkr"),
-        ({"wdkv": (4, 2), "wuk": (2, 4), "wuv": (2, 4)}, ["--kv-heads", "1"], "latent keys and --wk, --wv"),
+        ({"wdkv": (4, 2), "wuk": (2, 4), "wuv": (2, 4)}, ["--kv-heads", "1"], "latent keys and wk, wv"),
     ],
 )  # fmt: skip
 def test_latent_matrices_that_do_not_fit_are_named(
@@ -339,4 +339,4 @@ def test_latent_matrices_that_do_not_fit_are_named(
 ) -> None:
     np.save("x.npy", np.ones((2, 4)))
     np.savez("latent.npz", **{name: np.ones(shape) for name, shape in shapes.items()})
-    refused(attn("compute", "--x", "x.npy", "--latent", "latent.npz", *options), 2, words)
+    refused(attn("compute", "--x", "x.npy", "--projections", "latent.npz", *options), 2, words)

@@ -70,7 +70,7 @@ KEPT = {"plain": 4 * 8, "grouped": 2 * 8, "multi-query": 8, "latent": 5, "absorb
 @pytest.mark.parametrize("form", FORMS)
 def test_every_kind_of_keys_decodes_to_its_causal_matrix(form: str) -> None:
     np.save("x.npy", np.random.default_rng(1).normal(size=(7, 16)))
-    command = ["compute", "--x", "x.npy", "--random-projections", "2", "--heads", "4", *FORMS[form], "-q", "--json"]
+    command = ["compute", "--x", "x.npy", "--projections", "2", "--heads", "4", *FORMS[form], "-q", "--json"]
     decoded = attn(*command, "--decode").json["result"]["decode"][0]
     whole = attn(*command, "--mask", "causal").json["result"]
     assert decoded["difference"] < 1e-12

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.program import attn, refused
+from tests.program import attn, file_words, refused
 
 LOAD, LIMIT, OUTPUT, USAGE = 3, 4, 5, 2
 
@@ -100,8 +100,8 @@ def test_a_bad_file_is_refused_and_nothing_is_written(name: str, content: bytes,
         ({"q": (2, 3)}, ["--softcap", "0"], "--softcap 0"),
         ({"q": (2, 2, 3)}, ["--sink", "1,2,3"], "3 scores"),
         ({"q": (2, 3)}, ["--positions", "alibi:steep"], "'steep'"),
-        ({"q": (2, 3)}, ["--fixed", "uniform", "--scale", "2"], "--fixed"),
-        ({"q": (2, 3)}, ["--random-projections", "1"], "--random-projections"),
+        ({"q": (2, 3)}, ["--weights", "uniform", "--scale", "2"], "fixed weights"),
+        ({"q": (2, 3)}, ["--projections", "1"], "drawn projections"),
         ({"q": (2, 3)}, ["--positions", "rotary"], "3 wide"),
         ({"q": (2, 4)}, ["--positions", "learned"], "'learned'"),
         ({"x": (2, 4), "context": (3, 5), "wk": (4, 4)}, [], "(3, 5)"),
@@ -116,12 +116,10 @@ def test_a_bad_file_is_refused_and_nothing_is_written(name: str, content: bytes,
 def test_shapes_that_do_not_fit_are_named(
     shapes: dict[str, tuple[int, ...]], options: list[str], word: str, here: Path
 ) -> None:
-    arguments = list(options)
     for name, shape in shapes.items():
         np.save(f"{name}.npy", np.ones(shape) / 2)
-        arguments += [f"--{name}", f"{name}.npy"]
     before = sorted(here.iterdir())
-    refused(attn("compute", *arguments, "-o", "out.npz"), USAGE, word)
+    refused(attn("compute", *options, *file_words(shapes), "-o", "out.npz"), USAGE, word)
     assert sorted(here.iterdir()) == before
 
 

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn.functional import scaled_dot_product_attention
 
-from tests.program import Run, attn, refused
+from tests.program import Run, attn, file_words, refused
 from tests.views.test_golden import DEPTHS, GoldenScreen
 
 RANDOM = np.random.default_rng(5)
@@ -22,7 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def save(**arrays: np.ndarray) -> list[str]:
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
-    return ["compute", *(word for name in arrays for word in (f"--{name}", f"{name}.npy"))]
+    return ["compute", *file_words(arrays)]
 
 
 def check(command: list[str], output: np.ndarray, *options: str) -> Run:
@@ -232,13 +232,13 @@ def test_weights_may_be_checked_too_or_alone() -> None:
     weights = softmax(a["q"] @ a["k"].swapaxes(-1, -2) / 2)
     command = save(**a)
     np.save("w.npy", weights)
-    assert check(command, attention(a), "--expect-weights", "w.npy").code == 0
-    assert attn(*command, "--expect-weights", "w.npy").code == 0
+    assert check(command, attention(a), "--expect", "weights=w.npy").code == 0
+    assert attn(*command, "--expect", "weights=w.npy").code == 0
     np.save("w.npy", softmax(a["q"] @ a["k"].swapaxes(-1, -2)))
-    run = attn(*command, "--expect-weights", "w.npy")
+    run = attn(*command, "--expect", "weights=w.npy")
     assert run.code == 1
     assert "the scale is missing" in run.text
-    assert check(command, attention(a), "--expect-weights", "w.npy").code == 1
+    assert check(command, attention(a), "--expect", "weights=w.npy").code == 1
 
 
 def test_other_layouts_of_the_same_numbers_are_recognised() -> None:

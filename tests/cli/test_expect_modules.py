@@ -8,7 +8,7 @@ import torch
 
 from tests.cli import kernels
 from tests.cli.kernels import CAUSAL, Arrays
-from tests.program import attn
+from tests.program import attn, file_words
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +18,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cause(given: Arrays, expected: Arrays, *options: str, dtype: type = np.float64) -> str:
     """The cause that is named for arrays of the options that `given` and `expected` name."""
-    words = []
     for name, x in (given | expected).items():
         np.save(f"{name}.npy", x.astype(dtype))
-        words += [f"--{name}", f"{name}.npy"]
+    words = [*file_words(given), *(word for name in expected for word in ("--expect", f"{name}={name}.npy"))]
     run = attn("compute", *words, *options, "-q", "--json")
     assert run.code == 1
     return run.json["result"]["check"][0]["cause"] or ""
@@ -51,15 +50,15 @@ def test_dropout_left_on_is_named_with_its_p(weights, mask: tuple[str, ...], p: 
         right = weights(a)
         wrong = dropped(right, p, seed)
         output = wrong @ kernels.repeat(a["v"], 4)
-        assert f"{DROPOUT} {p:g}:" in cause(a, {"expect-weights": wrong}, *mask, dtype=dtype)
-        assert f"{DROPOUT} {p:g}:" in cause(a, {"expect": output, "expect-weights": right}, *mask, dtype=dtype)
-        assert f"{DROPOUT} {p:g}:" in cause(a, {"expect": output}, *mask, dtype=dtype)
+        assert f"{DROPOUT} {p:g}:" in cause(a, {"weights": wrong}, *mask, dtype=dtype)
+        assert f"{DROPOUT} {p:g}:" in cause(a, {"output": output, "weights": right}, *mask, dtype=dtype)
+        assert f"{DROPOUT} {p:g}:" in cause(a, {"output": output}, *mask, dtype=dtype)
 
 
 def test_dropout_behind_more_keys_than_columns_is_found_by_a_search() -> None:
     a = kernels.arrays(2, n=100, d=48)
-    assert f"{DROPOUT} 0.1:" in cause(a, {"expect": dropped(uncovered(a), 0.1, 0) @ a["v"]})
-    assert not cause(a, {"expect": dropped(uncovered(a), 0.7, 0) @ a["v"]})  # the output tells too little
+    assert f"{DROPOUT} 0.1:" in cause(a, {"output": dropped(uncovered(a), 0.1, 0) @ a["v"]})
+    assert not cause(a, {"output": dropped(uncovered(a), 0.7, 0) @ a["v"]})  # the output tells too little
 
 
 def test_dropout_before_w_o_is_named() -> None:
@@ -68,12 +67,12 @@ def test_dropout_before_w_o_is_named() -> None:
     heads = given["x"].reshape(24, 2, 16).swapaxes(0, 1)
     weights = dropped(kernels.soft(heads @ heads.mT / 4), 0.2, 1)
     output = (weights @ heads).swapaxes(0, 1).reshape(24, 32) @ given["wo"]
-    assert f"{DROPOUT} 0.2:" in cause(given, {"expect": output}, "--heads", "2")
+    assert f"{DROPOUT} 0.2:" in cause(given, {"output": output}, "--heads", "2")
 
 
 def test_dropout_of_the_output_is_named() -> None:
     a = kernels.arrays(3)
-    named = cause(a, {"expect": dropped(kernels.plain(a), 0.25, 1)}, *CAUSAL)
+    named = cause(a, {"output": dropped(kernels.plain(a), 0.25, 1)}, *CAUSAL)
     assert "dropout was left on for the output, p about 0.25" in named
 
 
@@ -82,7 +81,7 @@ def test_a_mask_of_equal_weights_is_no_dropout() -> None:
     a = kernels.arrays(0, n=10, d=16) | {"q": np.zeros((4, 10, 16))}
     allowed = ~np.eye(10, dtype=bool)[np.random.default_rng(0).integers(0, 10, 10)]
     wrong = kernels.soft(np.where(allowed, kernels.scores_of(a), -np.inf))
-    assert "a mask is wrong" in cause(a, {"expect-weights": wrong})
+    assert "a mask is wrong" in cause(a, {"weights": wrong})
 
 
 @pytest.mark.parametrize("names", ["q", "k", "v", "o", "qk", "qkv", "qkvo", "vo"])
@@ -99,7 +98,7 @@ def test_square_weights_of_linear_layers_are_named_as_transposed(names: str, dty
     q, k, v = ((given["x"] @ w).reshape(20, 4, 8).swapaxes(0, 1) for w in (wq, wk, wv))
     q, k = (kernels.turned(q), kernels.turned(k)) if options else (q, k)
     output = kernels.plain({"q": q, "k": k, "v": v}, mask=None if options else np.ones((1, 1), bool))
-    named = cause(given, {"expect": output.swapaxes(0, 1).reshape(20, 32) @ wo}, "--heads", "4", *options, dtype=dtype)
+    named = cause(given, {"output": output.swapaxes(0, 1).reshape(20, 32) @ wo}, "--heads", "4", *options, dtype=dtype)
     assert named.startswith(f"{', '.join(f'w{n}' for n in names)} {'is' if len(names) == 1 else 'are'} transposed")
 
 
@@ -108,7 +107,7 @@ def test_w_o_left_out_is_named() -> None:
     given = {"x": random.normal(size=(9, 8)), "wo": random.normal(size=(8, 8))}
     heads = given["x"].reshape(9, 2, 4).swapaxes(0, 1)
     output = (kernels.soft(heads @ heads.mT / 2) @ heads).swapaxes(0, 1).reshape(9, 8)
-    assert "W_O was not applied" in cause(given, {"expect": output}, "--heads", "2")
+    assert "W_O was not applied" in cause(given, {"output": output}, "--heads", "2")
 
 
 def test_mixed_batch_entries_are_named() -> None:
@@ -120,8 +119,8 @@ def test_mixed_batch_entries_are_named() -> None:
         return kernels.soft(np.where(seen, q @ k.mT / 2, -np.inf)) @ v
 
     def causes(output: np.ndarray) -> list[str | None]:
-        cause({"q": q, "k": k, "v": v}, {"expect": output}, "--mask", "lengths:4,7,6")
-        files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", "lengths:4,7,6", "--expect", "expect.npy")
+        cause({"q": q, "k": k, "v": v}, {"output": output}, "--mask", "lengths:4,7,6")
+        files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", "lengths:4,7,6", "--expect", "output.npy")
         return [check["cause"] for check in attn("compute", *files, "-q", "--json").json["result"]["check"]]
 
     first, swapped, _ = causes(attention(k, v, seen)[[1, 0, 2]])

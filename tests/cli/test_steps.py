@@ -61,7 +61,7 @@ def test_the_screen_of_one_query(golden_screen: GoldenScreen) -> None:
 
 def test_every_stage_follows_from_the_one_before() -> None:
     arguments = (
-        "compute", "he sat on the river bank", "--random-projections", "7", "--heads", "4", "--kv-heads", "2",
+        "compute", "he sat on the river bank", "--projections", "7", "--heads", "4", "--kv-heads", "2",
         "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2",
     )  # fmt: skip
     found = stages(*arguments, "--steps")
@@ -87,7 +87,7 @@ def test_every_stage_follows_from_the_one_before() -> None:
 
 
 def test_absorbed_latents_are_raised_to_values() -> None:
-    options = ("--random-projections", "3", "--heads", "2", "--latent", "3", "--steps")
+    options = ("--projections", "3", "--heads", "2", "--latent", "3", "--steps")
     plain = stages("compute", "river bank", *options)
     absorbed = stages("compute", "river bank", *options, "--absorb")
     assert absorbed["output"].shape == (2, 2, 3)
@@ -155,21 +155,21 @@ ROWS = [("--steps", "-t", "sat"), ("--steps",), ()]
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("scale", ["off", "-3", "1e300"])
 def test_scores_as_weights_are_drawn_beyond_1_and_below_0(scale: str, depth: str, rows: tuple[str, ...]) -> None:
-    rule = ("--no-softmax", "--scale", scale, "--allow-nonfinite")
+    rule = ("--weights", "scores", "--scale", scale)
     run = attn(*SAT, *rule, *rows, terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth])
     assert (run.code, run.errors) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["x.svg", "x.html", "x.txt"])
 def test_scores_as_weights_are_saved_as_a_figure(name: str) -> None:
-    assert attn(*SAT, "--no-softmax", "--scale", "off", "-t", "sat", "--steps", "-o", name).code == 0
+    assert attn(*SAT, "--weights", "scores", "--scale", "off", "-t", "sat", "--steps", "-o", name).code == 0
     assert Path(name).stat().st_size > 0
 
 
 def test_weights_below_0_have_a_colour_of_their_own() -> None:
     """Without a softmax, on a ramp about 0: what is above and below are told apart."""
     np.savetxt("q.csv", [[1.0, 0.0], [-1.0, 0.0], [0.25, 0.0]], delimiter=",")
-    options = ("--q", "q.csv", "--no-softmax", "--scale", "off", "--steps")
+    options = ("--q", "q.csv", "--weights", "scores", "--scale", "off", "--steps")
     walk = attn("compute", *options, "-t", "0", terminal=True, env=DEPTHS["16"] | {"COLUMNS": "80"}).text
     maps = attn("compute", *options, terminal=True, env=DEPTHS["16"] | {"COLUMNS": "80"}).text
     for text in (walk, maps[maps.index("weights (") :]):

@@ -119,11 +119,11 @@ def test_softmax(scores: list[float], weights: list[float]) -> None:
 def test_the_ladder_on_the_words_themselves() -> None:
     # Rung 2, blindly: a quarter of every row. x: The 1 0 0, cat 0 1 .2, sat .1 .2 1, down 0 0 1, their mean is
     # 1.1/4, 1.2/4, 2.2/4.
-    blind = compute("The cat sat down", "-m", "toy:the-cat-sat-down", "--fixed", "uniform")
+    blind = compute("The cat sat down", "-m", "toy:the-cat-sat-down", "--weights", "uniform")
     np.testing.assert_allclose(blind["weights"], np.full((4, 4), 0.25))
     np.testing.assert_allclose(blind["output"], [[0.275, 0.3, 0.55]] * 4)
     # Rung 3, raw dot products: no softmax, no scale; the arithmetic is above.
-    raw = compute("My name is Ankit", "-m", "toy:my-name-is-ankit", "--no-softmax", "--scale", "off")
+    raw = compute("My name is Ankit", "-m", "toy:my-name-is-ankit", "--weights", "scores", "--scale", "off")
     np.testing.assert_allclose(raw["weights"][3], [0.1452, 0.4248, 0.2872, 0.7888], atol=1e-12)
     # ... mixed: .1452 My + .4248 name + .2872 is + .7888 Ankit, first column:
     # .1452 * .12 + .4248 * .51 + .2872 * .22 + .7888 * .88 = .0174 + .2166 + .0632 + .6941 = .9914
@@ -145,14 +145,15 @@ CAT, NAME, DOWN = ("the cat sat", "toy:the-cat-sat"), ("My name is Ankit", "toy:
 SHOWN = {  # a line to type: rows of numbers that tutorials print, in three digits
     ("compute", *CAT): ["0.305 0.346 0.349", "0.448 0.399 0.304 0.466"],
     ("compute", *CAT, "--steps", "-t", "cat"): ["0.910 0.455 -0.010 0.990 0.346", "sum 0.448 0.399 0.304 0.466"],
-    ("compute", *NAME, "--no-softmax", "--scale", "off"): ["-0.005 0.300 -0.044 0.425", "0.145 0.425 0.287 0.789"],
+    ("compute", *NAME, "--weights", "scores", "--scale", "off"): ["-0.005 0.300 -0.044 0.425",
+                                                                      "0.145 0.425 0.287 0.789"],
     ("compute", NAME[0], f"{NAME[1]}-projected", "--scale", "off"): ["3.000 2.000 2.000 5.000",
                                                                       "0.110 0.040 0.040 0.810", "0.755 0.157"],
     ("compute", NAME[0], f"{NAME[1]}-projected"): ["2.121 1.414 1.414 3.536", "0.164 0.081 0.081 0.674"],
     ("compute", *DOWN): ["0.368 0.207 0.219 0.207", "0.192 0.350 0.242 0.216", "0.179 0.212 0.309 0.300",
                          "0.176 0.197 0.313 0.313", "0.390 0.250 0.467", "0.207 0.260 0.666"],
     ("compute", *DOWN, "--steps", "-t", "The"): ["1.000 0.577 0.000 1.000 0.368", "sum 0.390 0.250 0.467"],
-    ("compute", *DOWN, "--fixed", "uniform"): ["0.250 0.250 0.250 0.250", "0.275 0.300 0.550"],
+    ("compute", *DOWN, "--weights", "uniform"): ["0.250 0.250 0.250 0.250", "0.275 0.300 0.550"],
     ("compute", *DOWN, "--mask", "causal"): ["0.354 0.646 1 cat", "0.354 0.646 0.129"],
     ("scale", "--scores", "2,1,0.5"): ["2 1 0.5 0.629 0.231 0.140"],
     ("scale", ): ["50 45 40 0.993 0.007 0.000", "6.25 5.625 5 0.549 0.294 0.157"],
@@ -177,7 +178,7 @@ def test_weights_below_0_are_shown_as_such() -> None:
     np.savetxt("q.csv", values, delimiter=",")
     np.savetxt("k.csv", values - [18, 0, 0], delimiter=",")  # so every product is below 0
     for matrices in ((NAME[0], "-m", NAME[1]), ("--q", "q.csv", "--k", "k.csv")):
-        run = attn("compute", *matrices, "--no-softmax", "--scale", "off")
+        run = attn("compute", *matrices, "--weights", "scores", "--scale", "off")
         scores, weights = (run.text.split(f"\n{kind} · ")[1].split("\n\n")[0].strip() for kind in ("scores", "weights"))
         assert scores == weights
         assert "-" in scores.splitlines()[0].partition("min" if "min" in scores else "cells")[2]

@@ -240,7 +240,7 @@ def test_nan_and_inf_are_counted_and_the_first_is_placed():
     np.save("q.npy", array)
     error = refused("q.npy")
     assert error.message == "q.npy: 2 NaN and 1 Inf among 12 numbers, the first at [1, 3]"
-    assert error.hint == "--allow-nonfinite keeps them"
+    assert error.hint == "attention takes finite numbers"
     np.testing.assert_array_equal(read_array("q.npy", name="q", allow_nonfinite=True), array)
 
 

@@ -42,14 +42,14 @@ SCREENS: dict[str, tuple[str, ...]] = {
         *("--layers", "32", "--width", "4096"),
     ),
     "decode": (
-        *("compute", "The cat sat down", "-m", "toy:the-cat-sat-down", "--random-projections", "1", "--heads", "2"),
-        *("--head-dim", "4", "--kv-heads", "1", "--decode", "-q"),
+        *("compute", "The cat sat down", "-m", "toy:the-cat-sat-down", "--projections", "1", "--heads", "2"),
+        *("--kv-heads", "1", "--decode", "-q"),
     ),
     "steps-all": (
         *("compute", "the cat sat", "-m", "toy:the-cat-sat", "--mask", "causal", "--sink", "0.5", "--steps"),
     ),
     "steps-everything": (
-        *("compute", "the cat sat", "-m", "toy:the-cat-sat", "--random-projections", "7", "--heads", "2"),
+        *("compute", "the cat sat", "-m", "toy:the-cat-sat", "--projections", "7", "--heads", "2"),
         *("--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2"),
         *("--steps", "-t", "cat", "-q"),
     ),

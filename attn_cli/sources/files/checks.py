@@ -95,7 +95,7 @@ def require_finite(array: Matrix, name: str, label: str, root: str | None = None
     location = str(place) if root is None else root + "".join(f"[{axis}]" for axis in place)
     raise InputError(
         f"{label}: {counts} among {array.size} numbers, the first at {location}",
-        "--allow-nonfinite keeps them" + ("; -inf is welcome in a mask" if name == "mask" else ""),
+        "-inf is welcome in a mask" if name == "mask" else "attention takes finite numbers",
     )
 
 

@@ -18,7 +18,7 @@ def read_matrix(options: MatrixOptions, name: str) -> np.ndarray | None:
     file = getattr(options, name)
     if file is None:
         return None
-    array = read_array(file, name=name, allow_nonfinite=options.allow_nonfinite)
+    array = read_array(file, name=name)
     return array.astype(np.float64) if options.precise else array
 
 

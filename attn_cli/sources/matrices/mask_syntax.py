@@ -117,7 +117,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
     for text in texts:
         entry = next((entry for entry in MASKS if entry.takes(text)), None)
         if entry is None:
-            parts += _of_file(text, shape, options.allow_nonfinite)
+            parts += _of_file(text, shape)
         else:
             argument = text.partition(":")[2]
             parts += entry.make(MaskRequest(text, argument, entry.example, shape, offset_of(options, shape.n, shape.m)))
@@ -199,14 +199,14 @@ MASK_HELP = (
 )
 
 
-def _of_file(text: str, shape: ScoreShape, allow_nonfinite: bool) -> MaskParts:
+def _of_file(text: str, shape: ScoreShape) -> MaskParts:
     kind, _, path = text.partition(":")
     file = path if kind in ("bool", "additive") and path else text
     exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()
     if file != "-" and not exists:
         names = ", ".join(entry.syntax for entry in MASKS)
         raise InputError(f"--mask {text!r} is neither a mask nor a file", f"one of {names}, or a file")
-    cells = read_array(file, name="mask", allow_nonfinite=allow_nonfinite)
+    cells = read_array(file, name="mask")
     is_boolean = cells.dtype == np.bool_ or bool(np.isin(cells, (0, 1)).all())
     if kind == "bool" and not is_boolean:
         raise InputError(f"{file} holds other numbers than 0 and 1", "additive:FILE adds them to the scores")

@@ -1,7 +1,7 @@
 """The options of attention on matrices: its inputs and its rule, and the combinations that are refused."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,9 +12,10 @@ from attn_cli.text import excerpt, listed
 PROJECTIONS = ("wq", "wk", "wv", "wo")
 POSITIONS = ("sinusoidal", "rotary", "rotary-interleaved")
 LATENTS = ("wdkv", "wuk", "wuv", "wkr")
+_NAMED = {name: name for name in (*PROJECTIONS, *LATENTS)} | {"norm": "latent_norm"}
 
 _ADD_X = "add --x FILE, or a text"
-_ADD_SEED = "add --random-projections SEED"
+_ADD_SEED = "add --projections SEED"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class MatrixOptions:
     latent_norm            a file: the weights of the RMS norm of latents, none if missing
     seed                   draws the projections that are not given
     heads, kv_heads        cut the last axis into heads; a number of key heads that divides heads
-    head_dim, latent       sizes for drawn projections: of a head, of a latent
+    latent                 the rank of drawn latents
     absorb                 compute latent attention with the up-projections absorbed
     positions              "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
     rope_base              of the angles of rotary positions
@@ -44,7 +45,6 @@ class MatrixOptions:
     softmax                False: the scores are the weights
     precise                compute in float64 whatever the precision of the files
     causal                 whether to add a causal mask even if `masks` names none
-    allow_nonfinite        whether files may hold NaN and Inf
     """
 
     labels: str | None = None
@@ -68,7 +68,6 @@ class MatrixOptions:
     seed: int | None = None
     heads: int | None = None
     kv_heads: int | None = None
-    head_dim: int | None = None
     latent: int | None = None
     absorb: bool = False
     positions: str | None = None
@@ -82,7 +81,6 @@ class MatrixOptions:
     fixed: str | None = None
     softmax: bool = True
     causal: bool = False
-    allow_nonfinite: bool = False
     precise: bool = False
 
     @property
@@ -110,29 +108,32 @@ class MatrixOptions:
     def _changes(self) -> list[str]:
         names = [f"--{name}" for name in ("scale", "softcap", "bias", "sink") if self.sets(name)]
         names += ["--positions alibi"] if self.sets("alibi") else []
-        return [*names, *([] if self.softmax else ["--no-softmax"])]
+        return [*names, *([] if self.softmax else ["--weights scores"])]
 
     def sets(self, *names: str) -> bool:
         """True if any of the options of these names (`names`) was given."""
         return any(getattr(self, name) is not None for name in names)
 
 
-def latent_options(latent: str | None) -> dict[str, Any]:
-    """The options that --latent stands for: a rank to draw, or the arrays of a file by their names."""
-    if latent is None or latent.isdecimal():
-        rank = None if latent is None else int(latent)
-        if rank == 0:
-            raise InputError("--latent 0 is no rank", "give 1 or more")
-        return {"latent": rank}
-    names = array_names(latent)
-    if missing := [name for name in LATENTS[:3] if name not in names]:
-        raise InputError(
-            f"latent keys need {listed(missing)}, which {excerpt(latent)} doesn't hold",
-            "wdkv [width, r], wuk [r, heads * d], wuv [r, heads * e]",
-        )
-    given = {name: f"{latent}:{name}" for name in LATENTS if name in names}
-    norm = {"latent_norm": f"{latent}:norm"} if "norm" in names else {}
-    return {"latent": None, **given, **norm}
+def projection_options(given: Sequence[str]) -> dict[str, Any]:
+    """The options that --projections stands for: a seed to draw them from, files by name, or the arrays of a file."""
+    options: dict[str, Any] = {}
+    for value in given:
+        name, equals, file = value.partition("=")
+        if value.isdecimal():
+            options["seed"] = int(value)
+        elif equals and name in _NAMED:
+            options[_NAMED[name]] = file
+        else:
+            held = [name for name in array_names(value) if name in _NAMED]
+            if not held:
+                raise InputError(f"{excerpt(value)} holds no projection", f"by name: {', '.join(_NAMED)}")
+            options |= {_NAMED[name]: f"{value}:{name}" for name in held}
+    missing = [name for name in LATENTS[:3] if name not in options]
+    if missing and not options.get("wdkv") is options.get("wuk") is options.get("wuv") is None:
+        needed = "wdkv [width, r], wuk [r, heads * d], wuv [r, heads * e]"
+        raise InputError(f"latent keys need {listed(missing)}, which is not given", needed)
+    return options
 
 
 def position_options(positions: str | None) -> dict[str, Any]:
@@ -185,12 +186,12 @@ REFUSALS = (
     Refusal(lambda o: o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
     Refusal(
         lambda o: not o.has_embeddings and o.sets("wq", "wk", "wv"),
-        "--wq, --wk and --wv project --x, which is missing",
+        "W_Q, W_K and W_V project --x, which is missing",
         "add --x FILE",
     ),
     Refusal(lambda o: not o.has_embeddings and o.sets("context"), "--context needs embeddings", _ADD_X),
-    Refusal(lambda o: not o.has_embeddings and o.sets("seed"), "--random-projections needs embeddings", _ADD_X),
-    Refusal(lambda o: not o.has_embeddings and o.is_latent, "latent keys needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.has_embeddings and o.sets("seed"), "drawn projections need embeddings", _ADD_X),
+    Refusal(lambda o: not o.has_embeddings and o.is_latent, "latent keys need embeddings", _ADD_X),
     Refusal(
         lambda o: not o.has_embeddings and o.positions == "sinusoidal",
         "--positions sinusoidal needs embeddings",
@@ -205,9 +206,6 @@ REFUSALS = (
         lambda o: o.seed is None and o.sets("latent"), "--latent is a size of projections that are drawn", _ADD_SEED
     ),
     Refusal(
-        lambda o: o.seed is None and o.sets("head_dim"), "--head-dim is a size of projections that are drawn", _ADD_SEED
-    ),
-    Refusal(
         lambda o: not math.isfinite(o.rope_base),
         "the base {rope_base:g} of rotary positions is not a finite number",
         "most models have 10000",
@@ -215,21 +213,21 @@ REFUSALS = (
     Refusal(
         lambda o: o.absorb and not o.is_latent,
         "--absorb is for latent keys",
-        "add --latent R, or --latent FILE.npz",
+        "add --latent R, or --projections FILE.npz",
     ),
     Refusal(
         lambda o: o.is_latent and bool(o.wk or o.wv or o.kv_heads),
-        "latent keys and --wk, --wv or --kv-heads at once",
+        "latent keys and wk, wv or --kv-heads at once",
         "latents make every head's keys and values",
     ),
     Refusal(
         lambda o: o.fixed is not None and (o.sets("scale", "softcap", "bias", "alibi", "sink") or not o.softmax),
-        "--fixed ignores scores",
+        "fixed weights ignore scores",
         "leave out {changes}",
     ),
     Refusal(
         lambda o: o.sink is not None and not o.softmax,
-        "--sink takes a share of the softmax, and --no-softmax has none",
+        "--sink takes a share of the softmax, and --weights scores has none",
         "leave out one of them",
     ),
     Refusal(

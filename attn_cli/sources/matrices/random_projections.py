@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from attn_cli.errors import InputError
 from attn_cli.sources.matrices.options import MatrixOptions
 
 
@@ -10,7 +9,7 @@ def drawn_shapes(
     options: MatrixOptions, width: int, context_width: int, heads: int, rank: int = 0
 ) -> dict[str, tuple[int, int]]:
     """The shapes of the projections that can be drawn at random, by their options' names: "wq" and so on."""
-    d, groups = _head_size(options, width, heads), options.kv_heads or heads
+    d, groups = -(-width // heads), options.kv_heads or heads  # a head's size is rounded up
     if not options.is_latent:
         keys = (context_width, groups * d)
         return {"wq": (width, heads * d), "wk": keys, "wv": keys, "wo": (heads * d, width)}
@@ -30,9 +29,3 @@ def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
     """A random projection of normal numbers of variance 1 / rows, which keeps that of x."""
     stream = np.random.default_rng([seed, *name.encode()])
     return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))
-
-
-def _head_size(options: MatrixOptions, width: int, heads: int) -> int:
-    if options.head_dim is None and width % heads:
-        raise InputError(f"x is {width} wide, which {heads} heads don't divide", "say the size of a head: --head-dim D")
-    return options.head_dim or width // heads

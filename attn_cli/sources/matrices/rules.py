@@ -53,10 +53,10 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
     """Scale, masks, biases, softcap and sink as the options say; InputError where one doesn't fit the scores' shape."""
     masks = masks_of(options, shape)
     if options.fixed is not None:
-        return _fixed(options.fixed, masks, shape, options.allow_nonfinite)
+        return _fixed(options.fixed, masks, shape)
     biases = masks.biases
     if options.bias is not None:
-        numbers = read_array(options.bias, name="bias", allow_nonfinite=options.allow_nonfinite)
+        numbers = read_array(options.bias, name="bias")
         require_held(numbers, "bias", shape.dtype)
         biases += (fitted(numbers.astype(shape.dtype), "bias", shape),)
     slopes = None if options.alibi is None else _slopes(options.alibi, shape)
@@ -78,13 +78,13 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
     )
 
 
-def _fixed(text: str, masks: MaskParts, shape: ScoreShape, allow_nonfinite: bool) -> RuleParts:
-    """The rule of --fixed: "uniform" is the softmax of equal scores, weights from a file are added to scores of 0."""
+def _fixed(text: str, masks: MaskParts, shape: ScoreShape) -> RuleParts:
+    """The rule of fixed weights: "uniform" is the softmax of equal scores, those of a file are added to scores of 0."""
     if text == "uniform":
         return RuleParts(0.0, shape.m, masks, masks.biases)
-    cells = read_array(text, name="fixed", allow_nonfinite=allow_nonfinite)
-    require_held(cells, "fixed", shape.dtype)
-    return RuleParts(0.0, shape.m, masks, (fitted(cells.astype(shape.dtype), "fixed", shape),), softmax=False)
+    cells = read_array(text, name="weights")
+    require_held(cells, "weights", shape.dtype)
+    return RuleParts(0.0, shape.m, masks, (fitted(cells.astype(shape.dtype), "weights", shape),), softmax=False)
 
 
 def _scale(text: str | None, shape: ScoreShape) -> float:

@@ -78,7 +78,7 @@ def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple
     if kv_heads is not None and kv_heads != groups:
         raise InputError(
             f"--kv-heads {kv_heads} but {origin.format(shape)}: {groups} key heads",
-            "W_K is [width, kv-heads * d]; --random-projections SEED draws one of that shape",
+            "W_K is [width, kv-heads * d]; --projections SEED draws one of that shape",
         )
 
 

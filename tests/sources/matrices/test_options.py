@@ -19,7 +19,6 @@ REFUSED: list[dict[str, Any]] = [
     {"q": "q.npy", "positions": "sinusoidal"},
     {},
     {"x": "x.npy", "latent": 2},
-    {"x": "x.npy", "head_dim": 4},
     {"x": "x.npy", "rope_base": float("inf")},
     {"x": "x.npy", "absorb": True},
     {"x": "x.npy", "wdkv": "w.npy", "kv_heads": 2},
@@ -41,7 +40,7 @@ def test_every_refusal_has_a_case_that_no_earlier_one_holds(refusal, options: di
     "options",
     [
         {"q": "-"}, {"x": "-", "wq": "wq.npy"}, {"text": "a", "context_text": "b"}, {"x": "x.npy", "context": "c.npy"},
-        {"x": "x.npy", "seed": 0, "latent": 2, "head_dim": 4, "absorb": True}, {"q": "q.npy", "positions": "rotary"},
+        {"x": "x.npy", "seed": 0, "latent": 2, "absorb": True}, {"q": "q.npy", "positions": "rotary"},
         {"q": "q.npy", "fixed": "uniform", "masks": ("causal",)}, {"q": "q.npy", "softmax": False, "scale": "off"},
     ],
 )  # fmt: skip

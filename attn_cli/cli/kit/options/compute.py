@@ -10,15 +10,13 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell import completion
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.mask_syntax import MASK_HELP
-from attn_cli.sources.matrices.options import MatrixOptions, latent_options, position_options
+from attn_cli.sources.matrices.options import MatrixOptions, position_options, projection_options
 
 _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
 
 
 # The groups of --help, after the common options.
-_projection, _latent, _rule = (
-    partial(typer.Option, rich_help_panel=group) for group in ("Projections", "Latent keys", "Rule")
-)
+_latent, _rule = (partial(typer.Option, rich_help_panel=group) for group in ("Latent keys", "Rule"))
 
 
 @dataclass(frozen=True)
@@ -58,41 +56,29 @@ class ProblemOptions:
             metavar="FILE|TEXT",
         ),
     ] = None
-    wq: Annotated[
-        str | None, _projection("--wq", help="Read W_Q [width, heads * d]; default: identity.", metavar="FILE")
-    ] = None
-    wk: Annotated[str | None, _projection("--wk", help="Read W_K [width, kv-heads * d].", metavar="FILE")] = None
-    wv: Annotated[str | None, _projection("--wv", help="Read W_V [width, kv-heads * e].", metavar="FILE")] = None
-    wo: Annotated[
-        str | None, _projection("--wo", help="Read W_O [heads * e, width] for the concatenated heads.", metavar="FILE")
-    ] = None
-    random_projections: Annotated[
-        int | None,
-        _projection("--random-projections", help="Draw the missing projections from this seed.", min=0, metavar="SEED"),
+    projections: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--projections",
+            help="Draw W_Q, W_K, W_V, W_O from a seed, or read them: wq=FILE, or an .npz that holds wq, wk, wv, wo, "
+            "of latent keys wdkv, wuk, wuv (wkr, norm); may be repeated.",
+            metavar="SEED|NAME=FILE|FILE",
+        ),
     ] = None
     heads: Annotated[
         int | None, typer.Option("--heads", help="Split the last axis into N heads.", min=1, metavar="N")
     ] = None
     kv_heads: Annotated[
         int | None,
-        _projection("--kv-heads", help="Share G key/value heads among groups of query heads.", min=1, metavar="G"),
+        typer.Option("--kv-heads", help="Share G key/value heads among groups of query heads.", min=1, metavar="G"),
     ] = None
     labels: Annotated[
         str | None,
         typer.Option("--labels", help="Label keys (and queries, if n = m) with these words.", metavar="WORD,WORD,..."),
     ] = None
-    head_dim: Annotated[
-        int | None, _projection("--head-dim", help="Set the head size of drawn projections.", min=1, metavar="D")
-    ] = None
-    latent: Annotated[
-        str | None,
-        _latent(
-            "--latent",
-            help="Draw latent keys (MLA) of rank R, or read them from an .npz: wdkv [width, r], wuk [r, heads * d], "
-            "wuv [r, heads * e], and if there are some wkr [width, p] and norm [1, r].",
-            metavar="R|FILE",
-        ),
-    ] = None
+    latent: Annotated[int | None, _latent("--latent", help="Draw latent keys (MLA) of rank R.", min=1, metavar="R")] = (
+        None
+    )
     absorb: Annotated[bool, _latent("--absorb", help="Absorb the up-projections into queries and outputs.")] = False
     positions: Annotated[
         str | None,
@@ -116,12 +102,10 @@ class ProblemOptions:
         str | None,
         _rule("--sink", help="Add a learned sink score per head to every row's softmax.", metavar="SCORES"),
     ] = None
-    fixed: Annotated[
+    weights: Annotated[
         str | None,
-        _rule("--fixed", help="Replace the weights: uniform, or from a file.", metavar="WEIGHTS"),
+        _rule("--weights", help="Skip the softmax: scores, uniform, or weights from a file.", metavar="HOW|FILE"),
     ] = None
-    no_softmax: Annotated[bool, _rule("--no-softmax", help="Skip the softmax: use scores as weights.")] = False
-    allow_nonfinite: Annotated[bool, _rule("--allow-nonfinite", help="Accept NaN and Inf in the inputs.")] = False
 
     def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
@@ -130,11 +114,12 @@ class ProblemOptions:
             values |= {"context": None, "context_text": self.context}
             names = [name for name in ("text", "context_text") if values[name] is not None]
             values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
-        values |= latent_options(self.latent) | position_options(self.positions)
+        values |= projection_options(values.pop("projections") or ()) | position_options(self.positions)
+        weights = values.pop("weights")
         return MatrixOptions(
-            seed=values.pop("random_projections"),
             masks=tuple(values.pop("mask") or ()),
-            softmax=not values.pop("no_softmax"),
+            softmax=weights != "scores",
+            fixed=None if weights == "scores" else weights,
             causal=causal,
             precise=precise,
             **values,
