@@ -77,7 +77,7 @@ def heads(
         from attn_cli.cli.kit.run.by_logit import run_by_logit  # here: few runs sort by it
 
         alone = {"--kinds": kinds, "--words": words} | hiding.given
-        return run_by_logit(options, "--sort logit", "heads", top, alone, turned=sort == "-logit")
+        return run_by_logit(options, "--sort logit", top, alone, by_head=True, turned=sort == "-logit")
     ranking = ranking_of(sort, top)
     if kinds:
         if ranking is not None:

@@ -10,7 +10,6 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -50,10 +49,9 @@ def matrix(
     color_scale: o.ColorScale = "linear",
     words: o.Words = False,
     by: Annotated[
-        Literal["weight", "value", "output", "logit"],
+        Literal["weight", "value", "output"],
         typer.Option("--by", metavar="MEASURE",
-                     help="Measure by weight, value (weight x value norm), output (norm after W_O) or logit (written "
-                          "to that of the answer)."),
+                     help="Measure by weight, value (weight x value norm) or output (norm after W_O)."),
     ] = "weight",
     mean: o.Mean = False,
     hiding: HidingOptions,
@@ -61,8 +59,7 @@ def matrix(
     """Draw attention weights or scores as heat maps, or save them.
 
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
-    scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs,
-    --by logit what each head writes from each key to the logit of the answer.
+    scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs.
     Images are figures for a paper: maps of heads, or the text coloured by one query or key.
     Of more heads than a figure holds the one that stands out most is drawn, where no option chooses.
     Attention of a --token query to an image is drawn on its grid of patches.
@@ -77,10 +74,6 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    if by == "logit":
-        alone = {"--token": token is not None, "--key": key is not None, "--scores": scores, "--words": bool(words)}
-        alone["--mean"] = mean
-        return run_by_logit(options, "--by logit", "matrix", None, alone | hiding.given)
     is_figure = not options.json and format_for(options.format, options.output).name in _FIGURES
     figure_width = _WIDTH if is_figure else None
     merges = options.merges(words, scores=scores)

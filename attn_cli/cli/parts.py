@@ -270,5 +270,5 @@ def parts(
 def _key_logits(source: Source, prompt: Prompt, selection: Selection) -> np.ndarray:
     if not isinstance(source, Predicting):
         raise InputError("a table of word vectors has no logits", "choose a model with --model")
-    total: np.ndarray = logit_keys(source, prompt, selection).values.sum(axis=0)
+    total: np.ndarray = logit_keys(source, prompt, selection).matrices["direct_logit"].sum(axis=0)
     return total

@@ -72,7 +72,7 @@ def top(
         return run_by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
-        return run_by_logit(options, "--by logit", "keys", k, alone | hiding.given)
+        return run_by_logit(options, "--by logit", k, alone | hiding.given)
     if by == "through":
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = measure_of(by, mean=mean, words=merges)

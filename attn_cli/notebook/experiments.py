@@ -13,7 +13,6 @@ from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
 from attn_cli.summaries.answers import through as of_through
 from attn_cli.summaries.answers.kinds import KindMap
-from attn_cli.summaries.answers.through import Through
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
@@ -103,7 +102,7 @@ def read_parts(
 def through(
     text: str | Prompt, model: Model = DEFAULT_MODEL, rows: Sequence[int] | None = None, *, overall: bool = False,
     words: bool = False, count: int = 5, **loading: Unpack[Opening],
-) -> Through:  # fmt: skip
+) -> Answer:  # fmt: skip
     """The share of each row that came from each token, through all layers of an encoder, as `attn top --by through`.
 
     A layer's vector is divided among the tokens by what attention and the residual stream bring of each; shares of a
@@ -118,7 +117,7 @@ def through(
     Raises InputError for a source without layers, LoadError for a decoder and where W_O, or what follows it, isn't
     found.
 
-        through("he sat on the river bank", "./my-encoder", [6]).ranked(0)
+        through("he sat on the river bank", "./my-encoder", [6])["through"][0]
     """
     source = opened(text, model, loading)
     return of_through.through(source, _read(source, text), rows, overall=overall, words=words, count=count)

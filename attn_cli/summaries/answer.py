@@ -146,7 +146,7 @@ class Answer(Displayed):
             for of, table in self.tables.items()
             for name, values in table.columns.items()
         }
-        return {**self.matrices, **columns}
+        return {**columns, **self.matrices}
 
 
 def _plain(value: Any) -> Any:

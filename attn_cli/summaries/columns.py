@@ -18,12 +18,12 @@ class Column(NamedTuple):
 COLUMNS: Mapping[str, Column] = {
     "stream": Column(TEXT, "which attention it is (self, encoder, decoder, cross), where a model has several"),
     "layer": Column(COUNT, "the model's own block number", "layer", "d"),
-    "head": Column(COUNT, "the model's own head number"),
+    "head": Column(COUNT, "the model's own head number", "head", "d"),
     "kv_head": Column(COUNT, "the key/value head that the head reads"),
     "row": Column(COUNT, "a row of attention: the index of its query; it predicts the token after it"),
     "key": Column(or_none(COUNT), "the key's token index"),
     "token": Column(TEXT, "the token's text", "token"),
-    "key_token": Column(or_none(TEXT), "the key's text", "attends to"),
+    "key_token": Column(or_none(TEXT), "the key's text", "key"),
     "id": Column(or_none(INTEGER), "the token's number in the vocabulary"),
     "weight": Column(SHARE, "weight on the key, mean over the rows that choose the answer", "weight", ".2f"),
     "probability": Column(SHARE, "of the answer: of its one token, or the product of all", "p", ".3g"),
@@ -32,7 +32,7 @@ COLUMNS: Mapping[str, Column] = {
     "loss_bits": Column(NUMBER, "change of the mean -log2 p of the text's own tokens", "loss", "+.3f"),
     "cosine_distance": Column(NUMBER, "1 - cosine of the text's vectors with and without it", "1 - cos", ".4f"),
     "direct_logit": Column(
-        NUMBER, "what the head itself adds to the answer's logit, less the mean logit", "direct", "+.2f"
+        NUMBER, "what heads themselves add to the answer's logit, less the mean logit", "direct", "+.2f"
     ),
     "generated": Column(or_none(FLAG), "whether the model wrote the answer; else it is the likeliest next token"),
     "everywhere": Column(FLAG, "whether all rows were changed"),
@@ -127,7 +127,7 @@ COLUMNS: Mapping[str, Column] = {
     "unit": Column(FLAG, "whether every vector was made 1 long first"),
     "step": Column(COUNT, "how many steps were made", "step", "d"),
     "loss": Column(POSITIVE, "mean over texts and heads of -log of the weight on the targets", "loss", ".3f"),
-    "query": Column(COUNT, "the query's token index"),
+    "query": Column(or_none(COUNT), "the query's token index; null for the mean of all rows"),
     "target": Column(FLAG, "whether the word should attend to it", "target"),
     "target_weight": Column(SHARE, "weight on all targets, mean over texts and heads", "on target", ".3f"),
     "weight_before": Column(SHARE, "weight at first, mean over heads", "before", ".3f"),
@@ -136,4 +136,10 @@ COLUMNS: Mapping[str, Column] = {
     "seed": Column(COUNT, "what a random start was drawn from"),
     "rate": Column(NUMBER, "the step size"),
     "steps": Column(COUNT, "how many steps were made"),
+    "query_token": Column(or_none(TEXT), "the query's text", "query"),
+    "through_share": Column(SHARE, "share of the key in the query's vector behind the last layer", "share", ".3f"),
+    "largest": Column(NUMBER, "the largest part of it, from that head or key", "most", "+.2f"),
+    "logit": Column(NUMBER, "of the answer, minus the mean logit; over several tokens added up"),
+    "heads_logit": Column(NUMBER, "what all heads of the model contribute"),
+    "rest_logit": Column(NUMBER, "what embedding, MLPs and biases contribute"),
 }

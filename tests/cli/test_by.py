@@ -46,43 +46,34 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
 def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
     run = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-k", "20", "--json")
     hold(run, "through")
-    shares = [row["through_share"] for row in run.json["result"]["through"] if row["query"] == 2]
+    shares = [row["through_share"] for row in run.json["tables"]["through"] if row["query"] == 2]
     assert sum(shares) == pytest.approx(1, abs=1e-5)
     assert attn("top", TEXT, "-m", models["bert"], "--by", "through", "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:
         assert arrays["through_share"][2].max() == pytest.approx(shares[0], abs=1e-6)
     screen = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-t", "cat", terminal=True)
-    assert "cat is made of" in screen.text and "through 2 layers" in screen.text
+    assert 'through 2 layers "cat" 2 is made of' in screen.text
 
 
 def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Path) -> None:
     """Keys and heads are two sums of the same numbers."""
     run = attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--json")
     hold(run, "logit_keys")
-    result = run.json["result"]
-    assert result["logit"] == pytest.approx(result["heads_logit"] + result["rest_logit"])
-    assert sum(key["direct_logit"] for key in result["keys"]) == pytest.approx(result["heads_logit"], abs=1e-4)
+    tables = run.json["tables"]
+    (total,) = tables["run"]
+    assert total["logit"] == pytest.approx(total["heads_logit"] + total["rest_logit"])
+    for name in ("keys", "heads"):
+        assert sum(row["direct_logit"] for row in tables[name]) == pytest.approx(total["heads_logit"], abs=1e-4)
     rows = attn("heads", TEXT, "-m", models["llama"], "--sort", "-logit", "-f", "csv").lines
-    assert rows[0] == "layer,head,direct_logit" and len(rows) == 1 + len(result["heads"])
-    least = result["heads"][-1]
-    assert rows[1].startswith(f"{least['layer']},{least['head']},")
+    assert len(rows) == 1 + len(tables["heads"])
+    least = tables["heads"][-1]
+    assert rows[1].startswith(f"{least['layer']},{least['head']},{least['direct_logit']!r},")
     assert attn("top", TEXT, "-m", models["llama"], "--by", "logit", "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:
-        assert arrays["direct_logit"].sum() == pytest.approx(result["heads_logit"], abs=1e-4)
-    matrix = attn("matrix", TEXT, "-m", models["llama"], "--by", "logit", "-f", "csv").lines
-    assert matrix[0] == "layer,head,key,key_token,direct_logit"
-    first = [float(line.rpartition(",")[2]) for line in matrix if line.startswith(f"{least['layer']},{least['head']},")]
-    assert sum(first) == pytest.approx(least["direct_logit"], abs=1e-6) and len(first) == len(result["keys"])
-    for width in (40, 80, 200):
-        for ask in (
-            ["top", TEXT, "--by", "logit"],
-            ["heads", TEXT, "--sort", "logit"],
-            ["matrix", TEXT, "--by", "logit"],
-        ):
-            screen = attn(*ask, "-m", models["llama"], terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
-            assert "later layers can undo it" in screen.text and screen.columns <= width
+        by_head = {(row["layer"], row["head"]): row["direct_logit"] for row in tables["heads"]}
+        places = zip(arrays["layers"].tolist(), arrays["heads"].tolist(), strict=True)
+        assert arrays["direct_logit"].sum(axis=1) == pytest.approx([by_head[place] for place in places], abs=1e-6)
     refused(attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
-    refused(attn("matrix", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
     refused(attn("top", TEXT, "--by", "logit"), 2, "--by logit needs logits")
 
 

@@ -16,25 +16,37 @@ from attn_cli.summaries.answer import Table
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import shown_value, table_lines
 from tests.program import attn
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 COST = ("cost", "-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
 MODEL = ("knock", "the cat sat on a photo", "-k", "99", "-m")
 
 
-@pytest.mark.parametrize(
-    "name", ["knock", "together", "everywhere", "cost", "nearest", "layers", "env", "compare", "plane", "learn"]
-)
+RIVER = "he sat on the river bank"
+ASKED: dict[str, tuple[object, ...]] = {
+    "knock": (*MODEL, "LLAMA"),
+    "together": (*MODEL, "LLAMA", "--together", "0.1,1.2"),
+    "everywhere": (*MODEL, "LLAMA", "--everywhere"),
+    "cost": COST,
+    "nearest": ("nearest", "king - man + woman"),
+    "layers": ("layers", "-m", "LLAMA"),
+    "env": ("env",),
+    "compare": ("compare", "the cat sat on a photo", "the cat sat on the photo", "-w", "photo", "-m", "LLAMA"),
+    "plane": ("plane", RIVER),
+    "learn": ("learn", "a cat", "-w", "a", "--to", "cat"),
+    "through": ("top", RIVER, "--by", "through", "-m", MINILM),
+    "through of a row": ("top", RIVER, "--by", "through", "-t", "bank", "-m", MINILM),
+    "logit": ("top", "the cat sat on a photo", "--by", "logit", "-m", "LLAMA"),
+    "sort logit": ("heads", "the cat sat on a photo", "--sort", "-logit", "-m", "LLAMA"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
 def test_every_number_of_a_screen_is_in_the_json(name: str, llama: Path) -> None:
-    words: tuple[object, ...] = {
-        "knock": (*MODEL, llama), "together": (*MODEL, llama, "--together", "0.1,1.2"), "cost": COST,
-        "everywhere": (*MODEL, llama, "--everywhere"), "nearest": ("nearest", "king - man + woman"),
-        "layers": ("layers", "-m", llama), "env": ("env",),
-        "plane": ("plane", "he sat on the river bank"), "learn": ("learn", "a cat", "-w", "a", "--to", "cat"),
-        "compare": ("compare", "the cat sat on a photo", "the cat sat on the photo", "-w", "photo", "-m", llama),
-    }[name]  # fmt: skip
+    words = [llama if word == "LLAMA" else word for word in ASKED[name]]
     screen, data = (attn(*words, *more, env={"COLUMNS": "160"}) for more in ((), ("--json",)))
-    hold(data, str(words[0]))
+    hold(data, data.json["schema"].removeprefix("attn.").partition("/")[0])
     rows = [row for table in data.json["tables"].values() for row in table]
     known = {shown_value(row, column) for row in rows for column in row} | {
         f"{row.get('layer')}.{row.get('head')}" for row in rows

@@ -5,9 +5,9 @@ answer's logit grows over the mean logit, with the final norm held. Over its key
 contribution, and over all heads, with what the rest of the model writes, to the logit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,147 +15,45 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.fields import COUNT, NUMBER, SHARE, TEXT, Field, Output, Rows, made
-from attn_cli.model.intervention import HeadPlace, LogitParts, Target
+from attn_cli.model.intervention import HeadPlace
 from attn_cli.model.source import Predicting
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.summaries.report import Answer
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.text import cut, quoted
 
 _NAMED = 3  # heads of a key, and keys of a head, that JSON names
+_SHOWN = 12  # rows that a screen shows where no number was asked for
+_LONGEST = 40  # characters of a generated answer
 
 
-class WrittenLogit(NamedTuple):
-    """A key or a head, and what is written from it to the answer's logit, less the mean logit.
+_DIRECT = ("layer", "head", "key", "key_token", "direct_logit")
+SHAPE = Shape(
+    "attn.logit_keys/2",
+    "What heads write from each key to the answer's logit, less the mean logit.",
+    {
+        "keys": ("key", "key_token", "direct_logit", "layer", "head", "largest"),
+        "heads": ("layer", "head", "direct_logit", "key", "key_token", "largest"),
+        "cells": _DIRECT,
+        "answer": ("row", "id", "token"),
+        "run": ("probability", "logit", "heads_logit", "rest_logit"),
+    },
+    screen={"keys": ("key_token", "direct_logit", "head", "largest")},
+    bars=("direct_logit",),
+    legend=("direct: what heads write to the answer's logit; later layers can undo it",),
+)
+_BY_HEAD = replace(SHAPE, screen={"heads": ("head", "direct_logit", "key_token", "largest")})
 
-    largest  the 3 heads of a key, or keys of a head, of largest |contribution|, each with its signed contribution
+
+def logit_keys(
+    source: Predicting, prompt: Prompt, selection: Selection, *, by_head: bool = False, turned: bool = False,
+    shown: int | None = None,
+) -> Answer:  # fmt: skip
+    """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits.
+
+    by_head  whether heads are listed first, with `turned` the smallest
+    shown    how many rows a screen shows
     """
-
-    source: Token | HeadPlace
-    logit: float
-    largest: tuple[tuple[Token | HeadPlace, float], ...] = ()
-
-
-_DIRECT = "contribution to the logit of the answer, minus the mean logit"
-_OF_KEY = (
-    Field("key", COUNT, "its token index", "source.index"),
-    Field("key_token", TEXT, value="source.text"),
-    Field("direct_logit", NUMBER, _DIRECT, "logit"),
-)
-_OF_HEAD = (
-    Field("layer", COUNT, "the model's own block number", "source.layer"),
-    Field("head", COUNT, "the model's own head number", "source.head"),
-    Field("direct_logit", NUMBER, _DIRECT, "logit"),
-)
-_HEADS = Field("heads", Rows((
-    Field("layer", COUNT, value=lambda pair: pair[0].layer),
-    Field("head", COUNT, value=lambda pair: pair[0].head),
-    Field("direct_logit", NUMBER, value=lambda pair: pair[1]),
-)), "the heads that write most from it", "largest")  # fmt: skip
-_KEYS = Field("keys", Rows((
-    Field("key", COUNT, value=lambda pair: pair[0].index),
-    Field("key_token", TEXT, value=lambda pair: pair[0].text),
-    Field("direct_logit", NUMBER, value=lambda pair: pair[1]),
-)), "the keys from which it writes most", "largest")  # fmt: skip
-FIELDS = (
-    Field("target", TEXT, "the answer: the likeliest next token, or what was generated", "answer"),
-    Field("probability", SHARE, "of the answer", "target.probability"),
-    Field("logit", NUMBER, "of the answer, minus the mean logit; over several tokens added up", "parts.logit"),
-    Field("heads_logit", NUMBER, "what all heads of the model contribute", "of_all_heads"),
-    Field("rest_logit", NUMBER, "what embedding, MLPs and biases contribute", "parts.rest"),
-    Field("keys", Rows((*_OF_KEY, _HEADS)), "every key, with the chosen heads together, largest first", "by_key"),
-    Field("heads", Rows((*_OF_HEAD, _KEYS)), "every chosen head, largest first", "by_head"),
-)
-OUTPUT = Output(
-    "attn.logit_keys/1", "What heads write from each key to the answer's logit, less the mean logit.", FIELDS
-)
-
-
-@dataclass(frozen=True, eq=False)
-class LogitKeys(Answer):
-    """What each chosen head writes from each of m keys of a text to the logit of an answer: `values` `[heads, m]`.
-
-    It is weight times value through W_O along the direction in which the answer's logit grows over the mean logit,
-    summed over the rows that choose the answer.
-
-    target  the answer: the likeliest next token, or what was generated
-    parts   what every head of the model and all else adds to its logit
-    of      whether tables and screens list keys, or heads, or show both as a matrix
-    count   how many keys or heads are listed; None for all
-    turned  whether the smallest come first
-    """
-
-    name: ClassVar[str] = "logit_keys"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-
-    tokens: tuple[Token, ...]
-    heads: tuple[HeadPlace, ...]
-    values: np.ndarray
-    target: Target
-    parts: LogitParts
-    of: Literal["keys", "heads", "matrix"] = "keys"
-    count: int | None = None
-    turned: bool = False
-
-    @property
-    def answer(self) -> str:
-        """The text of the answer: of the likeliest next token, or of what was generated."""
-        return "".join(token.text for token in self.target.tokens)
-
-    @property
-    def of_all_heads(self) -> float:
-        """What all heads of the model, chosen or not, write to the answer's logit, less the mean logit."""
-        return float(sum(self.parts.heads.values()))
-
-    @property
-    def by_key(self) -> list[WrittenLogit]:
-        """Every key with what the chosen heads add from it to the answer's logit less the mean logit; largest first."""
-        return _written(self.tokens, self.heads, self.values.T)
-
-    @property
-    def by_head(self) -> list[WrittenLogit]:
-        """Every chosen head with what it adds from all keys to the answer's logit less the mean; largest first."""
-        return _written(self.heads, self.tokens, self.values)
-
-    @property
-    def listed(self) -> list[WrittenLogit]:
-        """The first `count` keys, or heads, by what they add to the logit of the answer; smallest first if `turned`."""
-        rows = self.by_head if self.of == "heads" else self.by_key
-        return (rows[::-1] if self.turned else rows)[: self.count]
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per listed key (key, key_token) or head (layer, head), as `of` says; of a matrix per head and key."""
-        if self.of == "matrix":
-            for place, row in zip(self.heads, self.values.tolist(), strict=True):
-                head = {"layer": place.layer, "head": place.head}
-                yield from (head | made(_OF_KEY, WrittenLogit(*pair)) for pair in zip(self.tokens, row, strict=True))
-            return
-        fields = _OF_KEY if self.of == "keys" else _OF_HEAD
-        yield from (made(fields, row) for row in self.listed)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`direct_logit` `[heads, m]` of all chosen heads and all m keys, with their `layers` and `heads` `[heads]`."""
-        return {
-            "direct_logit": self.values,
-            "layers": np.array([place.layer for place in self.heads]),
-            "heads": np.array([place.head for place in self.heads]),
-        }
-
-
-def _written(
-    sources: Sequence[Token | HeadPlace], others: Sequence[Token | HeadPlace], values: np.ndarray
-) -> list[WrittenLogit]:
-    """What is written from each of the sources, from `values` `[sources, others]`; largest first."""
-    sums, written = values.sum(axis=1), []
-    for at in np.argsort(-sums, kind="stable").tolist():
-        largest = np.argsort(-np.abs(values[at]), kind="stable")[:_NAMED].tolist()
-        pairs = tuple((others[other], float(values[at, other])) for other in largest)
-        written.append(WrittenLogit(sources[at], float(sums[at]), pairs))
-    return written
-
-
-def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> LogitKeys:
-    """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits."""
     experiment = source.experiment(prompt)
     target = experiment.target
     if target is None:
@@ -175,7 +73,51 @@ def logit_keys(source: Predicting, prompt: Prompt, selection: Selection) -> Logi
     source.each([prompt], selection, visit)
     if not heads:
         raise LoadError("no chosen head shows what it writes from each key", "attn knock says what heads do")
-    return LogitKeys(prompt.tokens, tuple(heads), np.stack(values), target, parts)
+    cells = np.stack(values)
+    named = [{"layer": place.layer, "head": place.head} for place in heads]
+    tokens = [{"key": token.index, "key_token": token.text} for token in prompt.tokens]
+    of_keys, of_heads = _sums(tokens, named, cells.T), _sums(named, tokens, cells)
+    largest = {(head, int(key)) for head, row in enumerate(cells) for key in np.argsort(-np.abs(row))[:_NAMED]}
+    largest |= {(int(head), key) for key, row in enumerate(cells.T) for head in np.argsort(-np.abs(row))[:_NAMED]}
+    tables = {
+        "keys": Table.of(of_keys),
+        "heads": Table.of(of_heads[::-1] if turned else of_heads),
+        "cells": Table.of(
+            named[head] | tokens[key] | {"direct_logit": float(cells[head, key])} for head, key in sorted(largest)
+        ),
+        "answer": Table.of(
+            {"row": row, "id": token.id, "token": token.text}
+            for row, token in zip(target.rows, target.tokens, strict=True)
+        ),
+    }
+    of_all = float(sum(parts.heads.values()))
+    run = {"probability": target.probability, "logit": parts.logit, "heads_logit": of_all, "rest_logit": parts.rest}
+    tables |= {"run": Table.of([run])}
+    word = quoted(cut("".join(token.text for token in target.tokens).strip(), _LONGEST))
+    first, best = of_keys[0], f"{of_heads[0]['layer']}.{of_heads[0]['head']}"
+    findings = (
+        f"heads write most to {word} from {quoted(first['key_token'])} {first['key']}: {first['direct_logit']:+.2f}"
+        if not by_head
+        else f"head {best} writes most to {word}: {of_heads[0]['direct_logit']:+.2f}",
+        f"its logit is {parts.logit:+.2f} over the mean: all heads {of_all:+.2f}, the rest {parts.rest:+.2f}",
+    )
+    if by_head:
+        tables = {"heads": tables.pop("heads"), **tables}
+    places = {name: np.array([head[f"{name[:-1]}"] for head in named]) for name in ("layers", "heads")}
+    matrices = {"direct_logit": cells, **places}
+    shape = _BY_HEAD if by_head else SHAPE
+    return Answer(shape, findings, tables, matrices, shown or _SHOWN, Next("knock", None, ("-H", best)))
+
+
+def _sums(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Mapping[str, Any]], values: np.ndarray
+) -> list[dict[str, Any]]:
+    """Rows with their sum of `values` `[rows, columns]` and the column that adds most to it; the largest first."""
+    sums, largest = values.sum(axis=1), np.abs(values).argmax(axis=1)
+    return [
+        {**rows[at], "direct_logit": float(sums[at]), **columns[largest[at]], "largest": float(values[at, largest[at]])}
+        for at in np.argsort(-sums, kind="stable").tolist()
+    ]
 
 
 def _of_keys(call: Call, directions: Mapping[int, Sequence[tuple[int, np.ndarray]]]) -> list[np.ndarray]:

@@ -6,99 +6,43 @@ came from where: GlobEnc (Modarressi et al. 2022) without its feed-forward part.
 are carried back from the last layer to the first, band by band.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, SHARE, TEXT, Field, Output, Rows
 from attn_cli.kernel.bands.band import Band
 from attn_cli.model.mixing import MixedLayer
 from attn_cli.model.source import Mixing
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import joint_squares, outputs, products_of_heads, row_shares, vectors_of
-from attn_cli.summaries.report import Answer
+from attn_cli.text import counted, quoted
 
 _TOGETHER = 512  # rows that are carried back at once
 
 
-_SOURCE = (
-    Field("query", COUNT, "the query's token index; missing for the mean of all rows",
-          lambda source: source["query"] and source["query"].index, optional=True),
-    Field("query_token", TEXT, value=lambda source: source["query"] and source["query"].text, optional=True),
-    Field("rank", COUNT, "0 for the largest share"),
-    Field("key", COUNT, "the index of the token that it came from", "key.index"),
-    Field("key_token", TEXT, value="key.text"),
-    Field("through_share", SHARE, "its share in the query's vector behind the last layer; those of a query add to 1",
-          "share"),
-)  # fmt: skip
-FIELDS = (
-    Field("layers_through", {"type": "integer", "minimum": 1}, "how many layers were gone through", "layers"),
-    Field("through", Rows(_SOURCE, "one source of one token, largest first"), value="sources"),
+_ROW = ("query", "query_token", "key", "key_token", "through_share")
+SHAPE = Shape(
+    "attn.through/3",
+    "How much of each token came from which one, through all layers.",
+    {"through": (*_ROW[:2], "rank", *_ROW[2:]), "from_others": _ROW, "run": ("layers",)},
+    screen={"through": ("key_token", "through_share")},
+    bars=("through_share",),
+    legend=("share: by the norm of what each token brings, by all heads and the residual",),
 )
-OUTPUT = Output("attn.through/2", "How much of each token came from which one, through all layers.", FIELDS)
-
-
-@dataclass(frozen=True, eq=False)
-class Through(Answer):
-    """For each of r rows the tokens that it came from through all layers of an encoder: shares `[r, n]`.
-
-    In each layer a vector is divided among the tokens by the norm of what each brings to it: weight times value through
-    W_O, heads added up, its own token with the residual connection. The shares of a row add to 1.
-
-    rows     the rows' indices among the `tokens`
-    overall  whether `shares` has one row, the mean of these rows
-    count    how many tokens of each row are listed, largest shares first
-    layers   how many layers were gone through
-    """
-
-    name: ClassVar[str] = "through"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-    table: ClassVar[str] = "through"
-
-    tokens: tuple[Token, ...]
-    rows: tuple[int, ...]
-    shares: np.ndarray
-    overall: bool
-    count: int
-    layers: int
-
-    def averaged(self) -> "Through":
-        """The same with one row in `shares`, the mean of all rows: what came from each token."""
-        return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
-
-    def ranked(self, at: int) -> list[tuple[Token, float]]:
-        """The `count` tokens with the largest shares in row `at` of `shares`, each with its share, the largest
-        first.
-        """
-        order = np.argsort(-self.shares[at], kind="stable")[: self.count]
-        return [(self.tokens[key], float(self.shares[at, key])) for key in order.tolist()]
-
-    @property
-    def sources(self) -> list[dict[str, Any]]:
-        """For each row, or once for their mean, the `count` tokens of the largest shares, each with its rank from 0."""
-        queries = [None] if self.overall else [self.tokens[row] for row in self.rows]
-        return [
-            {"query": query, "rank": rank, "key": key, "share": share}
-            for at, query in enumerate(queries)
-            for rank, (key, share) in enumerate(self.ranked(at))
-        ]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`through_share` `[r, n]`: for each of r rows the share that came from each of n tokens; a row adds to 1."""
-        tokens = np.array([token.text for token in self.tokens], dtype=np.str_)
-        return {"through_share": self.shares, "queries": np.array(self.rows), "tokens": tokens}
+_OF_ROWS = replace(SHAPE, screen={"from_others": ("query_token", "key_token", "through_share")})
 
 
 def through(
     source: object, prompt: Prompt, rows: Sequence[int] | None = None, *, overall: bool = False, words: bool = False,
     count: int = 5,
-) -> Through:  # fmt: skip
-    """The share of each row that came from each token, through all layers of an encoder, as `Through`.
+) -> Answer:  # fmt: skip
+    """The share of each row that came from each token, through all layers of an encoder.
 
     rows     the indices of the rows, of words with `words`; None for all
     overall  the mean of the rows, in place of each
@@ -109,7 +53,7 @@ def through(
     found.
 
         source = open_source("./my-encoder")
-        through(source, source.read(["he sat on the river bank"])[0], [6]).ranked(0)
+        through(source, source.read(["he sat on the river bank"])[0], [6])["through"][0]
     """
     if not isinstance(source, Mixing):
         raise InputError(
@@ -127,7 +71,45 @@ def through(
         first = first.mean(axis=0, keepdims=True)
     parts = [_back(layers, first[start : start + _TOGETHER]) for start in range(0, len(first), _TOGETHER)]
     shares = np.add.reduceat(np.concatenate(parts), starts[:-1], axis=1)
-    return Through(tuple(tokens), numbers, shares, overall, count, len(layers))
+    queries = [None] if overall else [tokens[row] for row in numbers]
+    sources = [row for query, of in zip(queries, shares, strict=True) for row in _ranked(query, tokens, of, count)]
+    others = [
+        next(row for row in _ranked(query, tokens, of, 2) if row["key"] != query.index)
+        for query, of in zip(queries, shares, strict=True) if query is not None and len(tokens) > 1
+    ]  # fmt: skip
+    tables = {
+        "through": Table.of(sources),
+        "from_others": Table.of({name: row[name] for name in _ROW} for row in others),
+        "run": Table.of([{"layers": len(layers)}]),
+    }
+    is_one = len(queries) == 1
+    special = {token.index for token in tokens if token.special}
+    of_words = [row for row in others if not {row["query"], row["key"]} & special]
+    finding = _finding(sources[:3] if is_one else of_words or others or sources[:1])
+    matrices = {"through_share": shares, "queries": np.array(numbers), "tokens": np.array([x.text for x in tokens])}
+    choice = ("-t", str(numbers[0])) if len(numbers) == 1 else ("--overall",)
+    onwards = Next("top", None, (*choice, "-l", "-1", "--mean", "--by", "output"))
+    finding = f"through {counted(len(layers), 'layer')} {finding}"
+    return Answer(SHAPE if is_one else _OF_ROWS, (finding,), tables, matrices, next=onwards)
+
+
+def _ranked(query: Token | None, tokens: Sequence[Token], shares: np.ndarray, count: int) -> Iterator[dict[str, Any]]:
+    """Rows of the `count` tokens with the largest shares `[n]` in a row, or in the mean of all rows."""
+    of = {"query": query and query.index, "query_token": query and query.text}
+    for rank, key in enumerate(np.argsort(-shares, kind="stable")[:count].tolist()):
+        found = {"key": tokens[key].index, "key_token": tokens[key].text, "through_share": float(shares[key])}
+        yield {**of, "rank": rank, **found}
+
+
+def _finding(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What one row is made of; of several rows that which takes most from another token."""
+    parts = [f"{quoted(row['key_token'])} {row['key']} ({row['through_share']:.2f})" for row in rows]
+    if len({row["query"] for row in rows}) == 1:
+        query = rows[0]["query"]
+        what = "the text" if query is None else f"{quoted(rows[0]['query_token'])} {query}"
+        return f"{what} is made of {', '.join(parts)}"
+    most = max(range(len(rows)), key=lambda at: float(rows[at]["through_share"]))
+    return f"{quoted(rows[most]['query_token'])} {rows[most]['query']} takes most from another: {parts[most]}"
 
 
 def _back(layers: Sequence[MixedLayer], rows: np.ndarray) -> np.ndarray:

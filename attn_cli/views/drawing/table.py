@@ -30,7 +30,7 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
         rows = answer[name][: None if at else answer.shown]
         if not rows:
             continue
-        labels = [fit(str(row[label]), max(screen.width // 2, 8)).rstrip() for row in rows]
+        labels = [fit(shown_value(row, label), max(screen.width // 2, 8)).rstrip() for row in rows]
         bars = next((column for column in columns if column in shape.bars), "")
         yield ""
         yield from table_lines(rows, labels, columns, screen, bars, COLUMNS[label].heading or name)
@@ -96,8 +96,10 @@ def shown_value(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     if value is None:
         return ""
-    if name.startswith("key_token"):
+    if name.startswith(("key_token", "query_token")):
         return f"{fit(quoted(value), _LONGEST).rstrip()} {row[name.replace('_token', '')]}"
+    if name == "head":
+        return f"{row['layer']}.{value}"
     if value == 0 and "+" in COLUMNS[name].format:
         return "0"
     if isinstance(value, bool):

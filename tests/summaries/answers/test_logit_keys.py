@@ -20,7 +20,7 @@ def test_keys_are_those_of_dense_matrices(kind: str) -> None:
     model, (w_o, behind, final, is_one_plus, is_centred) = source.loaded.generating, DENSE[kind]
     assert model is not None
     seen: dict[str, torch.Tensor] = {}
-    layers = sorted({place.layer for place in found.heads})
+    layers = sorted({row["layer"] for row in found["heads"]})
     names = [final, *(behind.format(layer) for layer in layers if behind)]
     values = [w_o.format(layer).replace("o_proj", "v_proj") for layer in layers]
     handles = [
@@ -37,37 +37,44 @@ def test_keys_are_those_of_dense_matrices(kind: str) -> None:
     with torch.no_grad():
         row = output.logits.shape[1] - 1
         token = int(output.logits[0, row].argmax())
-        assert [x.id for x in found.target.tokens] == [token]
+        assert [x["id"] for x in found["answer"]] == [token]
         unembedding = model.get_output_embeddings().weight.double()
         direction = unembedding[token] - unembedding.mean(0)
         direction = held(model.get_submodule(final), seen[final][row], is_one_plus, is_centred, direction)
-        for place, value in zip(found.heads, found.values, strict=True):
+        sums = {(row["layer"], row["head"]): row["direct_logit"] for row in found["heads"]}
+        for layer, head, value in zip(
+            *(found.matrices[name] for name in ("layers", "heads", "direct_logit")), strict=True
+        ):
             u = direction
             if behind:
-                norm = behind.format(place.layer)
+                norm = behind.format(layer)
                 u = held(model.get_submodule(norm), seen[norm][row], is_one_plus, is_centred, direction)
-            weights = output.attentions[place.layer][0, place.head, row].double()
-            h = output.attentions[place.layer].shape[1]
-            matrix = model.get_submodule(w_o.format(place.layer)).weight.double().chunk(h, dim=1)[place.head]
+            weights = output.attentions[layer][0, head, row].double()
+            h = output.attentions[layer].shape[1]
+            matrix = model.get_submodule(w_o.format(layer)).weight.double().chunk(h, dim=1)[head]
             e = matrix.shape[1]
-            v = seen[values[layers.index(place.layer)]].double()
-            group = place.head * (v.shape[1] // e) // h
+            v = seen[values[layers.index(layer)]].double()
+            group = head * (v.shape[1] // e) // h
             expected = weights * (v[:, group * e : (group + 1) * e] @ (matrix.T @ u))
             np.testing.assert_allclose(value, expected.numpy(), atol=1e-5)
-            assert value.sum() == pytest.approx(found.parts.heads[place], abs=1e-5)
-    assert found.parts.logit == pytest.approx(found.of_all_heads + found.parts.rest)
+            assert value.sum() == pytest.approx(sums[layer, head], abs=1e-5)
+    (run,) = found["run"]
+    assert run["logit"] == pytest.approx(run["heads_logit"] + run["rest_logit"])
 
 
 def test_what_is_listed() -> None:
     """Keys and heads, the largest first; the sums of a choice of heads are of these alone."""
     source = speaking_source("llama")
     every = logit_keys(source, prompt_of(), ALL)
-    sums = [row.logit for row in every.by_key]
-    assert sums == sorted(sums, reverse=True) and sum(sums) == pytest.approx(every.of_all_heads, abs=1e-5)
+    sums = [row["direct_logit"] for row in every["keys"]]
+    assert sums == sorted(sums, reverse=True)
+    assert sum(sums) == pytest.approx(every["run"][0]["heads_logit"], abs=1e-5)
     one = logit_keys(source, prompt_of(), Selection(pairs=((1, 2),)))
-    (head,) = one.by_head
-    assert head.logit == pytest.approx(every.parts.heads[head.source], abs=1e-5)
-    assert head.largest[0][0].index == int(np.abs(one.values[0]).argmax())
+    (head,) = one["heads"]
+    assert (1, 2, head["direct_logit"]) in [
+        (row["layer"], row["head"], pytest.approx(row["direct_logit"], abs=1e-5)) for row in every["heads"]
+    ]
+    assert head["key"] == int(np.abs(one.matrices["direct_logit"][0]).argmax())
 
 
 def test_heads_behind_a_gate_are_refused() -> None:

@@ -63,17 +63,18 @@ def test_the_river_in_the_bank(minilm: LoadedModel) -> None:  # noqa: F811
     source = ModelSource(minilm)
     prompt = source.read([TEXT])[0]
     answer = through(source, prompt, count=8)
-    of_bank = {token.text: share for token, share in answer.ranked(6)}
+    of_bank = {row["key_token"]: row["through_share"] for row in answer["through"] if row["query"] == 6}
     assert [of_bank[name] for name in ("bank", "river", "[SEP]", "[CLS]")] == pytest.approx(
         [0.220, 0.205, 0.125, 0.105], abs=6e-4
     )
     ids = torch.tensor([[token.id for token in prompt.tokens]])
     model = deepcopy(minilm.model)
     model.set_attn_implementation("eager")
-    np.testing.assert_allclose(answer.shares, dense_product(model, ids, BERT, 12), atol=1e-5)
+    np.testing.assert_allclose(answer.matrices["through_share"], dense_product(model, ids, BERT, 12), atol=1e-5)
     overall = through(source, prompt, overall=True)
-    np.testing.assert_allclose(overall.shares[0], answer.shares.mean(axis=0), atol=1e-6)
-    np.testing.assert_allclose(answer.averaged().shares, overall.shares, atol=1e-6)
+    np.testing.assert_allclose(
+        overall.matrices["through_share"][0], answer.matrices["through_share"].mean(axis=0), atol=1e-6
+    )
 
 
 def test_words_add_up_and_rows_of_a_word_are_averaged(minilm: LoadedModel) -> None:  # noqa: F811
@@ -82,7 +83,7 @@ def test_words_add_up_and_rows_of_a_word_are_averaged(minilm: LoadedModel) -> No
     pieces = [[at for at, token in enumerate(prompt.tokens) if token.word is not None and token.word.text == word]
               for word in ("an", "unbelievable", "riverbank")]  # fmt: skip
     pieces = [[0], *pieces, [len(prompt.tokens) - 1]]
-    whole, merged = through(source, prompt).shares, through(source, prompt, words=True).shares
+    whole, merged = (through(source, prompt, words=words).matrices["through_share"] for words in (False, True))
     expected = np.array([[whole[np.ix_(row, key)].sum(axis=1).mean() for key in pieces] for row in pieces])
     np.testing.assert_allclose(merged, expected, atol=1e-6)
 
@@ -100,8 +101,8 @@ def test_tiny_encoders(kind: str, names: tuple[str, str, str, str]) -> None:
     answer = through(source, prompt_of())
     ids = torch.tensor([[token.id for token in prompt_of().tokens]])
     expected = dense_product(model, ids, (prefix + names[0], *names[1:]), model.config.num_attention_heads)
-    np.testing.assert_allclose(answer.shares, expected, atol=1e-5)
-    np.testing.assert_allclose(answer.shares.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(answer.matrices["through_share"], expected, atol=1e-5)
+    np.testing.assert_allclose(answer.matrices["through_share"].sum(axis=1), 1, atol=1e-6)
 
 
 def test_what_has_no_layers_or_is_a_decoder_is_refused() -> None:
