@@ -32,15 +32,9 @@ class SizeOptions:
         int | None, typer.Option("--kv-heads", help="Set the number of key heads; default: H.", min=1, metavar="G")
     ] = None
     dim: Annotated[int | None, typer.Option("--dim", help="Set the head size.", min=1, metavar="D")] = None
-    width: Annotated[
-        int | None, typer.Option("--width", help="Set the embedding width; default: H * D.", min=1, metavar="W")
-    ] = None
     layers: Annotated[int | None, typer.Option("--layers", help="Set the number of layers.", min=1, metavar="L")] = None
     latent: Annotated[
         int | None, typer.Option("--latent", help="Use latent keys (MLA) of rank R.", min=1, metavar="R")
-    ] = None
-    rope_dim: Annotated[
-        int | None, typer.Option("--rope-dim", help="Share a rotary key part of P; default: D / 2.", min=0, metavar="P")
     ] = None
     window: Annotated[
         int | None, typer.Option("--window", help="Limit queries to a window of W keys.", min=1, metavar="W")
@@ -53,20 +47,18 @@ class SizeOptions:
         if self.dim is not None:
             layer = replace(layer, d=self.dim, e=self.dim)
         if self.latent is not None:
-            shared = layer.d // 2 if self.rope_dim is None else self.rope_dim
+            shared = layer.d // 2  # of a rotary key part that all heads share, as in DeepSeek-V2
             layer = replace(layer, kv_heads=layer.heads, d=layer.d + shared, rank=self.latent, shared=shared)
-        elif self.rope_dim is not None:
-            raise InputError("--rope-dim needs --latent", "add --latent R")
-        layer = replace(layer, width=self.width or layer.width, window=self.window or layer.window)
+        layer = replace(layer, window=self.window or layer.window)
         count = self.layers or sizes.layers
         windowed = count if self.window is not None else min(sizes.windowed, count)
         return Sizes(layer, count, windowed, sizes.dtype, sizes.longest)
 
     def _without_model(self) -> Sizes:
-        if self.heads is None or (self.dim is None and self.width is None):
+        if self.heads is None or self.dim is None:
             raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
-        d = self.dim or (self.width or 0) // self.heads
-        return Sizes(LayerSizes(self.heads, self.heads, d, d, self.width or self.heads * d), self.layers or 1, 0, None)
+        d = self.dim
+        return Sizes(LayerSizes(self.heads, self.heads, d, d, self.heads * d), self.layers or 1, 0, None)
 
     def _with_heads(self, layer: LayerSizes) -> LayerSizes:
         if self.heads is not None and self.heads != layer.heads:
@@ -90,8 +82,6 @@ def cost(
         ),
     ] = None,
     size_options: SizeOptions,
-    batch: Annotated[int, typer.Option("--batch", help="Set the batch size.", min=1, metavar="B")] = 1,
-    causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Mask later keys, or see both ways.")] = True,
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16", "float8"],
         typer.Option(
@@ -111,7 +101,7 @@ def cost(
       attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32
       attn cost -m ./my-model
       attn cost -n 128000 -m ./my-model
-      attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --json
+      attn cost -n 8192 --heads 128 --dim 128 --latent 512 --json
     """
     with output.view() as view:
         if n is None and size_options.model is None:
@@ -125,7 +115,7 @@ def cost(
         )
         itemsize = _BYTES.get(dtype_name, 2)
         answer = cost_of(
-            sizes.layer, sizes.layers, sizes.windowed, length, batch=batch, causal=causal, itemsize=itemsize,
+            sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize,
             is_longest=n is None,
         )  # fmt: skip
         source = {

@@ -30,7 +30,7 @@ def layers(
             help="Run the model once on this text; - reads stdin.",
         ),
     ] = None,
-    decoder_text: o.DecoderText = None,
+    pair: o.Pair = None,
     file: o.File = None,
     image: o.Image = None,
     audio: o.Audio = None,
@@ -58,10 +58,8 @@ def layers(
         text, file = "" if is_recording(model) or any((inputs, image, audio_file)) else DEFAULT_TEXT, None
     read = next(Texts(text, file, lines=False))
     with output.view() as view:
-        source = loading.open(
-            model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image or None, audio=audio_file
-        )
-        prompt = source.read([str(read)])[0]
+        source = loading.open(model, quiet=output.quiet, inputs=inputs, image=image or None, audio=audio_file)
+        prompt = source.read([str(read)], pair)[0]
         layer_map = LayerMap()
         with StatusLine("running the model", quiet=output.quiet):
             unseen = source.survey(prompt, layer_map.add)

@@ -1,7 +1,7 @@
 """Learn W_Q and W_K that make one word attend to another."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -40,15 +40,6 @@ def learn(
         typer.Option("--to", metavar="WORD", help="Attend to this word; repeatable.", show_default=False),
     ],
     steps: Annotated[int, typer.Option("--steps", help="Take N steps of gradient descent.", min=1, metavar="N")] = 100,
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", help="Set the step size; default: fitted to the first step.", metavar="NUMBER"),
-    ] = None,
-    start: Annotated[
-        Literal["identity", "random"],
-        typer.Option("--start", help="Initialise W_Q and W_K: identity or random.", metavar="HOW"),
-    ] = "identity",
-    seed: Annotated[int, typer.Option("--seed", help="Seed a random start.", min=0, metavar="N")] = 0,
     model: Annotated[
         str, typer.Option("--model", "-m", help="Open toy, toy:NAME or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
@@ -66,8 +57,6 @@ def learn(
       attn learn "apple phone" "a phone by apple" --word apple --to phone -o l.npz
       attn top "her apple phone" --token apple -m learned.npz
     """
-    if rate is not None and not (np.isfinite(rate) and rate > 0):
-        raise InputError(f"--rate must be positive, not {rate:g}", "give a number above 0")
     with output.view() as view:
         source = open_table_source(model)
         prompts = [source.read([text])[0] for text in whole_texts(texts)]
@@ -78,16 +67,13 @@ def learn(
             examples.append(example)
             notes += [*prompt.warnings, *more]
         heads = source.table.heads
-        wq, wk = source.first_projections(None if start == "identity" else seed)
-        descent = descend(examples, wq, wk, heads, steps=steps, rate=rate)
-        if not np.isfinite(descent.losses).all():
-            at = int(np.flatnonzero(~np.isfinite(descent.losses))[0])
-            raise InputError(f"at rate {descent.rate:g} the loss is NaN after {at} steps", "a smaller --rate")
+        identity = np.eye(source.table.width)
+        descent = descend(examples, identity, identity, heads, steps=steps)
         if descent.losses[-1] >= descent.losses[0]:
-            notes.append(f"the loss did not fall at rate {descent.rate:g}; try a smaller --rate")
+            notes.append(f"the loss did not fall at rate {descent.rate:g}")
         warnings = tuple(dict.fromkeys(notes))
         print_notes(warnings, quiet=output.quiet)
-        learning = learning_of(word, to, prompts, examples, descent, start=start, seed=seed, table=source.table_name)
+        learning = learning_of(word, to, prompts, examples, descent, table=source.table_name)
         view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE
 

@@ -26,9 +26,6 @@ def nearest(
             show_default=False,
         ),
     ] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", "-F", help="Read the words from a file.", metavar="FILE")
-    ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Answer every line of the input by itself.")] = False,
     model: Annotated[
         str,
@@ -54,12 +51,12 @@ def nearest(
       attn nearest "king - man + woman"
       attn nearest "paris - france + italy" -m glove.6B.50d.txt -k 3
       attn nearest bank --json | jq -r '.tables.nearest[].word'
-      attn nearest --lines --file analogies.txt -k 1 -f csv
+      attn nearest --lines -k 1 -f csv < analogies.txt
     """
     with output.view() as view:
         source = open_table_source(model)
         return answer_each(
-            Texts(text, file, lines=lines),
+            Texts(text, None, lines=lines),
             view,
             lambda number, question: _answer(source, question, k, number if lines else None),
             lines=lines,

@@ -126,10 +126,6 @@ class CorpusOptions:
     chunk: Annotated[
         int | None, _reading("--chunk", help="Split documents into chunks of N tokens.", min=2, metavar="N")
     ] = None
-    stride: Annotated[
-        int | None,
-        _reading("--stride", help="Start a chunk every N tokens, so that chunks overlap.", min=1, metavar="N"),
-    ] = None
     sample: Annotated[
         str | None, _reading("--sample", help="Scan a random sample, drawn with --seed: 5% or 10000.", metavar="PART")
     ] = None
@@ -139,8 +135,6 @@ class CorpusOptions:
         """The documents; InputError for options that don't go together, and for no input."""
         if not self.inputs:
             raise InputError("no INPUT", "give files, folders, globs, or - for standard input")
-        if self.stride is not None and self.chunk is None:
-            raise InputError("--stride without --chunk", "--chunk N splits documents into chunks of N tokens")
         names = [name for each in self.fields or () for name in each.split(",")]
         if (self.seed or 0) >= 2**63:
             raise InputError(f"--seed {excerpt(str(self.seed), 40)} is too large", "a number below 2**63")
@@ -167,10 +161,6 @@ class RunningOptions:
             "--ray", help="Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT.", metavar="ADDRESS"
         ),
     ] = None
-    cores: Annotated[int | None, typer.Option("--cores", help="Give each Ray worker N cores.", min=1, metavar="N")] = (
-        None
-    )
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at a record that can't be scanned.")] = False
     force: Annotated[bool, typer.Option("--force", help="Replace another scan in the folder.")] = False
     quiet: o.Quiet = False
 
@@ -202,19 +192,15 @@ def scan(
         raise InputError(
             f"{excerpt(options.model)} is a table of words, and scans are of models", "name a model with -m"
         )
-    if running.cores is not None and running.ray is None:
-        raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
     opens: Callable[[], Source] = partial(options.open, options.model, quiet=True)
     if running.ray is None:
         opens = partial(_noting_gpus, opens, quiet=running.quiet)
-    what = ScanOptions(
-        selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
-    )
+    what = ScanOptions(selection_of(options.layer, options.head), documents.chunk, documents.seed or 0)
     loads = excerpt(options.model, 40)
     before = f"opening {loads}" if running.ray is None else f"starting workers of Ray, each with {loads}"
     with ScanLine(corpus, output, before, quiet=running.quiet) as report:
-        how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
+        how = Running(memory, running.ray, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
     if died := done.get("replaced_workers"):
         words = f"{counted(died, 'worker')} of Ray died and {'was' if died == 1 else 'were'} replaced"

@@ -108,7 +108,7 @@ def open_source(
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
-    reading = {"--decoder-text": decoder_text, "--generate": generate, "--file": inputs, "--image": image,
+    reading = {"--pair": decoder_text, "--generate": generate, "--file": inputs, "--image": image,
                "--audio": audio, "--chat": chat, "--arg": target_lang}  # fmt: skip
     given = next((option for option, value in reading.items() if value is not None), None)
     if loading.get("adapters") and (is_recording(model) or is_table(model)):

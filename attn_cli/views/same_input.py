@@ -20,7 +20,7 @@ MODEL = {
     "trust_remote_code",
 }
 HIDDEN = {"words", "hide"}
-_BESIDE = {"pair", "decoder_text", "generate", "chat", "arg"}
+_BESIDE = {"pair", "generate", "chat", "arg"}
 _FILES = {"file", "image", "audio"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
 _OUTPUT = {"format", "json", "output", "force", "quiet", "verbose", "plain"}

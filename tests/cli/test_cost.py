@@ -12,7 +12,7 @@ from attn_cli.kernel.bands.plan import Plan, tile_of
 from attn_cli.kernel.definition.rule import Rule
 from tests.program import attn, refused
 
-LLAMA_3_8B = ["--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32", "--width", "4096"]
+LLAMA_3_8B = ["--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32"]
 
 
 def cost(*arguments: str) -> dict:
@@ -42,9 +42,7 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
 
 
 def test_deepseeks_cache_is_576_numbers_a_token() -> None:
-    found = cost(
-        "-n", "1000", "--heads", "128", "--dim", "128", "--latent", "512", "--rope-dim", "64", "--layers", "61"
-    )
+    found = cost("-n", "1000", "--heads", "128", "--dim", "128", "--latent", "512", "--layers", "61")
     latent = next(variant for variant in found["variants"] if variant["requested"])
     assert latent["latent_size"] == 512
     assert latent["cache_bytes"] == 576 * 1000 * 61 * 2  # DeepSeek-V2, 2024, table 1: (d_c + d_R) l a token
@@ -125,7 +123,6 @@ def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
     refused(attn("cost", "--heads", "4"), 2, "the length of the text is missing", "try: attn cost -n 32000 --heads 32 ")
     refused(attn("cost", "-n", "10"), 2, "the sizes are missing", "--heads H --dim D")
     refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--kv-heads", "3"), 2, "3 key heads don't divide 4")
-    refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--rope-dim", "3"), 2, "--latent R")
     refused(attn("cost", "-n", "10", "-m", "./nothing"), 3, "no config.json at ./nothing")
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 2}')
     refused(attn("cost", "-n", "10", "-m", tmp_path), 3, "doesn't say its heads and width")

@@ -112,7 +112,7 @@ def test_wrong_use_is_an_error_of_one_line(halves: Path, tmp_path: Path) -> None
 def test_a_word_of_several_tokens_is_found_in_what_a_decoder_reads(tmp_path: Path) -> None:
     tiny("t5").save_pretrained(tmp_path)
     pieces_tokenizer().save_pretrained(tmp_path)
-    asked = ("top", "the cat", "-m", tmp_path, "--decoder-text", "la chatte", "--json", "--token")
+    asked = ("top", "the cat", "-m", tmp_path, "--pair", "la chatte", "--json", "--token")
     for word, rows in (("chatte", {3, 4, 5, 6, 7, 8}), ("chatte#1", {3, 4, 5, 6, 7, 8}), ("la", {1, 2})):
         found = attn(*asked, word).json["result"]["top"]
         assert {row["query"] for row in found if row["stream"] != "encoder"} == rows

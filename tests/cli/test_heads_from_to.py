@@ -79,9 +79,9 @@ def test_a_later_key_and_a_wrong_word_are_said(seeing: Any, tmp_path: Path) -> N
     refused(later, 2, "no token 'lamp'", "tokens: 0 the")
     refused(attn("heads", "the cat", "-t", "cat"), 2, "--token needs --key")
     tone = audio_file(tmp_path / "tone.wav")
-    run = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--decoder-text", "the cat", "-t", "cat", "--key",
+    run = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--pair", "the cat", "-t", "cat", "--key",
                "0.10s", "-q")  # fmt: skip
     assert any(line.startswith("cross ") and 'to "0.10s" 5 from "cat" 2' in line for line in run.lines)
-    masked = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--decoder-text", "the cat", "-t", "the", "--key",
+    masked = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--pair", "the cat", "-t", "the", "--key",
                   "cat", "-q")  # fmt: skip
     assert masked.lines[-1] == 'no head attends to "cat" 2 from "the" 1'

@@ -131,7 +131,7 @@ def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path
 @torch.no_grad()
 def test_a_whisper_hears_audio_and_reads_what_its_decoder_is_given(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
     folder = seeing("whisper")
-    found = arrays(tmp_path, "-m", folder, "--audio", tone, "--decoder-text", "the cat sat")
+    found = arrays(tmp_path, "-m", folder, "--audio", tone, "--pair", "the cat sat")
     extractor = AutoFeatureExtractor.from_pretrained(folder)
     given = extractor(read_audio(str(tone)).samples, sampling_rate=RATE, return_tensors="pt")
     model = eager("WhisperForConditionalGeneration", folder)
@@ -314,7 +314,7 @@ def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, 
     assert streams(*asked, "cat") == ["text"]
     assert streams(*asked, "0") == ["vision", "text"]
     assert streams(*asked, "12") == ["vision"]
-    heard = ("-m", seeing("whisper"), "--audio", tone, "--decoder-text", "the cat", "--token")
+    heard = ("-m", seeing("whisper"), "--audio", tone, "--pair", "the cat", "--token")
     assert streams(*heard, "cat") == ["decoder", "cross"]
     assert streams(*heard, "0.10s") == ["encoder"]
     refused(attn("top", *asked, "r9,c9"), 2, "no token 'r9,c9'")

@@ -33,7 +33,7 @@ def test_the_key_with_most_weight_is_listed(kind: str, text: str, decoder: str, 
     ask_one_thing(model)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    asked = ("top", text, "--decoder-text", decoder, "-m", tmp_path, "-t", "4")
+    asked = ("top", text, "--pair", decoder, "-m", tmp_path, "-t", "4")
     run = attn(*asked, terminal=True, env={"COLUMNS": "100", "NO_COLOR": "1"})
     assert run.code == 0, run.errors
     streams = attn(*asked, "--json").json["input"]["streams"]
@@ -83,7 +83,7 @@ def test_the_heads_of_one_stack(
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     text, decoder = TEXTS[1]
-    rows = attn("matrix", text, "--decoder-text", decoder, "-m", tmp_path, *asked, "--json").json
+    rows = attn("matrix", text, "--pair", decoder, "-m", tmp_path, *asked, "--json").json
     with torch.no_grad():
         returned = model(**{"input_ids" if name == "text" else "decoder_input_ids": torch.tensor([ids])
                             for name, ids in _ids(rows).items()}, output_attentions=True)  # fmt: skip
@@ -101,7 +101,7 @@ def _ids(document: dict[str, Any]) -> dict[str, list[int]]:
 def test_a_stack_that_is_not_there(tmp_path: Path) -> None:
     tiny("bart").save_pretrained(tmp_path)
     pieces_tokenizer().save_pretrained(tmp_path)
-    asked = ("heads", TEXTS[0][0], "--decoder-text", TEXTS[0][1], "-m", tmp_path, "-H")
+    asked = ("heads", TEXTS[0][0], "--pair", TEXTS[0][1], "-m", tmp_path, "-H")
     refused(attn(*asked, "vision:0.1"), 2, "there is no attention named 'vision'", "there is encoder, decoder, cross")
     refused(attn(*asked, "cross:2.0"), 2, "there is no layer 2")
     refused(attn(*asked, "cross:0.1,encoder:0.1"), 2, "cross and encoder at once")
@@ -111,5 +111,5 @@ def test_a_stack_that_is_not_there(tmp_path: Path) -> None:
 def test_the_hint_after_knock_names_the_stack(tmp_path: Path) -> None:
     tiny("bart").save_pretrained(tmp_path)
     pieces_tokenizer().save_pretrained(tmp_path)
-    run = attn("knock", TEXTS[0][0], "--decoder-text", TEXTS[0][1], "-m", tmp_path, "-H", "cross:1.1", terminal=True)
+    run = attn("knock", TEXTS[0][0], "--pair", TEXTS[0][1], "-m", tmp_path, "-H", "cross:1.1", terminal=True)
     assert "-H cross:1.1" in run.lines[-1]

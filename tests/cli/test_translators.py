@@ -91,7 +91,7 @@ def test_a_decoder_reads_the_labels_of_the_target_side_shifted(translator: tuple
         tokenizer.tgt_lang = LANGUAGES[kind]
     right = shifted(model, tokenizer(text_target=TARGET)["input_ids"])
     options = ("--arg", f"tgt_lang={LANGUAGES[kind]}") if chosen else ()
-    assert decoder_ids("-m", folder, "--decoder-text", TARGET, *options) == right
+    assert decoder_ids("-m", folder, "--pair", TARGET, *options) == right
 
 
 def test_the_chosen_language_is_written_as_the_models_own_generate_does(translator: tuple[str, Path]) -> None:
@@ -165,7 +165,7 @@ def test_without_a_language_the_line_says_what_to_type(tmp_path: Path) -> None:
     config = M2M100Config(vocab_size=200, decoder_start_token_id=2, **SIZES)
     enlivened(M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    asked = ("-m", tmp_path, "--decoder-text", "das haus")
+    asked = ("-m", tmp_path, "--pair", "das haus")
     refused(attn("top", TEXT, *asked), 2, "writes 100 languages", "--arg tgt_lang=af, or another of am, ar")
     tokenizer.tgt_lang = "de"
     assert decoder_ids(*asked, "--arg", "tgt_lang=de") == [2, *tokenizer(text_target="das haus").input_ids[:-1]]
@@ -189,7 +189,7 @@ def test_marian_has_two_sentencepiece_models(tmp_path: Path, separate: bool) -> 
     model = MarianMTModel(MarianConfig(**(SIZES | ids | apart), vocab_size=len(both[0])))
     enlivened(model).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    run = attn("top", "the house", "-m", tmp_path, "--decoder-text", "das haus", "--json").json["input"]
+    run = attn("top", "the house", "-m", tmp_path, "--pair", "das haus", "--json").json["input"]
     assert [token["id"] for token in run["streams"]["decoder"]] == [
         2,
         *tokenizer(text_target="das haus").input_ids[:-1],

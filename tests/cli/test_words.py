@@ -79,7 +79,7 @@ def pieces_tokenizer() -> PreTrainedTokenizerFast:
 def test_every_stream_merges_tokens_of_its_own(tmp_path: Path) -> None:
     tiny("t5").save_pretrained(tmp_path / "t5")
     pieces_tokenizer().save_pretrained(tmp_path / "t5")
-    asked = ("matrix", "the cat sat", "--decoder-text", "la chatte", "-m", tmp_path / "t5")
+    asked = ("matrix", "the cat sat", "--pair", "la chatte", "-m", tmp_path / "t5")
     whole = archive(tmp_path / "a.npz", *asked)
     words = archive(tmp_path / "b.npz", *asked, "--words")
     text, decoder = [3, 3, 3], [1, 2, 6]

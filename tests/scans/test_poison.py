@@ -1,4 +1,4 @@
-"""Unreadable records are counted and named, change nothing else, and end a scan with --strict alone."""
+"""Unreadable records are counted and named, change nothing else."""
 
 from pathlib import Path
 
@@ -9,13 +9,12 @@ pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
-from attn_cli.errors import InputError
 from attn_cli.scans.read import poison
 from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
-from tests.program import attn, refused
+from tests.program import attn
 from tests.real_models import MINILM
 from tests.scans.word_texts import open_words
 from tests.sources.huggingface.conftest import minilm
@@ -63,13 +62,6 @@ def test_every_reason_is_counted_and_named_and_changes_no_number(overflowing: Mo
     assert (one["mean"] - other["mean"]).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("reason", BAD)
-def test_strict_ends_at_the_first_and_names_it(overflowing: ModelSource, tmp_path: Path, reason: str) -> None:
-    file = lines(tmp_path, GOOD[0].encode(), BAD[reason])
-    with pytest.raises(InputError, match=rf"lines\.txt:2 can't be scanned: {reason}: "):
-        scan(overflowing, file, str(tmp_path / "scan"), selection=Selection(layers=(0,)), strict=True)
-
-
 def test_a_text_of_one_token_or_none_has_nothing_to_attend_to(tmp_path: Path) -> None:
     done = scan(open_words(), lines(tmp_path, b"river bank", b"bank", b"xyzzy"), str(tmp_path / "scan"))
     assert (done["documents"], done["reasons"]) == (1, {"one token": 1, "no token": 1})
@@ -77,15 +69,11 @@ def test_a_text_of_one_token_or_none_has_nothing_to_attend_to(tmp_path: Path) ->
 
 def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
     scanning = "scan", lines(tmp_path, GOOD[0].encode(), b" ", b"river"), "-m", MODEL, "-o"
-    refused(attn(*scanning, tmp_path / "strict", "--strict"), 2, ":2 can't be scanned: empty", "--strict")
     done = attn(*scanning, tmp_path / "scan")
     assert "2 documents" in done.text
-    refused(attn(*scanning, tmp_path / "scan", "--strict"), 2, ":2 can't be scanned: empty", "--strict")
     assert "1 record could not be scanned (1 empty)" in done.text
     assert "1 empty" in attn("scan", "show", tmp_path / "scan").text
     assert done.code == 0
-    (tmp_path / "scan" / "rejected.parquet").unlink()
-    refused(attn(*scanning, tmp_path / "scan", "--strict"), 2, "rejected.parquet", "--force scans anew")
     assert attn(*scanning, tmp_path / "scan").code == 0
 
 

@@ -29,7 +29,7 @@ import ray
 from attn_cli.scans.run.ray_workers import ray_workers
 from attn_cli.scans.read.scan_options import ScanOptions
 from tests.scans.word_texts import open_words
-with ray_workers("auto", open_words, ScanOptions(), 1):
+with ray_workers("auto", open_words, ScanOptions()):
     print(ray.get_runtime_context().gcs_address)
 """
 
@@ -37,7 +37,7 @@ with ray_workers("auto", open_words, ScanOptions(), 1):
 @pytest.mark.usefixtures("small_shards")
 def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(40))
-    with ray_workers("auto", open_words, ScanOptions(), 1) as workers:
+    with ray_workers("auto", open_words, ScanOptions()) as workers:
         first = workers.processes()
 
         def killing(shards: Iterator[Shard]) -> Iterator[Shard]:

@@ -39,7 +39,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "scale": ("scale",),
     "cost": (
         *("cost", "-n", "32000", "--heads", "32", "--kv-heads", "8", "--dim", "128"),
-        *("--layers", "32", "--width", "4096"),
+        *("--layers", "32"),
     ),
     "decode": (
         *("compute", "The cat sat down", "-m", "toy:the-cat-sat-down", "--projections", "1", "--heads", "2"),

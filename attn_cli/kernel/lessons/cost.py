@@ -34,20 +34,13 @@ class LayerSizes:
         """Number of keys that the last of so many tokens may attend to."""
         return tokens if self.window is None else min(tokens, self.window)
 
-    def cells(self, n: int, m: int, *, causal: bool = True) -> int:
+    def cells(self, n: int, m: int) -> int:
         """How many pairs of query and key, of n x m, are not masked, in one head.
 
         >>> one = LayerSizes(1, 1, 1, 1)
         >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
         (6, 5, 5)
-        >>> LayerSizes(1, 1, 1, 1, window=2).cells(4, 4, causal=False)
-        10
         """
-        if not causal:
-            if self.window is None:
-                return n * m
-            after = min(n, self.window) - 1  # rows whose keys behind them end with the text
-            return self.cells(n, m) + after * (after + 1) // 2 + (n - 1 - after) * (self.window - 1)
         past = m - n
         longest = m if self.window is None else min(m, self.window)
         short = max(0, min(n, longest - past - 1))  # rows that see fewer keys than the window

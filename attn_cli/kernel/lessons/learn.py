@@ -72,19 +72,16 @@ def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: in
     return Slope(loss, by_wq, by_wk, tuple(rows))
 
 
-def descend(
-    examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, *, steps: int, rate: float | None = None
-) -> Descent:
+def descend(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, *, steps: int) -> Descent:
     """`steps` of gradient descent of W_Q and W_K, so that queries attend to their targets."""
     at = slope(examples, wq, wk, heads)
-    rate = _first_rate(examples, wq, wk, heads, at) if rate is None else rate
+    rate = _first_rate(examples, wq, wk, heads, at)
     losses, weights = [at.loss], [at.weights]
-    with np.errstate(over="ignore", invalid="ignore"):  # a rate that is too large ends in a loss of NaN
-        for _ in range(steps):
-            wq, wk = wq - rate * at.by_wq, wk - rate * at.by_wk
-            at = slope(examples, wq, wk, heads)
-            losses.append(at.loss)
-            weights.append(at.weights)
+    for _ in range(steps):
+        wq, wk = wq - rate * at.by_wq, wk - rate * at.by_wk
+        at = slope(examples, wq, wk, heads)
+        losses.append(at.loss)
+        weights.append(at.weights)
     return Descent(np.array(losses), tuple(weights), wq, wk, rate)
 
 

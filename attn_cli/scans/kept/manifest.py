@@ -12,7 +12,7 @@ LAYOUT = 4  # raised when sums or tables change, so that a folder of another ver
 _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "weights": "model",
     "revision": "revision", "dtype": "precision", "layers": "--layer", "heads": "--head",
-    "pairs": "--head", "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents",
+    "pairs": "--head", "chunk": "--chunk", "seed": "--seed", "files": "documents",
     "fields": "--field", "sample": "--sample", "longest": "--memory, and longest text",
 }  # fmt: skip
 _ALL = ("layers", "heads", "pairs", "sample")  # None means all of them

@@ -13,7 +13,7 @@ class ScanOptions(NamedTuple):
     """What a scan of heads over a corpus computes, and how documents are read.
 
     selection      the layers and heads
-    chunk, stride  the tokens of a piece of a document, and from the start of one piece to the next
+    chunk          the tokens of a piece of a document
     seed           of the draw of keys that the targets of induction and duplicate heads are held against
     most_tokens    how many different tokens are counted for each head, the first of the corpus
     batch_tokens   tokens of a batch with its padding, at most, unless a single text has more
@@ -22,7 +22,6 @@ class ScanOptions(NamedTuple):
 
     selection: Selection = ALL
     chunk: int | None = None
-    stride: int | None = None
     seed: int = 0
     most_tokens: int = MOST_COUNTED
     batch_tokens: int = BATCH_TOKENS

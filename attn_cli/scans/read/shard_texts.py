@@ -50,7 +50,7 @@ class ShardTexts:
         elif not document.text.strip():
             self._note(document, "empty", "white space alone")
         elif self.options.chunk is not None:
-            yield from pieces_of(document, self.source.tokens_of, self.options.chunk, self.options.stride)
+            yield from pieces_of(document, self.source.tokens_of, self.options.chunk)
         elif self._is_far_too_long(document.text):
             self._note_too_long(document, f"more than {self.limit:,}")
         else:

@@ -120,7 +120,7 @@ class RayWorkers:
 
 @contextmanager
 def ray_workers(
-    address: str, opens: OpenSource, options: ScanOptions, cores: int | None, memory: int = DEFAULT_MEMORY
+    address: str, opens: OpenSource, options: ScanOptions, memory: int = DEFAULT_MEMORY
 ) -> Iterator[RayWorkers]:
     """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own
     here.
@@ -132,7 +132,7 @@ def ray_workers(
         raise LoadError("--ray needs Ray", "pip install 'attn-cli[scan-ray]'") from None
     ours = _connected(ray, address)
     try:
-        needs, count = _workers(ray, cores)
+        needs, count = _workers(ray)
         kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
         yield RayWorkers([kind.remote(opens, options, memory) for _ in range(count)], ray)
     finally:
@@ -181,18 +181,15 @@ def _start(ray: Any) -> None:
     )  # fmt: skip
 
 
-def _workers(ray: Any, cores: int | None) -> tuple[dict[str, float], int]:
-    """The cores and GPUs of each worker, and the number of workers; LimitError where no machine has so many cores."""
+def _workers(ray: Any) -> tuple[dict[str, float], int]:
+    """The cores and GPUs of each worker, and the number of workers: one for each GPU, else for each machine."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     gpus = int(sum(machine.get("GPU", 0) for machine in machines))
-    if gpus and cores is None:
+    if gpus:
         return {"num_gpus": 1, "num_cpus": 1}, gpus
     most = int(max((machine.get("CPU", 0) for machine in machines), default=0))
-    needed = max(1, most) if cores is None else cores
-    count = sum(int(machine.get("CPU", 0) // needed) for machine in machines)
-    if count < 1:
-        raise LimitError(f"no machine of this Ray has {needed} cores", f"the largest has {most}: --cores {most}")
-    return {"num_cpus": needed}, count
+    needed = max(1, most)
+    return {"num_cpus": needed}, max(1, sum(int(machine.get("CPU", 0) // needed) for machine in machines))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import gc
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from attn_cli.errors import InputError
 from attn_cli.scans.kept.folder import Folded, ScanFolder, content_of
 from attn_cli.scans.kept.tables import tables_of
-from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import Scannable
 from attn_cli.scans.read.shards import Shard, shards_of
@@ -57,7 +56,6 @@ class Scan:
     corpus    the documents
     manifest  what the scan is of, model, options and inputs: by it the folder refuses another scan
     labels    gives the texts of tokens by their ids
-    strict    whether a record that can't be scanned ends the scan with InputError
     report    called with the progress at the beginning, and whenever a shard is finished
     """
 
@@ -66,7 +64,6 @@ class Scan:
     manifest: Mapping[str, Any]
     options: ScanOptions
     labels: Callable[[list[int]], list[str]]
-    strict: bool = False
     report: Report = lambda progress: None
     _begun: float = field(default_factory=time.monotonic)
 
@@ -74,8 +71,6 @@ class Scan:
         """Compute the shards (groups of documents) that are missing and write the tables."""
         with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)
-            if before["finished"] and self.strict:
-                self._check(self.folder.poison())
             done = before if before["finished"] else self._finish(self._folded(compute))
             self.folder.remove_work()
             return done
@@ -83,7 +78,6 @@ class Scan:
     def _folded(self, compute: Compute) -> Folded:
         """The sums of all shards, added up in their order."""
         folded, contents = self.folder.folded(), dict[int, str]()
-        self._check(folded.sums.poison.named)
         waiting: dict[int, tuple[Shard, ScanSums]] = {}
         done = _Done(self.corpus.count_below(folded.document), folded.sums.tokens, self._begun, self.report)
         done.say()
@@ -130,7 +124,6 @@ class Scan:
         for shard, arrays in compute(missing()):
             yield from self._read(ready)
             sums = sums_of(arrays)  # as they will be read after an interruption
-            self._check(sums.poison.named)
             about = {
                 "documents": sums.documents,
                 "tokens": sums.tokens,
@@ -162,12 +155,6 @@ class Scan:
         if count < folded.shards or content != folded.content:
             raise InputError(f"standard input is not what {self.folder.name} was begun with",
                              "give the same documents again, or --force to begin anew")  # fmt: skip
-
-    def _check(self, poison: Sequence[PoisonRecord]) -> None:
-        if self.strict and poison:
-            first = poison[0]
-            raise InputError(f"{excerpt(first.file)}:{first.record} can't be scanned: {first.reason}: {first.detail}",
-                             "without --strict such records are skipped and listed")  # fmt: skip
 
     def _finish(self, folded: Folded) -> dict[str, Any]:
         for name, table in tables_of(folded.sums, self.labels).items():

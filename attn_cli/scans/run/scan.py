@@ -26,16 +26,12 @@ class Running:
 
     memory  bytes that a scan may take beside the loaded model
     ray     the address of a Ray cluster, or "auto" for one that runs here or is started; None for this process alone
-    cores   of a worker of Ray; None for one worker per GPU or machine
-    strict  end the scan, with InputError, at a record that can't be scanned
     force   throw away what another scan left in the folder
     report  called with the progress at the beginning, and after every shard (up to 256 documents)
     """
 
     memory: int = DEFAULT_MEMORY
     ray: str | None = None
-    cores: int | None = None
-    strict: bool = False
     force: bool = False
     report: Callable[[ScanProgress], None] = lambda progress: None
 
@@ -47,7 +43,6 @@ def scan(
     *,
     selection: Selection | None = None,
     chunk: int | None = None,
-    stride: int | None = None,
     seed: int = 0,
     **running: Any,
 ) -> dict[str, Any]:
@@ -57,9 +52,8 @@ def scan(
     inputs     names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
     selection  layers and heads; None for all
     chunk      cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
-    stride     tokens from the start of a piece to that of the next; None for `chunk`
     seed       of the draw of keys that the targets of induction and duplicate heads are held against
-    running    the fields of `Running`: memory, ray, cores, strict, force, report
+    running    the fields of `Running`: memory, ray, force, report
 
     Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, rejected
     (records that could not be scanned), reasons (how many of them by reason), and with ray replaced_workers (those that
@@ -70,7 +64,7 @@ def scan(
         pandas.read_parquet("reviews-scan/heads.parquet")
     """
     corpus = inputs if isinstance(inputs, Corpus) else open_corpus([inputs] if isinstance(inputs, str) else inputs)
-    options = ScanOptions(selection or ALL, chunk, stride, seed)
+    options = ScanOptions(selection or ALL, chunk, seed)
     opens: OpenSource = partial(open_source, model) if isinstance(model, str) else lambda: model
     return run_scan(opens, corpus, output, options, Running(**running))
 
@@ -80,7 +74,7 @@ def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOption
 
     def run(model: ScannedModel, labels: Callable[[list[int]], list[str]], compute: Compute) -> dict[str, Any]:
         manifest = manifest_of(model, _numbers(options), corpus.fingerprint())
-        one = Scan(ScanFolder(output), corpus, manifest, options, labels, running.strict, running.report)
+        one = Scan(ScanFolder(output), corpus, manifest, options, labels, running.report)
         return one.run(compute, force=running.force)
 
     if running.ray is None:
@@ -88,7 +82,7 @@ def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOption
         options = within(running.memory, source, options)
         model = ScannedModel(source.about, source.fingerprint(), longest_text(options))
         return run(model, source.labels, in_this_process(source, options))
-    with ray_workers(running.ray, opens, options, running.cores, running.memory) as workers:
+    with ray_workers(running.ray, opens, options, running.memory) as workers:
         done = run(workers.model(), workers.labels, workers.compute)
         return done | {"replaced_workers": len(workers.replaced)}
 
@@ -97,5 +91,5 @@ def _numbers(options: ScanOptions) -> dict[str, Any]:
     chosen = options.selection
     return {
         "layers": chosen.layers, "heads": chosen.heads, "pairs": chosen.pairs, "chunk": options.chunk,
-        "stride": options.stride, "seed": options.seed, **({"stream": chosen.stream} if chosen.stream else {}),
+        "seed": options.seed, **({"stream": chosen.stream} if chosen.stream else {}),
     }  # fmt: skip

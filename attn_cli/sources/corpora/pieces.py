@@ -15,7 +15,7 @@ _FEW, _MORE = 6, 400  # for each token, and beside: enough for a piece of most t
 _AFTER = 16  # tokens that must follow a piece in its window, as the last ones may be of a word that is cut
 
 
-def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | None = None) -> Iterator[Document]:
+def pieces_of(document: Document, tokenize: Tokenize, size: int) -> Iterator[Document]:
     """The pieces that a long document is cut into, in order; a short document is its only piece."""
     text, start, number = document.text, 0, 0
     window = size * _CHARACTERS
@@ -26,31 +26,25 @@ def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | N
             tokens = tokenize(part)
             placed = [token for token in tokens if token.end is not None]
             room = size - (len(tokens) - len(placed))
-            _check(size, room, stride)
+            _check(size, room)
             whole = start + len(part) == len(text)
             if whole or len(placed) >= room + _AFTER:
                 break
         if not placed or (whole and len(placed) <= room):
-            end = following = start + len(part)
+            end = start + len(part)
         else:
-            stop = _border(placed, min(room, len(placed)))
-            end = start + _end(placed, stop)
-            following = end if stride is None or stride >= stop else start + _end(placed, _border(placed, stride))
+            end = start + _end(placed, _border(placed, min(room, len(placed))))
         yield _piece(document, number, start, end)
         if end == len(text):
             return
-        start, number = following, number + 1
+        start, number = end, number + 1
 
 
-def _check(size: int, room: int, stride: int | None) -> None:
+def _check(size: int, room: int) -> None:
     if room < 1:
         raise InputError(
             f"--chunk {size} has no room for text besides {size - room} tokens that the tokenizer adds",
             f"--chunk {size - room + 2} or more",
-        )
-    if stride is not None and not 0 < stride <= size:
-        raise InputError(
-            f"--stride {stride} is not between 1 and --chunk {size}", "chunks would overlap entirely, or leave text out"
         )
 
 

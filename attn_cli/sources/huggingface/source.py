@@ -86,7 +86,7 @@ class ModelSource(ModelPasses):
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
         """The prompt with `answer` after it, as if the model had written it."""
         if self.reader.has_decoder:
-            raise InputError("--answer is for models that continue their text", "give the answer as --decoder-text")
+            raise InputError("--answer is for models that continue their text", "give the answer as --pair")
         return answered(self.loaded, prompt, answer)
 
     def _unpadded(self, prompt: Prompt) -> dict[str, Any]:

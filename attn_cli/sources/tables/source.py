@@ -215,15 +215,6 @@ class TableSource:
         """The words' own vectors in the table `[n, d]` in float64, before any projection."""
         return self.table.rows([token.id for token in prompt.tokens if token.id is not None]).astype(np.float64)
 
-    def first_projections(self, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """The W_Q and W_K `[d, d]` from which learning starts: the identity if `seed` is None, else random ones."""
-        d = self.table.width
-        if seed is None:
-            return np.eye(d), np.eye(d)
-        from attn_cli.sources.matrices.random_projections import drawn_matrix
-
-        return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
-
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The only layer, number 0, with how many of its heads are chosen; InputError for another."""
         selection.check_layers([("self", 0)])

@@ -24,8 +24,8 @@ SHAPE = Shape(
         ),
         "operations": ("part", "operations", "share"),
         "sizes": (
-            *("tokens", "batch", "layers", "windowed_layers", "heads", "kv_heads", "head_size", "value_size", "width"),
-            *("latent_size", "window", "causal", "bytes_per_number", "matrix_bytes_per_layer", "matrix_bytes"),
+            *("tokens", "layers", "windowed_layers", "heads", "kv_heads", "head_size", "value_size", "width"),
+            *("latent_size", "window", "bytes_per_number", "matrix_bytes_per_layer", "matrix_bytes"),
             *("band_bytes", "band_heads", "band_rows"),
         ),
     },
@@ -39,26 +39,25 @@ SHAPE = Shape(
 
 
 def cost_of(
-    layer: LayerSizes, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2,
-    is_longest: bool = False,
+    layer: LayerSizes, layers: int, windowed: int, n: int, *, itemsize: int = 2, is_longest: bool = False
 ) -> Answer:  # fmt: skip
-    """The cost of `layers` such layers, `windowed` of them with the window, over `batch` texts of n tokens."""
+    """The cost of `layers` such layers, `windowed` of them with the window, over a text of n tokens."""
     shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
     operations = dict.fromkeys(_PARTS, 0)
     for kind, count in shares:
-        cells = kind.cells(n, n, causal=causal)
-        operations["projections"] += 2 * batch * count * n * kind.projections
-        operations["scores"] += 2 * batch * count * kind.score_multiplications(cells)
-        operations["softmax"] += 3 * batch * count * kind.heads * cells
-        operations["mixing"] += 2 * batch * count * kind.mix_multiplications(cells)
+        cells = kind.cells(n, n)
+        operations["projections"] += 2 * count * n * kind.projections
+        operations["scores"] += 2 * count * kind.score_multiplications(cells)
+        operations["softmax"] += 3 * count * kind.heads * cells
+        operations["mixing"] += 2 * count * kind.mix_multiplications(cells)
     tile = tile_of(layer.heads, layer.kv_heads, n)
     rows = min(tile.height, n)
-    total, matrix_bytes = sum(operations.values()), batch * layer.heads * n * n * _SCORE_BYTES
-    variants = list(_variants(layer, layers, windowed, n, batch, causal, itemsize))
+    total, matrix_bytes = sum(operations.values()), layer.heads * n * n * _SCORE_BYTES
+    variants = list(_variants(layer, layers, windowed, n, itemsize))
     sizes = {
-        "tokens": n, "batch": batch, "layers": layers, "windowed_layers": windowed, "heads": layer.heads,
+        "tokens": n, "layers": layers, "windowed_layers": windowed, "heads": layer.heads,
         "kv_heads": layer.kv_heads, "head_size": layer.d, "value_size": layer.e, "width": layer.width,
-        "latent_size": layer.rank or None, "window": layer.window, "causal": causal, "bytes_per_number": itemsize,
+        "latent_size": layer.rank or None, "window": layer.window, "bytes_per_number": itemsize,
         "matrix_bytes_per_layer": matrix_bytes, "matrix_bytes": matrix_bytes * layers,
         "band_bytes": tile.heads * rows * n * _SCORE_BYTES, "band_heads": tile.heads, "band_rows": rows,
     }  # fmt: skip
@@ -75,7 +74,7 @@ def _findings(
 ) -> Iterator[str]:
     """What a cache takes, how much shared keys save, and what the weights would take if they were stored."""
     asked = next(variant for variant in variants if variant["requested"])
-    text = f"{sizes['tokens']:,} tokens" + (f" x {sizes['batch']}" if sizes["batch"] > 1 else "")
+    text = f"{sizes['tokens']:,} tokens"
     longest = ", the model's longest text" if is_longest else ""
     yield f"the KV cache of {text}{longest}: {binary_bytes(asked['cache_bytes'])}"
     whole = next(variant["cache_bytes"] for variant in variants if variant["variant"] == "multi-head")
@@ -89,9 +88,7 @@ def _grouped(key_heads: int) -> str:
     return f"grouped-query, {key_heads} key heads"
 
 
-def _variants(
-    layer: LayerSizes, layers: int, windowed: int, n: int, batch: int, causal: bool, itemsize: int
-) -> Iterator[dict[str, Any]]:
+def _variants(layer: LayerSizes, layers: int, windowed: int, n: int, itemsize: int) -> Iterator[dict[str, Any]]:
     """The chosen layer among variants of it; latents are as in DeepSeek-V2 and windows as in Mistral by default."""
     h, d = layer.heads, layer.d - layer.shared
     plain = replace(layer, kv_heads=h, rank=0, shared=0, window=None)
@@ -121,11 +118,11 @@ def _variants(
             "kv_heads": None if other.rank else other.kv_heads,
             "latent_size": other.rank or None,
             "window": other.window,
-            "cache_bytes": sum(batch * times * kind.kept(n) * itemsize for kind, times in kinds),
+            "cache_bytes": sum(times * kind.kept(n) * itemsize for kind, times in kinds),
             "matrix_operations": sum(
-                2 * batch * times * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
-                for kind, times in kinds for cells in (kind.cells(n, n, causal=causal),)
+                2 * times * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
+                for kind, times in kinds for cells in (kind.cells(n, n),)
             ),
-            "next_token_operations": sum(2 * batch * times * kind.step(n + 1) for kind, times in kinds),
-            "next_token_matrix_operations": sum(2 * batch * times * kind.step_reads(n + 1) for kind, times in kinds),
+            "next_token_operations": sum(2 * times * kind.step(n + 1) for kind, times in kinds),
+            "next_token_matrix_operations": sum(2 * times * kind.step_reads(n + 1) for kind, times in kinds),
         }  # fmt: skip

@@ -17,7 +17,7 @@ SHAPE = Shape(
         "losses": ("step", "loss"),
         "stages": ("step", "loss", "target_weight"),
         "tokens": ("context", "index", "token", "target", "weight_before", "weight_after"),
-        "run": ("word", "heads", "start", "seed", "rate", "steps"),
+        "run": ("word", "heads", "rate", "steps"),
         "targets": ("word",),
     },
     screen={
@@ -37,14 +37,11 @@ def learning_of(
     examples: Sequence[Example],
     descent: Descent,
     *,
-    start: str,
-    seed: int,
     table: str,
 ) -> Answer:
     """A gradient descent by which W_Q and W_K learn to make one word attend to others, with its texts.
 
     examples  in each text the query's row and the rows of the targets
-    start     the first W_Q and W_K: "identity", or "random" from `seed`
     table     the `--model` value of the table
     """
     losses, steps = descent.losses, len(descent.losses) - 1
@@ -74,8 +71,6 @@ def learning_of(
     run = {
         "word": word,
         "heads": len(descent.weights[0][0]),
-        "start": start,
-        "seed": seed,
         "rate": descent.rate,
         "steps": steps,
     }
@@ -83,7 +78,7 @@ def learning_of(
     before, after = (stage["target_weight"] for stage in (stages[0], stages[-1]))
     findings = (
         f"{quoted(word)} attends to {words} with {after:.2f} after {counted(steps, 'step')}, {before:.2f} before",
-        f"rate {descent.rate:.4g}, from the {start} W_Q and W_K",
+        f"rate {descent.rate:.4g}, from the identity as W_Q and W_K",
     )
     tables = {
         "weights": Table.of(weights),

@@ -62,9 +62,9 @@ def test_descent_is_steps_of_autograd() -> None:
     rng = np.random.default_rng(0)
     examples = [Example(rng.normal(size=(4, 6)), 2, (3,)), Example(rng.normal(size=(5, 6)), 0, (1, 4))]
     wq, wk = rng.normal(size=(2, 6, 6))
-    result = descend(examples, wq, wk, 2, steps=20, rate=0.1)
+    result = descend(examples, wq, wk, 2, steps=20)
     parameters = [torch.tensor(w, requires_grad=True) for w in (wq, wk)]
-    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    optimizer = torch.optim.SGD(parameters, lr=result.rate)
     for step in range(21):
         optimizer.zero_grad()
         loss = torch_loss(examples, *parameters, 2)

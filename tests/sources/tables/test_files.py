@@ -258,7 +258,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.
     refused(attn("inspect", "river", "-m", "d.npz"), 3, "no table at d.npz", "did you mean")
     Path("e.txt").mkdir()
     refused(attn("inspect", "river", "-m", "e.txt"), 3, "it is a folder")
-    refused(attn("inspect", "river", "-m", "a.npz", "--decoder-text", "b"), 2, "--decoder-text is for models")
+    refused(attn("inspect", "river", "--pair", "b"), 2, "--pair needs a model")
 
 
 def test_missing_words_and_other_cases_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

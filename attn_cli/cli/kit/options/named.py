@@ -27,11 +27,11 @@ File = Annotated[
 Lines = Annotated[bool, _reading("--lines", help="Read every line of the input as a text of its own.")]
 Pair = Annotated[
     str | None,
-    _reading("--pair", help="Add a second sentence, for models that read pairs.", metavar="TEXT"),
-]
-DecoderText = Annotated[
-    str | None,
-    _reading("--decoder-text", help="Give the decoder of an encoder-decoder this text.", metavar="TEXT"),
+    _reading(
+        "--pair",
+        help="Add a second text: of a pair of sentences, or what an encoder-decoder's decoder reads.",
+        metavar="TEXT",
+    ),
 ]
 Generate = Annotated[
     int | None,

@@ -28,7 +28,6 @@ class TextOptions:
     file: o.File = None
     lines: o.Lines = False
     pair: o.Pair = None
-    decoder_text: o.DecoderText = None
     generate: o.Generate = None
     image: o.Image = None
     audio: o.Audio = None
@@ -108,7 +107,6 @@ class TextOptions:
         """What a model reads beside the text (images, audio, chat ...), and how many tokens it writes."""
         image, audio = self._media()
         return {
-            "decoder_text": self.decoder_text,
             "generate": self.generate,
             "inputs": self.inputs,
             "image": image,
@@ -122,8 +120,6 @@ class TextOptions:
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
         image, audio = self.image or None, o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
-        if self.generate is not None and self.pair is not None:
-            raise InputError("--generate and --pair at once", "a model goes on with one text, or one medium")
         return image, audio
 
 

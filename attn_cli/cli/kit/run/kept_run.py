@@ -81,7 +81,7 @@ def kept_run(options: TextCommandOptions | ReadOptions, reading: Reading) -> Kep
         return None
     asked = [
         __version__, library_state(), model, options.dtype, options.device,
-        options.trust_remote_code, list(texts), options.pair, reading.get("decoder_text"), reading.get("generate"),
+        options.trust_remote_code, list(texts), options.pair, reading.get("generate"),
         reading.get("chat"), reading.get("target_lang"), media, reading.get("inputs"),
     ]  # fmt: skip
     whole = _name(asked)

@@ -21,7 +21,7 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
     if tokenizer is None:  # of a model that reads images or audio
         if text is not None:
             hint = "copy the tokenizer files of the original model into the folder"
-            raise LoadError(f"{name} has no tokenizer for --decoder-text", hint)
+            raise LoadError(f"{name} has no tokenizer for its decoder's text", hint)
         return (Token(0, str(start), start, special=True),), ()
     if text is not None and getattr(tokenizer, "tgt_lang", "") is None and hasattr(tokenizer, "get_lang_id"):
         codes = [token.strip("_") for token in _languages(tokenizer)]  # as M2M100, without a default

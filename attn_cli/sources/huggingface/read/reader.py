@@ -132,7 +132,7 @@ def _frames(count: int, seconds: float) -> tuple[Token, ...]:
     return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
 
 
-_START_TOKEN_ALONE = "the decoder read its start token alone; --decoder-text or --generate N gives it more"
+_START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
 
 
 class Generator(Protocol):
@@ -186,7 +186,7 @@ class PromptReader:
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",
-                "leave out --decoder-text",
+                "leave out decoder_text",
             )
 
     @property
@@ -219,6 +219,11 @@ class PromptReader:
                 return [self.generator.continue_text(given, self.on_token)]
             tokens = given.others.get("decoder") or decoder_tokens(self.loaded, None)[0]
             return [self.generator.continue_decoder(given, tokens, self.on_token)]
+        decoder_text = self.decoder_text
+        if pair is not None and self.has_decoder:
+            decoder_text, pair = pair, None
+        if pair is not None and self.generator is not None:
+            raise InputError("--generate and --pair at once", "a model goes on with one text")
         limit = position_limit(self.loaded.model)
         for text in texts:
             check_letters(text, position_count(self.loaded.model))
@@ -241,10 +246,10 @@ class PromptReader:
                 return prompts
             return [self.generator.continue_text(prompt, self.on_token) for prompt in prompts]
         if self.generator is not None:  # it writes the token of the language itself
-            tokens, notes = decoder_tokens(self.loaded, self.decoder_text)
+            tokens, notes = decoder_tokens(self.loaded, decoder_text)
             prompts = [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts]
             return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
-        read = "" if self.decoder_text is None and self.target_lang is not None else self.decoder_text
+        read = "" if decoder_text is None and self.target_lang is not None else decoder_text
         tokens, notes = decoder_tokens(self.loaded, read)
         return [self._with_decoder(prompt, tokens, notes, alone=read is None) for prompt in prompts]
 

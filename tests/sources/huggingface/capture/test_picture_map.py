@@ -145,7 +145,7 @@ def test_a_detr_sees_an_image_as_it_does_anywhere(detr: Path, tmp_path: Path) ->
     assert found["decoder.tokens"].tolist() == [str(query) for query in range(6)]
     shown = attn("matrix", "-m", detr, "--image", cat, "-l", "1", "-H", "2", "-t", "4").text
     assert "layer 1 cross head 2 · weights of 4 4 · 2 x 4" in shown
-    refused(attn("matrix", "-m", detr, "--image", cat, "--decoder-text", "a"), 2, "no decoder")
+    refused(attn("matrix", "-m", detr, "--image", cat, "--pair", "a"), 2, "--pair and --image")
 
 
 def test_a_decoder_of_other_things_is_refused_or_run(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_whisper_says_how_much_it_heard(tmp_path: Path) -> None:
     folder = KINDS["whisper"](tmp_path / "whisper")  # of one second
     for seconds, said in ((2.5, ["heard 0-1.00 s of 2.50 s: its processor cuts the audio"]), (0.9, [])):
         tone = audio_file(tmp_path / "tone.wav", seconds=seconds)
-        run = attn("heads", "-m", folder, "--audio", tone, "--decoder-text", "the cat", "--json")
+        run = attn("heads", "-m", folder, "--audio", tone, "--pair", "the cat", "--json")
         assert [note for note in run.json["warnings"] if "heard" in note] == said
 
 
