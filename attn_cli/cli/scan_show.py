@@ -12,7 +12,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.kept.results import differences_of, open_scan
 from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
-from attn_cli.summaries.report import Answer, Report
+from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt
 from attn_cli.views.sink import Sink
 
@@ -62,7 +62,6 @@ def scan_show(
     ranking = None if sort is None else ranking_of(sort, top)
     place = None if head is None else _place(head)
     results = open_scan(folder)
-    answer: Answer
     with parse_errors(f"the tables in {excerpt(folder)}", "scan again: they don't belong together"):
         if against is not None:
             other = open_scan(against)

@@ -104,7 +104,7 @@ class Next:
 class Answer(Displayed):
     """What a command answers: sentences, tables by name, and matrices by name; `answer["heads"]` is a table.
 
-    shown  how many rows of the first table a screen shows; None for all
+    shown  how many rows of each table a screen shows; None for all
     """
 
     judged_calls: ClassVar[tuple[()]] = ()

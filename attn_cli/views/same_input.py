@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.scanned.corpus import ScannedPlace
 from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.invocation import Invocation
 
@@ -60,12 +59,6 @@ def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: in
     if row is None and len(report.summaries[0].queries) > _FEW_ROWS:
         row = 0
     return ["compute", *words, *more, "--steps", *([] if row is None else ["-t", str(row)])]
-
-
-def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
-    """The words of `attn scan show` for one head of the scan in `folder`."""
-    stream = "" if place.stream == "self" else f"{place.stream}:"
-    return ["scan", "show", folder, "--head", f"{stream}{place.layer}.{place.head}"]
 
 
 def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:

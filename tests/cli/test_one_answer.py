@@ -25,7 +25,7 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     for arguments in (("inspect", "-m", "run.attn"), ("heads", TEXT, "--kinds", "-m", SMOL),
                       ("heads", "--kinds", "--file", "text.txt", "-m", SMOL)):  # fmt: skip
         assert named(attn(*arguments, "--json").json["result"]["kinds"]) == expected
-    assert named(attn("scan", "show", "scan", "--json").json["result"]["heads"]) == expected
+    assert named(attn("scan", "show", "scan", "--json").json["tables"]["heads"]) == expected
 
     made = session(Recording.load("run.attn"))
     outs = [(out.call, out.at, out.weight) for out in made.scene.judge().outs]

@@ -80,17 +80,10 @@ def test_a_scan_that_was_interrupted_has_nothing_to_show(folder: Path) -> None:
     ["--sort", "induction"], ["--kind", "first"], ["--head", "0.2"], ["--head", "-1.-1"], ["--head", "1.1"],
     ["--against", "other", "--sort", "distance"],
 ], ids=" ".join)  # fmt: skip
-def test_screens_keep_to_the_width_and_have_all_sections(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
-) -> None:
-    """Lines to copy may be longer; what comes next is there."""
+def test_screens_keep_to_the_width(folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     monkeypatch.chdir(folder)
     for columns in SCREEN_WIDTHS:
         run = attn("scan", "show", "one", *options, terminal=True, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
         assert run.code == 0, run.errors
-        assert max(len(line) for line in run.lines if not line.startswith(("attn ", "next: "))) <= columns
+        assert max(len(line) for line in run.lines if not line.startswith("next: ")) <= columns
         assert any(line.startswith("next: attn") for line in run.lines[-2:])
-        if "--head" in options:
-            opened = [line for line in run.lines if line.startswith("attn ") and "matrix" in line]
-            assert 1 <= len(opened) <= 3
-            assert "distance back" in run.text and "targets get" in run.text and "entropy (bits)" in run.text

@@ -119,10 +119,10 @@ def test_kinds_equal_those_added_up_by_hand(scans: Scans) -> None:
 
 def test_heads_come_in_the_order_asked_for(scans: Scans) -> None:
     rows = list(csv.DictReader(io.StringIO(show(scans, "--sort", "induction", "-k", "9", "-f", "csv"))))
-    values = [float(row["induction_weight"]) for row in rows]
-    every = [head.mean("induction_weight") for head in scans["one"].results.heads]
+    values = [float(row["document_mean"]) for row in rows]
+    every = [row["document_mean"] for (_, name), row in scans["one"].results.statistics.items() if name == NAMES[5]]
     assert values == sorted(every, reverse=True)[:9]
-    assert all(float(row["induction_weight_low"]) <= value for row, value in zip(rows, values, strict=True))
+    assert all(float(row["low"]) <= value for row, value in zip(rows, values, strict=True))
 
 
 def show(scans: Scans, *options: str, name: str = "one") -> str:
@@ -142,25 +142,24 @@ def test_data_hold_to_their_schemas(scans: Scans, tmp_path: Path) -> None:
     ):  # fmt: skip
         run = attn("scan", "show", folder, *options, "--json")
         hold(run, name)
-        assert run.json["result"]["documents"] == 50
-        assert run.json["result"]["rejected"] == {"empty": 2}
+        assert run.json["tables"]["corpus"][0]["documents"] == 50
+        assert run.json["tables"]["rejected"] == [{"reason": "empty", "count": 2}]
         assert attn("scan", "show", folder, *options, "-o", tmp_path / "x.npz", "--force").code == 0
         assert "layer" in np.load(tmp_path / "x.npz")
 
 
-def test_the_line_of_an_example_opens_it(scans: Scans) -> None:
+def test_the_next_line_opens_the_strongest_example(scans: Scans) -> None:
     """Pasted into a shell, it draws the matrix in which the example's cell has the weight that was said."""
-    result = strict_json(show(scans, "--head", "0.2", "--json"))["result"]
-    assert result["kind"] == "previous"
-    strongest = [example for example in result["examples"] if example["kind"] == "previous"]
-    printed = [line for line in show(scans, "--head", "0.2").splitlines() if line.startswith("attn matrix")]
-    assert len(printed) == 3 and len(strongest) == 5
-    for line, example in zip(printed, strongest, strict=False):
-        words = shlex.split(line)
-        assert words[:2] == ["attn", "matrix"] and words[2] == example["text"]
-        matrix = attn(*words[1:], "-f", "json").json["result"]["matrices"][0]
-        cell = np.array(matrix["weights"])[0, example["query"], example["key"]]
-        assert cell == pytest.approx(example["weight"], abs=1e-5)
+    tables = strict_json(show(scans, "--head", "0.2", "--json"))["tables"]
+    assert tables["head"][0]["kind"] == "previous"
+    strongest = [example for example in tables["examples"] if example["kind"] == "previous"]
+    assert len(strongest) == 5 and tables["examples"][:5] == strongest
+    screen = attn("scan", "show", scans["one"].folder, "--head", "0.2", terminal=True, env={"NO_COLOR": "1"})
+    words = shlex.split(screen.text.partition("next: ")[2])
+    assert words[:2] == ["attn", "matrix"] and words[2] == strongest[0]["text"]
+    matrix = attn(*words[1:], "-f", "json").json["result"]["matrices"][0]
+    cell = np.array(matrix["weights"])[0, strongest[0]["query"], strongest[0]["key"]]
+    assert cell == pytest.approx(strongest[0]["weight"], abs=1e-5)
     assert [example["weight"] for example in strongest] == sorted((x["weight"] for x in strongest), reverse=True)
 
 
@@ -177,7 +176,7 @@ def test_pieces_of_long_documents_are_printed_as_the_model_read_them(tmp_path: P
     file.write_text("first\n" + " ".join(scans["longer"].lines))
     made = attn("scan", file, "-m", scans["one"].model, "-o", folder, "--chunk", "64", "-q")
     assert made.code == 0, made.errors
-    results = attn("scan", "show", folder, "--head", "0.2", "--json").json["result"]
+    results = attn("scan", "show", folder, "--head", "0.2", "--json").json["tables"]
     example = next(each for each in results["examples"] if each["piece"] and each["whole"])
     text = attn("scan", "show", folder, "--text", f"1.{example['piece']}").text.removesuffix("\n")
     assert text == example["text"]
@@ -185,11 +184,12 @@ def test_pieces_of_long_documents_are_printed_as_the_model_read_them(tmp_path: P
 
 
 def test_scans_of_documents_alike_do_not_differ(scans: Scans) -> None:
-    result = strict_json(show(scans, "--against", str(scans["alike"].folder), "--json"))["result"]
-    assert (result["differ"], result["compared"]) == (0, len(result["differences"]))
+    tables = strict_json(show(scans, "--against", str(scans["alike"].folder), "--json"))["tables"]
+    (run,) = tables["run"]
+    assert (run["differ"], run["compared"]) == (0, len(tables["differences"]))
     rows = [row for name in ("one", "alike") for row in scans[name].results.table("statistics").to_pylist()]
     varies = {(row["layer"], row["head"], row["statistic"]) for row in rows if row["variance"]}
-    assert result["compared"] == len(varies)
+    assert run["compared"] == len(varies)
     assert {name for _, _, name in varies} == {*NAMES} - {"sink_weight"}  # no head has weight on a learned sink
 
 
@@ -206,22 +206,23 @@ def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: 
         key.bias -= 0.01
     other = Scanned(scans["one"].file, scans["one"].lines, tmp_path / "other", scans["one"].model)
     answer = differences_of(scans["one"].results, other.results)
-    assert answer.same
+    assert answer["run"][0]["test"] == "paired"
     first, second = (each.results.blocks for each in (scans["one"], other))
-    for each in answer.differences:
-        one, two = (sums[each.place, each.statistic] for sums in (first, second))
+    for each in answer["differences"]:
+        place = ("self", each["layer"], each["head"], "", 0)
+        one, two = (sums[place, each["statistic"]] for sums in (first, second))
         known = one.count > 0
         apart, freedom = (two.total - one.total)[known], known.sum() - 1
         error = apart.std(ddof=1) / np.sqrt(freedom + 1)
         if not apart.any():  # of a key that rules as many rows of every line
-            assert (each.difference, each.p_value) == (0.0, 1.0)
+            assert (each["difference"], each["p_value"]) == (0.0, 1.0)
             continue
-        assert each.difference == pytest.approx(apart.mean(), abs=1e-9)
-        assert each.p_value == pytest.approx(float(two_sided_p(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
+        assert each["difference"] == pytest.approx(apart.mean(), abs=1e-9)
+        assert each["p_value"] == pytest.approx(float(two_sided_p(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
         if freedom == 49:
-            assert (each.high - each.low) / 2 == pytest.approx(2.00957 * error, rel=1e-4)
-    welch = differences(scans["one"].results.heads, other.results.heads, NAMES)
-    assert len(answer.beyond_chance) > 2 * sum(each.differs for each in welch)
+            assert (each["high"] - each["low"]) / 2 == pytest.approx(2.00957 * error, rel=1e-4)
+    welch = differences(scans["one"].results.statistics, other.results.statistics)
+    assert answer["run"][0]["differ"] > 2 * sum(each["differs"] for each in welch)
     assert "same documents" in show(scans, "--against", str(tmp_path / "other"))
 
 
@@ -232,16 +233,19 @@ def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> 
         {(row["layer"], row["head"], row["statistic"]): row for row in each.results.table("statistics").to_pylist()}
         for each in (one, longer)
     )
-    assert 50 < len(answer.beyond_chance) < len(answer.differences)
-    for each in answer.differences:
-        x, y = (rows[each.place.layer, each.place.head, each.statistic] for rows in (first, second))
+    differ = answer["run"][0]["differ"]
+    assert 50 < differ < len(answer["differences"])
+    for each in answer["differences"]:
+        x, y = (rows[each["layer"], each["head"], each["statistic"]] for rows in (first, second))
         error = np.sqrt(x["variance"] / x["documents"] + y["variance"] / y["documents"])
-        assert each.difference == pytest.approx(y["mean"] - x["mean"])
-        assert each.differs <= (abs(each.difference) > 3.5 * error)  # 0.05 over 500 comparisons is beyond 3.8 errors
-        assert each.differs or abs(each.difference) < 7 * error or error == 0
-        assert each.high - each.low == pytest.approx(4.1 * error, rel=0.06, abs=1e-12)
-        assert each.adjusted >= each.p_value
-    assert all(each.differs for each in answer.differences[: len(answer.beyond_chance)])
+        assert each["difference"] == pytest.approx(y["mean"] - x["mean"])
+        assert each["differs"] <= (
+            abs(each["difference"]) > 3.5 * error
+        )  # 0.05 over 500 comparisons is beyond 3.8 errors
+        assert each["differs"] or abs(each["difference"]) < 7 * error or error == 0
+        assert each["high"] - each["low"] == pytest.approx(4.1 * error, rel=0.06, abs=1e-12)
+        assert each["adjusted_p_value"] >= each["p_value"]
+    assert all(each["differs"] for each in answer["differences"][:differ])
 
 
 def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -> None:
@@ -311,7 +315,7 @@ def test_tables_of_other_columns_gaps_and_escape_codes_are_refused(scans: dict[s
             ):
                 open_scan(str(folder)).table(name)
         file.write_bytes(content)
-    assert open_scan(str(folder)).show().heads
+    assert open_scan(str(folder)).show()["heads"]
 
 
 def test_a_folder_whose_lock_or_work_is_a_link_is_left_alone(scans: dict[str, Scanned], tmp_path: Path) -> None:

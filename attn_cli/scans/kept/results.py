@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from math import isnan, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,21 @@ from attn_cli.scans.sums.blocks import Blocks, paired
 from attn_cli.selection import ranges
 from attn_cli.sources.corpora import Corpus, Document
 from attn_cli.sources.corpora.inputs import CorpusFile, content_hash
+from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import least_for_name
-from attn_cli.summaries.scanned.corpus import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
-from attn_cli.summaries.scanned.differences import Paired, ScanDifferences, differences
-from attn_cli.summaries.scanned.head import ScanExample, ScanHead, TokenCount, WeightRange
-from attn_cli.summaries.scanned.heads import ScanHeads, ScannedHead
+from attn_cli.summaries.scanned.corpus import ESTIMATE, KIND, Place, Row, corpus_tables
+from attn_cli.summaries.scanned.differences import Number, Paired, differences, differences_answer
+from attn_cli.summaries.scanned.head import EXAMPLE, head_answer, range_text
+from attn_cli.summaries.scanned.heads import SORTED, heads_answer
 from attn_cli.summaries.scanned.student import two_sided_p
 from attn_cli.text import excerpt, listed
 
 _SCAN = "attn scan INPUT... -m MODEL -o DIR makes one"
 _ABOUT = ("model", "type", "revision", "dtype", "device")
-_QUANTILES = ("q05", "q25", "q50", "q75", "q95")
+_ENDS = {"distances": ("nearest", "farthest"), "positions": ("first", "last")}
 _KINDS = {kind.name: kind for kind in KINDS}
-Row = dict[str, Any]
 
 
 class ScanResults:
@@ -77,67 +77,80 @@ class ScanResults:
         return self.table(name).to_pandas()
 
     @cached_property
-    def corpus(self) -> ScannedCorpus:
-        """What was scanned: how many documents and tokens, records left out by reason, and the files' names."""
-        inputs = tuple(str(file["name"]) for file in self.options["files"])
-        return ScannedCorpus(self.progress["documents"], self.progress["tokens"], self.progress["reasons"], inputs)
+    def corpus(self) -> tuple[dict[str, Table], str]:
+        """What was scanned, as tables of an answer and in a sentence."""
+        files = [str(file["name"]) for file in self.options["files"]]
+        return corpus_tables(self.folder, str(self.about["model"]), self.progress, files)
 
     @cached_property
-    def heads(self) -> tuple[ScannedHead, ...]:
-        """All heads in the order of the forward pass, each with its statistics over documents and its kind.
-
-        The kind is what it attends to (previous token, induction, first token ...); None where it fits none.
-        """
-        statistics: dict[ScannedPlace, dict[str, Estimate]] = {}
-        for place, row in self._rows(self.table("statistics")):
-            if row["documents"]:
-                statistics.setdefault(place, {})[row["statistic"]] = _estimate(row)
-        kinds = self.table("kinds")
-        named = {place: kind_estimate(row) for place, row in self._rows(kinds.filter(kinds["named"]))}
-        return tuple(
-            ScannedHead(place, named.get(place), row["kind"] != "not judged", statistics.get(place, {}))
-            for place, row in self._rows(self.table("heads"))
-        )
+    def statistics(self) -> dict[Number, Row]:
+        """The distribution over documents of every head statistic, by (head, name of the statistic)."""
+        return {
+            (place, row["statistic"]): lead | {
+                "statistic": row["statistic"], "documents": row["documents"],
+                "standard_deviation": sqrt(_number(row["variance"])),
+                "document_mean": row["mean"], **{name: row[name] for name in ESTIMATE if name in row},
+            }
+            for place, lead, row in self._rows(self.table("statistics")) if row["documents"]
+        }  # fmt: skip
 
     @cached_property
-    def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
+    def heads(self) -> dict[Place, Row]:
+        """All heads, those of the clearest kinds first, with the numbers of their kind: None where it is of none."""
+        table = self.table("kinds")
+        named = {place: kind_numbers(row) for place, _, row in self._rows(table.filter(table["named"]))}
+        nothing = dict.fromkeys(KIND)
+        heads = {
+            place: lead | {"kind": row["kind"]} | {name: named.get(place, nothing)[name] for name in KIND}
+            for place, lead, row in self._rows(self.table("heads"))
+        }
+        return dict(sorted(heads.items(), key=lambda head: _order(head[1])))
+
+    @cached_property
+    def blocks(self) -> dict[Number, Blocks]:
         """The sums of each head statistic over blocks of neighbouring documents, by (head, name of the statistic)."""
         return {
             (place, row["statistic"]): Blocks(
                 row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),
                 np.array(row["total"], np.float64),
             )
-            for place, row in self._rows(self.table("blocks"))
+            for place, _, row in self._rows(self.table("blocks"))
         }  # fmt: skip
 
-    def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> ScanHeads:
+    def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:
         """The scan's heads, as a result that can be printed or saved."""
         if kind is not None and kind not in _KINDS:
             raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
-        heads = [head for head in self.heads if kind in (None, head.kind_name)]
-        if kind is not None:
-            heads.sort(key=lambda head: 0.0 if head.kind is None else -head.kind.share)
+        rows = list(self.heads.values())
         if ranking is not None:
-            heads = ranking.of(heads, lambda head: head.mean(ranking.column))
-        return ScanHeads(self.folder, self.corpus, tuple(heads[:top]), len(self.heads), ranking, kind)
+            nothing = dict.fromkeys(ESTIMATE)
+            numbers = [self.statistics.get((place, ranking.column), nothing) for place in self.heads]
+            rows = [row | {name: of[name] for name in SORTED} for row, of in zip(rows, numbers, strict=True)]
+        return heads_answer(
+            self.folder, rows, [*self.statistics.values()], self.corpus, ranking=ranking, kind=kind, top=top
+        )
 
-    def head(self, layer: int, head: int, stream: str | None = None) -> ScanHead:
+    def head(self, layer: int, head: int, stream: str | None = None) -> Answer:
         """All that is known of one head: statistics, kinds, distances, tokens, examples."""
-        found = self._find(layer, head, stream)
-        kinds = [kind_estimate(row) for row in self._of(found.place, "kinds") if row["documents"]]
-        sides: dict[str, list[TokenCount]] = {"to": [], "from": []}
-        for row in self._of(found.place, "tokens"):
-            sides[row["side"]].append(TokenCount(row["token"], row["count"], row["rows"], row["exact"]))
-        distances = [WeightRange(row["nearest"], row["farthest"], _number(row["weight"]), row["baseline"])
-                     for row in self._of(found.place, "distances")]  # fmt: skip
-        positions = [WeightRange(row["first"], row["last"], _number(row["weight"]), row["baseline"])
-                     for row in self._of(found.place, "positions")]  # fmt: skip
-        parts = [(row["part"], row["weight"], row["baseline"]) for row in self._of(found.place, "parts")]
-        examples = [_example(row) for row in self._of(found.place, "examples")]
-        return ScanHead(
-            str(self.about["model"]), self.folder, self.corpus, found, tuple(kinds), tuple(distances),
-            tuple(positions), tuple(sides["from"]), tuple(sides["to"]), tuple(parts), tuple(examples),
-        )  # fmt: skip
+        place = self._find(layer, head, stream)
+        found = self.heads[place]
+        lead = {name: found[name] for name in found if name not in ("kind", *KIND)}
+        kinds = [{"kind": row["kind"], **kind_numbers(row), "named": row["named"]}
+                 for row in self._of(place, "kinds") if row["documents"]]  # fmt: skip
+        kinds.sort(key=lambda kind: -(kind["share"] or 0.0) / (kind["baseline"] or 1.0))
+        sides: dict[str, list[Row]] = {"to": [], "from": []}
+        for row in self._of(place, "tokens"):
+            named = {"token": row["token"], "times": row["count"], "rows": row["rows"], "exact": row["exact"]}
+            sides[row["side"]].append(named)
+        tables = {
+            "statistics": [row for (of, _), row in self.statistics.items() if of == place],
+            "kinds": kinds,
+            **{name: [_range(row, *ends) for row in self._of(place, name)] for name, ends in _ENDS.items()},
+            **{f"tokens_{side}": rows for side, rows in sides.items()},
+            "parts": [{name: row[name] for name in ("part", "weight", "baseline")} for row in self._of(place, "parts")],
+            "examples": [lead | _example(row) for row in self._of(place, "examples")],
+        }
+        return head_answer(self.folder, str(self.about["model"]), found, tables, self.corpus)
 
     def text(self, document: int, piece: int = 0) -> str:
         """The text of a document, or of piece `piece` of it, as the model read it."""
@@ -168,32 +181,42 @@ class ScanResults:
             )
         return found.text if span is None else found.text[slice(*span)]
 
-    def _find(self, layer: int, head: int, stream: str | None) -> ScannedHead:
-        heads = [each for each in self.heads if stream in (None, each.place.stream)]
-        layers = sorted({each.place.layer for each in heads})
+    def _find(self, layer: int, head: int, stream: str | None) -> Place:
+        places = [place for place in self.heads if stream in (None, place[0])]
+        layers = sorted({place[1] for place in places})
         layer = layer + layers[-1] + 1 if layer < 0 and layers else layer
-        inside = sorted({each.place.head for each in heads if each.place.layer == layer})
+        inside = sorted({place[2] for place in places if place[1] == layer})
         head = head + inside[-1] + 1 if head < 0 and inside else head
-        found = [each for each in heads if (each.place.layer, each.place.head) == (layer, head)]
+        found = [place for place in places if place[1:3] == (layer, head)]
         if not found:
             there = f"layer {layer} has heads {ranges(inside)}" if inside else f"layers: {ranges(layers)}"
             raise InputError(f"the scan has no head {layer}.{head}", there)
-        streams = list(dict.fromkeys(each.place.stream for each in found))
+        streams = list(dict.fromkeys(place[0] for place in found))
         if len(streams) > 1:
             raise InputError(
                 f"{layer}.{head} is a head of {listed(streams)}", f"--head {streams[0]}:{layer}.{head} chooses"
             )
         return found[0]
 
-    def _rows(self, table: Any) -> Iterator[tuple[ScannedPlace, Row]]:
-        return ((self._place(row), row) for row in table.to_pylist())
+    def _rows(self, table: Any) -> Iterator[tuple[Place, Row, Row]]:
+        """For each row of a table its head, the columns that name it in an answer, and the row."""
+        has_stacks, crowded = self._has_stacks, self._crowded
+        for row in table.to_pylist():
+            several = (row["stream"], row["layer"]) in crowded
+            place = (row["stream"], row["layer"], row["head"], *((row["module"], row["call"]) if several else ("", 0)))
+            names = [*["stream"] * has_stacks, *["module", "call"] * bool(crowded), "layer", "head", "kv_head"]
+            yield place, {name: row[name] for name in names}, row
 
-    def _of(self, place: ScannedPlace, name: str) -> Iterator[Row]:
+    def _of(self, place: Place, name: str) -> Iterator[Row]:
         import pyarrow.compute
 
         table, equal = self.table(name), pyarrow.compute.equal
-        mask = pyarrow.compute.and_(equal(table["layer"], place.layer), equal(table["head"], place.head))
-        return (row for found, row in self._rows(table.filter(mask)) if found == place)
+        mask = pyarrow.compute.and_(equal(table["layer"], place[1]), equal(table["head"], place[2]))
+        return (row for found, _, row in self._rows(table.filter(mask)) if found == place)
+
+    @cached_property
+    def _has_stacks(self) -> bool:
+        return any(stream != "self" for stream in self.table("heads")["stream"].to_pylist())
 
     @cached_property
     def _crowded(self) -> set[tuple[str, int]]:
@@ -202,45 +225,41 @@ class ScanResults:
         layers = [module[:2] for module in modules]
         return {layer for layer in layers if layers.count(layer) > 1}
 
-    def _place(self, row: Row) -> ScannedPlace:
-        several = (row["stream"], row["layer"]) in self._crowded
-        module = (row["module"], row["call"]) if several else ("", 0)
-        return ScannedPlace(row["stream"], row["layer"], row["head"], row["kv_head"], *module)
-
 
 def open_scan(folder: str) -> ScanResults:
     """The results in the folder of a finished scan; InputError for any other folder."""
     return ScanResults(folder)
 
 
-def kind_estimate(row: Row) -> KindEstimate:
+def kind_numbers(row: Row) -> Row:
     """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1."""
-    kind = _KINDS[row["kind"]]
-    numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}
-    share, baseline, control = numbers["share"], numbers["baseline"], row["control"]
-    least = float(least_for_name(kind, baseline, _number(control)))
-    error = np.sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else np.nan
-    far = (share - least) / error if error > 0 else np.nan
+    least = float(least_for_name(_KINDS[row["kind"]], _number(row["baseline"]), _number(row["control"])))
+    error = sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else nan
+    far = (_number(row["share"]) - least) / error if error > 0 else nan
     below = float(two_sided_p(far, row["documents"] - 1)) / 2
     certainty = 1 - below if far > 0 else below
-    return KindEstimate(
-        row["kind"], row["documents"], **numbers, control=control, named=row["named"], certainty=certainty
-    )
+    return {name: row[name] for name in KIND[:-1]} | {"certainty": None if isnan(certainty) else certainty}
 
 
-def _estimate(row: Row) -> Estimate:
-    quantiles = {name: _number(row[name]) for name in _QUANTILES}
-    deviation = float(np.sqrt(_number(row["variance"])))
-    return Estimate(row["documents"], row["mean"], _number(row["low"]), _number(row["high"]), deviation, quantiles)
+def _order(row: Row) -> tuple[int, float]:
+    if row["share"] is None:
+        return 2, 0.0
+    return int(_KINDS[row["kind"]].rank != CONTENT), -row["share"]
 
 
-def _example(row: Row) -> ScanExample:
-    spans = [_span(row["text"], row[f"{name}_start"], row[f"{name}_end"]) for name in ("query", "key")]
-    return ScanExample(*(row[name] for name in ScanExample._fields[: -len(spans)]), *spans)
+def _range(row: Row, first: str, last: str) -> Row:
+    ends = {name: row[name] for name in (first, last)}
+    return {"range": range_text(*ends.values()), **ends, "weight": row["weight"], "baseline": row["baseline"]}
 
 
-def _span(text: str, start: int, end: int) -> tuple[int, int] | None:
-    return (start + len(text[start:end]) - len(text[start:end].lstrip()), end) if start >= 0 else None
+def _example(row: Row) -> Row:
+    spans: Row = {}
+    for name in ("query", "key"):
+        start, end = row[f"{name}_start"], row[f"{name}_end"]
+        piece = row["text"][start:end]
+        start = start + len(piece) - len(piece.lstrip()) if start >= 0 else None
+        spans |= {f"{name}_start": start, f"{name}_end": None if start is None else end}
+    return {name: row[name] for name in EXAMPLE} | {"rank": row["rank"] - 1} | spans
 
 
 def _number(value: float | None) -> float:
@@ -249,23 +268,22 @@ def _number(value: float | None) -> float:
 
 def differences_of(
     one: ScanResults, other: ScanResults, statistic: str | None = None, shown: int | None = None
-) -> ScanDifferences:
+) -> Answer:
     """The differences of two scans: every statistic of every head that both have, and the kinds that changed."""
-    names = [each.name for each in STATISTICS] if statistic is None else [statistic]
-    kinds = {head.place: head.kind_name for head in other.heads}
-    common = [head for head in one.heads if head.place in kinds]
+    common = [place for place in one.heads if place in other.heads]
     if not common:
         raise InputError(f"the scans in {excerpt(one.folder)} and {excerpt(other.folder)} have no head in common",
                          "scans of models of one architecture can be compared")  # fmt: skip
-    alone = len(one.heads) + len(other.heads) - 2 * len(common)
-    renamed = tuple(
-        (head.place, head.kind_name, kinds[head.place]) for head in common if head.kind_name != kinds[head.place]
-    )
+    kinds = [
+        {name: head[name] for name in head if name not in KIND} | {"other_kind": other.heads[place]["kind"]}
+        for place, head in one.heads.items()
+        if place in other.heads and head["kind"] != other.heads[place]["kind"]
+    ]
     same = one.progress.get("content", one) == other.progress.get("content")
-    return ScanDifferences(
-        one.folder, other.folder, one.corpus, other.corpus, str(other.about["model"]),
-        differences(one.heads, other.heads, names, _paired(one, other) if same else None), renamed, alone, same, shown,
-    )  # fmt: skip
+    chosen = {number: row for number, row in one.statistics.items() if statistic in (None, number[1])}
+    found = differences(chosen, other.statistics, _paired(one, other) if same else None)
+    alone = len(one.heads) + len(other.heads) - 2 * len(common)
+    return differences_answer(other.folder, found, kinds, one.corpus, other.corpus, alone=alone, same=same, shown=shown)
 
 
 def _paired(one: ScanResults, other: ScanResults) -> Paired:

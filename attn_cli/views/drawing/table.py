@@ -26,8 +26,8 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
     """The findings of an answer and its tables, as its shape says: of any command without a screen of its own."""
     shape = answer.shape
     yield from finding_lines(answer, screen)
-    for at, (name, (label, *columns)) in enumerate(shape.screen.items()):
-        rows = answer[name][: None if at else answer.shown]
+    for name, (label, *columns) in shape.screen.items():
+        rows = answer[name][: answer.shown]
         if not rows:
             continue
         labels = [fit(shown_value(row, label), max(screen.width // 2, 8)).rstrip() for row in rows]
@@ -94,12 +94,13 @@ def table_lines(
 def shown_value(row: Mapping[str, Any], name: str) -> str:
     """The text of a row's value on a screen, by its column's format; "" for None."""
     value = row.get(name)
-    if value is None:
+    if value is None or value != value:  # NaN
         return ""
     if name.startswith(("key_token", "query_token")):
         return f"{fit(quoted(value), _LONGEST).rstrip()} {row[name.replace('_token', '')]}"
     if name == "head":
-        return f"{row['layer']}.{value}"
+        stream, run = row.get("stream", "self"), row.get("call")
+        return f"{'' if stream == 'self' else f'{stream} '}{row['layer']}.{value}" + (f"/{run}" if run else "")
     if value == 0 and "+" in COLUMNS[name].format:
         return "0"
     if isinstance(value, bool):

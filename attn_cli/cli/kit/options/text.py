@@ -26,13 +26,13 @@ class TextOptions:
 
     text: o.Text = None
     file: o.File = None
-    lines: o.Lines = False
     pair: o.Pair = None
     generate: o.Generate = None
     image: o.Image = None
     audio: o.Audio = None
     chat: o.Chat = False
     arg: o.Arg = None
+    lines = False
     inputs: ClassVar[str | None] = None
     messages: ClassVar[str | None] = None
 

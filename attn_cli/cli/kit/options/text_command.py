@@ -52,6 +52,7 @@ class ReadOptions(LoadOptions, LookOptions, TextOptions):  # the fields of the l
 class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
+    lines: o.Lines = False
     verbose: o.Verbose = False
 
     @property
