@@ -114,7 +114,9 @@ def compute(
             walk = WalkSteps(_picked(token, matrices))
             report = _report("steps", matrices, selection, lambda _: [walk])
         elif decode:
-            report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
+            decoding = WalkDecoding()
+            report = _report("decode", matrices, selection, also=decoding.add)
+            report = replace(report, answer=decoding.answer())
         elif bool(check.files):
             report = _check_report(matrices, selection, check)
         elif isinstance(view, OutputView):
@@ -148,11 +150,18 @@ def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions)
     return _report("check", matrices, selection, lambda _: [reducer])
 
 
-def _report(command: str, matrices: Matrices, selection: Selection, reducers: CallReducers) -> Report:
+def _report(
+    command: str,
+    matrices: Matrices,
+    selection: Selection,
+    reducers: CallReducers = lambda _: (),
+    also: Callable[[Call], None] = lambda _: None,
+) -> Report:
     summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
         summaries.append(reduce(call, *reducers(call)))
+        also(call)
 
     matrices.each(selection, visit)
     return Report(

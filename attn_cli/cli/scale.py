@@ -7,9 +7,8 @@ import typer
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.sources.numbers import numbers_in
-from attn_cli.summaries.answers.scale import KEYS, SAMPLES, Scaling
+from attn_cli.summaries.answers.scale import scaling
 from attn_cli.summaries.report import Report
 
 _LARGEST = 2**16
@@ -38,7 +37,7 @@ def scale(
     Examples:
       attn scale
       attn scale --scores 2,1,0.5 --factors 1,2,4,8
-      attn scale --dims 64,128,4096 --json | jq .result.variance
+      attn scale --dims 64,128,4096 --json | jq .tables.variance
     """
     score_list = numbers_in(scores, "--scores", "with commas: --scores 1,2,4")
     factor_list = numbers_in(factors, "--factors", "with commas: --factors 1,2,4")
@@ -47,10 +46,7 @@ def scale(
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a valid size", f"whole numbers from 1 to {_LARGEST:,}")
     with output.view() as view:
-        scaling = Scaling(
-            tuple(saturation(score_list, factor_list)),
-            tuple(spread(int(d), keys=KEYS, samples=SAMPLES, seed=0) for d in sizes),
-        )
+        answer = scaling(score_list, factor_list, list(map(int, sizes)))
         source = {
             "model": "the scale 1 / sqrt(d)",
             "type": "demonstration",
@@ -58,5 +54,5 @@ def scale(
             "dtype": "float64",
             "device": "cpu",
         }
-        view.show(Report("scale", source, answer=scaling))
+        view.show(Report("scale", source, answer=answer))
     return ExitCode.DONE

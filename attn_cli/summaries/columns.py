@@ -3,7 +3,21 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from attn_cli.fields import CHANCE, COSINE, COUNT, FLAG, INTEGER, NUMBER, POSITIVE, SHARE, TEXT, Schema, or_none
+from attn_cli.fields import (
+    CHANCE,
+    COSINE,
+    COUNT,
+    FINITE,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    POSITIVE,
+    SHARE,
+    TEXT,
+    Schema,
+    each,
+    or_none,
+)
 
 
 class Column(NamedTuple):
@@ -164,7 +178,7 @@ COLUMNS: Mapping[str, Column] = {
     "q50": Column(NUMBER, "half of the documents have at most this", "p50", ".3f"),
     "q75": Column(NUMBER, "75 % of documents have at most this"),
     "q95": Column(NUMBER, "95 % of documents have at most this", "p95", ".3f"),
-    "difference": Column(NUMBER, "other mean minus mean", "difference", "+.3f"),
+    "difference": Column(NUMBER, "other mean minus mean; of decoding, from the whole matrix", "difference", "+.3f"),
     "effect": Column(NUMBER, "the difference over the standard deviation of documents", "effect", "+.2f"),
     "p_value": Column(CHANCE, "p-value of the difference, two-sided"),
     "adjusted_p_value": Column(CHANCE, "the p-value corrected for all compared numbers (Holm 1979)"),
@@ -193,4 +207,23 @@ COLUMNS: Mapping[str, Column] = {
     "times": Column(COUNT, "for how many rows", "times", "d"),
     "rows": Column(COUNT, "how often the token is in the corpus", "in corpus", "d"),
     "exact": Column(FLAG, "false where the vocabulary was too large to count every token"),
+    "d": Column(COUNT, "numbers of a query and of a key", "d", "d"),
+    "variance": Column(FINITE, "of q · k", "variance", ".1f"),
+    "scaled_variance": Column(FINITE, "of q · k / sqrt(d)", "scaled", ".3f"),
+    "top_weight": Column(FINITE, "mean of a row's largest weight, without the scale", "top weight", ".3f"),
+    "scaled_top_weight": Column(FINITE, "with the scale", "scaled", ".3f"),
+    "factor": Column(FINITE, "what the scores were multiplied with", "factor", "g"),
+    "scores": Column(each(FINITE), "the scores then", "scores", "g"),
+    "weights": Column(each(FINITE), "their softmax", "weights", ".3f"),
+    "entropy_bits": Column(FINITE, "entropy of the weights", "bits", ".2f"),
+    "slope": Column(FINITE, "the largest w (1 - w)", "slope", ".3f"),
+    "new": Column(COUNT, "tokens added to the cache"),
+    "reused": Column(COUNT, "tokens read from the cache", "reused", "d"),
+    "cached_numbers": Column(COUNT, "numbers in the cache afterwards, or of all tokens", "cached", ",d"),
+    "cached_numbers_per_token": Column(COUNT, "what a token adds to the cache"),
+    "multiplications": Column(COUNT, "of the step, or of all", "multiplied", ",d"),
+    "multiplications_without_cache": Column(COUNT, "of a pass over all tokens so far", "without a cache", ",d"),
+    "cached_bytes": Column(COUNT, "bytes of the cache, in the precision of the keys"),
+    "last_step_multiplications": Column(COUNT, "of the last token", "last step", ",d"),
+    "entry": Column(COUNT, "the number of the batch entry", "batch", "d"),
 }

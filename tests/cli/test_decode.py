@@ -71,22 +71,24 @@ KEPT = {"plain": 4 * 8, "grouped": 2 * 8, "multi-query": 8, "latent": 5, "absorb
 def test_every_kind_of_keys_decodes_to_its_causal_matrix(form: str) -> None:
     np.save("x.npy", np.random.default_rng(1).normal(size=(7, 16)))
     command = ["compute", "--x", "x.npy", "--projections", "2", "--heads", "4", *FORMS[form], "-q", "--json"]
-    decoded = attn(*command, "--decode").json["result"]["decode"][0]
+    tables = attn(*command, "--decode").json["tables"]
     whole = attn(*command, "--mask", "causal").json["result"]
-    assert decoded["difference"] < 1e-12
-    np.testing.assert_allclose(decoded["weights"], whole["weights"], atol=1e-12)
-    steps = decoded["steps"]
+    assert tables["run"][0]["difference"] < 1e-12
+    assert attn(*command[:-1], "--decode", "-o", "decoded.npz").code == 0
+    with np.load("decoded.npz") as file:
+        np.testing.assert_allclose(file["weights"], whole["weights"], atol=1e-12)
+    steps = tables["steps"]
     assert [step["reused"] for step in steps] == list(range(7))
     kept = KEPT.get(form, 4 * 8)
     assert [step["cached_numbers"] for step in steps] == [kept * (row + 1) for row in range(7)]
-    assert decoded["cached_numbers_per_token"] == kept
+    assert tables["run"][0]["cached_numbers_per_token"] == kept
 
 
 def test_more_keys_than_queries_are_a_past_that_was_kept_before() -> None:
     rng = np.random.default_rng(0)
     np.save("q.npy", rng.normal(size=(2, 4)))
     np.save("k.npy", rng.normal(size=(5, 4)))
-    found = attn("compute", "--q", "q.npy", "--k", "k.npy", "--decode", "--json").json["result"]["decode"][0]
+    found = attn("compute", "--q", "q.npy", "--k", "k.npy", "--decode", "--json").json["tables"]
     assert [step["reused"] for step in found["steps"]] == [3, 4]
     np.save("q.npy", rng.normal(size=(6, 4)))
     refused(attn("compute", "--q", "q.npy", "--k", "k.npy", "--decode"), 2, "6 queries but 5 keys")
@@ -96,7 +98,7 @@ def test_multiplications_by_hand() -> None:
     # 3 tokens, 1 head of 4: step t computes t scores and mixes t values of 4 numbers each: 8 t.
     # Without a cache, step t does all rows up to t: 8 (1 + 2 + ... + t).
     run = attn("compute", "the cat sat", "-m", "toy:the-cat-sat", "--decode", "--json")
-    steps = run.json["result"]["decode"][0]["steps"]
+    steps = run.json["tables"]["steps"]
     assert [step["multiplications"] for step in steps] == [8, 16, 24]
     assert [step["multiplications_without_cache"] for step in steps] == [8, 24, 48]
     assert [step["query_token"] for step in steps] == ["the", "cat", "sat"]
@@ -104,5 +106,5 @@ def test_multiplications_by_hand() -> None:
 
 def test_csv_has_a_row_per_step() -> None:
     rows = attn("compute", "river bank loan", "--decode", "-f", "csv").lines
-    assert rows[0].startswith("query,query_token,new,reused,cached_numbers,multiplications")
+    assert rows[0].startswith("entry,query,query_token,new,reused,cached_numbers,multiplications")
     assert len(rows) == 4

@@ -9,14 +9,14 @@ from tests.program import attn, refused
 
 
 def test_growing_scores_saturate_the_softmax() -> None:
-    rows = attn("scale", "--factors", "0.125,1", "--json").json["result"]["saturation"]
+    rows = attn("scale", "--factors", "0.125,1", "--json").json["tables"]["saturation"]
     assert rows[0]["scores"] == [6.25, 5.625, 5]
     np.testing.assert_allclose(rows[0]["weights"], [0.5489, 0.2938, 0.1573], **FOUR_DIGITS)
     np.testing.assert_allclose(rows[1]["weights"], [0.9933, 0.0067, 0.0000], **FOUR_DIGITS)
     w = np.array(rows[0]["weights"])
     assert rows[0]["entropy_bits"] == pytest.approx(-(w * np.log2(w)).sum())
     assert rows[0]["slope"] == pytest.approx((w * (1 - w)).max())
-    other = attn("scale", "--scores", "2,1,0.5", "--factors", "1", "--json").json["result"]
+    other = attn("scale", "--scores", "2,1,0.5", "--factors", "1", "--json").json["tables"]
     np.testing.assert_allclose(other["saturation"][0]["weights"], [0.6285, 0.2312, 0.1402], **FOUR_DIGITS)
 
 

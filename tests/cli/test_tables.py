@@ -38,6 +38,8 @@ ASKED: dict[str, tuple[object, ...]] = {
     "through": ("top", RIVER, "--by", "through", "-m", MINILM),
     "through of a row": ("top", RIVER, "--by", "through", "-t", "bank", "-m", MINILM),
     "logit": ("top", "the cat sat on a photo", "--by", "logit", "-m", "LLAMA"),
+    "scale": ("scale",),
+    "decode": ("compute", "the cat sat", "--decode"),
     "sort logit": ("heads", "the cat sat on a photo", "--sort", "-logit", "-m", "LLAMA"),
 }
 

@@ -51,7 +51,7 @@ def test_an_overview_has_heads_received_shares_and_the_matrix() -> None:
 
 
 def test_other_commands_are_refused() -> None:
-    refused(attn("scale", "-f", "md"), 2, "md")
+    refused(attn("compute", "the cat", "--steps", "-f", "md"), 2, "md")
 
 
 @pytest.mark.parametrize(

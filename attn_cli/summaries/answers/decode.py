@@ -1,121 +1,52 @@
 """Decoding a call token by token from a cache: what each step adds, reads and costs, and its error."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
-from attn_cli.fields import COUNT, FINITE, INTEGER, NESTED, TEXT, Field, Output, Rows, made, or_none
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
-from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.summaries.call_fields import LAYERS
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
 
 _MOST_CELLS = 2**26
+_SHOWN = 20  # steps
+_ROUNDING = 1e-12  # rounding error of float64 sums in another order
 
 
-@dataclass(frozen=True)
-class CachedStep:
-    """One token that is decoded: its row `query`, and what that costs."""
-
-    query: int
-    reused: int
-    kept: int
-    multiplications: int
-    without_cache: int
-
-
-_STEP = (
-    Field("query", COUNT, "the row", "step.query"),
-    Field("query_token", TEXT, "its token", "token.text"),
-    Field("new", COUNT, "tokens added to the cache", lambda _: 1),
-    Field("reused", COUNT, "tokens read from it", "step.reused"),
-    Field("cached_numbers", COUNT, "numbers in the cache afterwards", "step.kept"),
-    Field("multiplications", COUNT, "of this step", "step.multiplications"),
-    Field("multiplications_without_cache", COUNT, "of a pass over all tokens so far", "step.without_cache"),
+SHAPE = Shape(
+    "attn.decode/3",
+    "Causal attention, a token at a time from a key/value cache.",
+    {
+        "steps": (
+            *("entry", "query", "query_token", "new", "reused", "cached_numbers", "multiplications"),
+            "multiplications_without_cache",
+        ),
+        "caches": ("variant", "requested", "kv_heads", "cached_numbers", "cached_bytes", "last_step_multiplications"),
+        "run": (
+            *("entry", "difference", "cached_numbers_per_token", "multiplications", "multiplications_without_cache"),
+        ),
+    },
+    screen={
+        "steps": ("query_token", "reused", "cached_numbers", "multiplications", "multiplications_without_cache"),
+        "caches": ("variant", "requested", "kv_heads", "cached_numbers", "last_step_multiplications"),
+    },
 )
-_CACHE = (
-    Field("variant", TEXT, "multi-head, grouped, multi-query or latent"),
-    Field("kv_heads", or_none(INTEGER), "key heads; null for latents"),
-    Field("cached_numbers", COUNT, "in a cache of all tokens"),
-    Field("cached_bytes", COUNT, "in the precision of the keys"),
-    Field("last_step_multiplications", COUNT, "of the last token"),
-)
-_WALK = (
-    Field("batch", COUNT, "the number of the batch entry", "summary.place.text"),
-    Field("difference", FINITE, "largest distance of an output to that of the whole causal matrix", "part.difference"),
-    Field("cached_numbers_per_token", COUNT, "what a token adds to the cache", "part.layer.cached"),
-    Field("multiplications", COUNT, "of all steps", lambda of: sum(step.multiplications for step in of["part"].steps)),
-    Field("multiplications_without_cache", COUNT, "of all steps, without a cache",
-          lambda of: sum(step.without_cache for step in of["part"].steps)),
-    Field("steps", Rows(_STEP), "one per query"),
-    Field("caches", Rows(_CACHE), "caches of other kinds of keys"),
-    Field("weights", NESTED, "[heads][queries][keys], 0 for keys to come", "part.weights"),
-    Field("output", NESTED, "[heads][queries][e]", "part.output"),
-)  # fmt: skip
-DECODE = Field("decode", Rows(_WALK), "one walk per batch entry")
-OUTPUT = Output("attn.decode/2", "Causal attention, a token at a time from a key/value cache.", (LAYERS, DECODE))
-
-
-@dataclass(frozen=True, eq=False)
-class Decoding(Part):
-    """All steps of decoding token by token, with weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`."""
-
-    name: ClassVar[str] = "decode"
-
-    steps: tuple[CachedStep, ...]
-    weights: np.ndarray
-    output: np.ndarray
-    difference: float
-    layer: LayerSizes
-    variants: tuple[tuple[str, LayerSizes], ...]
-    itemsize: int
-
-    def labelled(self, summary: Summary) -> list[dict[str, Any]]:
-        """The decoding steps, each with the token of its query."""
-        return [{"step": step, "token": summary.queries[step.query]} for step in self.steps]
-
-    def caches(self, tokens: int) -> list[dict[str, Any]]:
-        """For each kind of cache (multi-head, grouped, latent ...) its size with so many tokens, and a step's cost."""
-        return [
-            {
-                "variant": name,
-                "kv_heads": None if layer.rank else layer.kv_heads,
-                "cached_numbers": layer.kept(tokens),
-                "cached_bytes": layer.kept(tokens) * self.itemsize,
-                "last_step_multiplications": layer.step(tokens),
-            }
-            for name, layer in self.variants
-        ]
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per decoding step, that of one query: counts of tokens, of numbers and of multiplications."""
-        return (made(_STEP, step) for step in self.labelled(summary))
-
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object: the steps, their totals, caches of other kinds (grouped, latent ...), weights, output."""
-        steps, caches = self.labelled(summary), self.caches(len(summary.keys))
-        yield made(_WALK, {"part": self, "summary": summary, "steps": steps, "caches": caches})
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` `[h, n, m]`, 0 for keys to come, and `output` `[h, n, e]` of values e wide, as decoded."""
-        return {"weights": self.weights, "output": self.output}
 
 
 class WalkDecoding:
-    """Decodes one attention call token by token with a KV cache, from its q, k and v, into a `Decoding`."""
+    """Decodes attention calls, entries of a batch, token by token with a KV cache, from their q, k and v."""
 
-    def wanted(self, call: Call) -> Wanted:
-        """An empty request: it reads queries, keys and values, and no statistics of rows."""
-        return Wanted()
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self.runs: list[dict[str, Any]] = []
+        self.arrays: dict[str, list[np.ndarray]] = {"weights": [], "output": []}
 
-    def part(self, call: Call, stats: RowStats) -> Decoding:
+    def add(self, call: Call) -> None:
         """Every decoding step, compared with the causal matrix computed whole."""
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can decode")
@@ -128,19 +59,56 @@ class WalkDecoding:
                 f"decoding {call.n:,} tokens keeps the weights of every step", "fewer rows, or fewer heads with --head"
             )
         self.call = call
-        layer = self._layer()
+        layer, entry = self._layer(), call.place.text
         whole = np.zeros((call.h, call.n, call.e))
         for band in call.bands():
             whole[:, band.start : band.stop] = band.output
         weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
-        steps = []
+        steps: list[dict[str, Any]] = []
         tokens, expand = self._cache()
         for step, cache in decode(call.q, tokens, expand, call.rule):
             row, length = step.row, cache.length
             weights[:, row, :length], output[:, row] = step.weights[:, 0], step.output[:, 0]
-            steps.append(CachedStep(row, step.reused, cache.numbers, layer.step(length), layer.whole(length)))
-        difference = float(np.abs(output - whole).max(initial=0.0))
-        return Decoding(tuple(steps), weights, output, difference, layer, _variants(layer), int(call.k.dtype.itemsize))
+            named = {"entry": entry, "query": row, "query_token": call.queries[row].text}
+            counts = {"new": 1, "reused": step.reused, "cached_numbers": cache.numbers}
+            work = {"multiplications": layer.step(length), "multiplications_without_cache": layer.whole(length)}
+            steps.append(named | counts | work)
+        run = {"entry": entry, "difference": float(np.abs(output - whole).max(initial=0.0))}
+        run["cached_numbers_per_token"] = layer.cached
+        for name in ("multiplications", "multiplications_without_cache"):
+            run[name] = sum(step[name] for step in steps)
+        self.steps += steps
+        self.runs.append(run)
+        for name, array in (("weights", weights), ("output", output)):
+            self.arrays[name].append(array)
+
+    def answer(self) -> Answer:
+        """The steps, what other kinds of caches hold, and the weights and output of all entries of the batch."""
+        layer, tokens, size = self._layer(), self.call.m, int(self.call.k.dtype.itemsize)
+        caches = [
+            {
+                "variant": name,
+                "requested": kind == layer,
+                "kv_heads": None if kind.rank else kind.kv_heads,
+                "cached_numbers": kind.kept(tokens),
+                "cached_bytes": kind.kept(tokens) * size,
+                "last_step_multiplications": kind.step(tokens),
+            }
+            for name, kind in _variants(layer)
+        ]
+        spent, without = (
+            sum(run[name] for run in self.runs) for name in ("multiplications", "multiplications_without_cache")
+        )
+        difference = max(run["difference"] for run in self.runs)
+        near = "" if difference < _ROUNDING else f" to {difference:.1e}"
+        findings = (
+            f"a cache saves {1 - spent / max(without, 1):.0%} of multiplications: {spent:,} in place of {without:,}",
+            f"every step's output equals that of the whole causal matrix{near}",
+        )
+        tables = {"steps": Table.of(self.steps), "caches": Table.of(caches), "run": Table.of(self.runs)}
+        arrays = {name: x[0] if len(x) == 1 else np.stack(x) for name, x in self.arrays.items()}
+        onwards = ("-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32")
+        return Answer(SHAPE, findings, tables, arrays, _SHOWN, Next("cost", (), onwards, takes_model=False))
 
     def _cache(self) -> tuple[tuple[np.ndarray, ...], Any]:
         """The tensors in the cache, and the function that computes q, k and v from a query and the cache."""

@@ -1,58 +1,36 @@
 """attn scale: two demonstrations of the scale, with growing scores and with growing vectors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-import numpy as np
+from attn_cli.kernel.lessons.scale import saturation, spread
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
 
-from attn_cli.fields import COUNT, FINITE, Field, Output, Rows, each
-from attn_cli.kernel.lessons.scale import Saturation, Spread
-from attn_cli.summaries.report import Answer
-
-_SATURATION = (
-    Field("factor", FINITE, "what the scores were multiplied with"),
-    Field("scores", each(FINITE), "the scores then"),
-    Field("weights", each(FINITE), "their softmax"),
-    Field("entropy_bits", FINITE, "of the weights"),
-    Field("slope", FINITE, "the largest w (1 - w)"),
-)
-_SPREAD = (
-    Field("d", COUNT, "numbers of a query and of a key"),
-    Field("variance", FINITE, "of q · k"),
-    Field("scaled_variance", FINITE, "of q · k / sqrt(d)"),
-    Field("top_weight", FINITE, "mean of a row's largest weight, without the scale"),
-    Field("scaled_top_weight", FINITE, "with it"),
-)
-FIELDS = (
-    Field("saturation", Rows(_SATURATION), "softmax of growing scores"),
-    Field("variance", Rows(_SPREAD), "products of growing vectors", "spread"),
-)
-KEYS, SAMPLES = 16, 1000  # of random queries, for each size: how many, and the keys that each meets
-OUTPUT = Output("attn.scale/2", "Why scores are divided by sqrt(d). input is empty.", FIELDS)
+_KEYS, _SAMPLES = 16, 1000  # of random queries, for each size: how many, and the keys that each meets
+_EXAMPLE = "he sat on the river bank"
+SHAPE = Shape(
+    "attn.scale/3",
+    "Why scores are divided by sqrt(d). input is empty.",
+    {
+        "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
+        "saturation": ("factor", "scores", "weights", "entropy_bits", "slope"),
+    },
+    screen={
+        "saturation": ("factor", "scores", "weights", "entropy_bits", "slope"),
+        "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
+    },
+    bars=("top_weight",),
+    legend=("bits: entropy of the weights; slope: the largest w (1 - w)",
+            f"q · k of normal entries; top weight of {_KEYS} keys, mean of {_SAMPLES:,} queries"),
+)  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Scaling(Answer):
-    """Softmax of growing scores, and the variance of q · k as d grows: why scores are divided by sqrt(d).
-
-    saturation  for each factor on the same scores their softmax
-    spread      for each d the variance of q · k and the largest weight of random queries
-    """
-
-    name: ClassVar[str] = "scale"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-    table: ClassVar[str] = "variance"
-
-    saturation: tuple[Saturation, ...]
-    spread: tuple[Spread, ...]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """F `factors` `[F]`, the `weights` `[F, scores]` that each makes of the same scores, then numbers of S
-        sizes d.
-        """
-        columns = {name: np.array([row[name] for row in self.records()]) for name in next(self.records(), {})}
-        return {
-            "factors": np.array([row.factor for row in self.saturation]),
-            "weights": np.array([row.weights for row in self.saturation]),
-        } | columns
+def scaling(scores: Sequence[float], factors: Sequence[float], sizes: Sequence[int]) -> Answer:
+    """Softmax of growing scores, and the variance of q · k as d grows: why scores are divided by sqrt(d)."""
+    grown = [row._asdict() for row in saturation(scores, factors)]
+    rows = [row | {name: row[name].tolist() for name in ("scores", "weights")} for row in grown]
+    tables = {
+        "variance": Table.of(spread(d, keys=_KEYS, samples=_SAMPLES, seed=0)._asdict() for d in sizes),
+        "saturation": Table.of(rows),
+    }
+    findings = ("large scores give all weight to one key", "the variance of q · k grows with d, 1 / sqrt(d) removes it")
+    return Answer(SHAPE, findings, tables, next=Next("compute", (_EXAMPLE,), ("--decode",), takes_model=False))

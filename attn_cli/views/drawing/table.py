@@ -108,4 +108,6 @@ def shown_value(row: Mapping[str, Any], name: str) -> str:
     if isinstance(value, str):
         return visible(value)
     how = COLUMNS[name].format
+    if isinstance(value, list):
+        return " ".join(format(number, how) for number in value)
     return _SIZES[how](value) if how in _SIZES else format(value, how)
