@@ -34,7 +34,6 @@ from attn_cli.selection import Selection as Selection
 from attn_cli.sources import open_source as open_source
 from attn_cli.sources.huggingface.capture.session import capture as capture
 from attn_cli.summaries.answer import Answer as Answer
-from attn_cli.summaries.answers.kinds import KindMap as KindMap
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys as HiddenKeys
 from attn_cli.summaries.calls.read_shares import ReadShares as ReadShares
 from attn_cli.summaries.parts.answer import PartsRead as PartsRead

@@ -208,7 +208,7 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
     for model in (own, source):
         knocked = attn_cli.knock(TEXT, model, layers=1, heads=[0, 2])
         assert len(knocked["heads"]) == 2 and "attends to" in knocked._repr_mimebundle_()["text/html"]
-        assert attn_cli.head_kinds(TEXT, model, layers=0).arrays()["layers"].tolist() == [0] * 4
+        assert attn_cli.head_kinds(TEXT, model, layers=0).arrays()["layer"].tolist() == [0] * 4
         assert attn_cli.read_parts(TEXT, model, "words").prompt.text == TEXT
     assert attn_cli.knock(prompt, source, heads="1.3")["heads"][0]["layer"] == 1
     read = [
@@ -219,7 +219,7 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
     encoder = (tiny_model("bert", "tiny"), tokenizer())
     np.testing.assert_allclose(attn_cli.through(TEXT, encoder, [2]).shares.sum(), 1, rtol=1e-5)
     for alone in (attn_cli.head_kinds(attn_cli.open_source()), attn_cli.head_kinds(model=DEFAULT_MODEL)):
-        assert alone.seed == 0 and len(alone.arrays()["heads"]) > 1  # no text is needed
+        assert alone["prompts"][0]["seed"] == 0 and len(alone["kinds"]) > 1  # no text is needed
 
 
 def test_a_compiled_model_is_looked_at_as_the_plain_one() -> None:

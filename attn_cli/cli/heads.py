@@ -21,7 +21,7 @@ from attn_cli.sources import is_recording
 from attn_cli.summaries.reducers.head_numbers import HeadNumbers
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.report import Report
-from attn_cli.views.view import View, ViewSettings
+from attn_cli.views.view import View
 
 
 @takes_options
@@ -110,11 +110,9 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
 
         def plan(view: View, source: Source) -> CommandPlan:
             merges = options.merges(words)
-            return CommandPlan(
-                lambda rows, call: [judged.reducer(call)], words=merges, finish=with_kinds, copies=not merges
-            )
+            return CommandPlan(lambda rows, call: [judged.reducer(call)], words=merges, finish=with_kinds)
 
-        return run(options, "kinds", plan, ViewSettings(predicts=True))
+        return run(options, "kinds", plan)
     for name, value in (
         ("--pair", options.pair),
         ("--generate", options.generate),
@@ -129,7 +127,7 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
 
 def _on_random_tokens(options: TextCommandOptions, view: View, source: Source, seed: int) -> None:
     """Judge the heads on random tokens written twice, and show it."""
-    from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap
+    from attn_cli.summaries.answers.kinds import CollectedKinds, kinds_of
 
     prompts = source.repeated(seed)
     collected = CollectedKinds(prompts, seed, by_share=False)
@@ -143,5 +141,6 @@ def _on_random_tokens(options: TextCommandOptions, view: View, source: Source, s
                 progress.step()
 
             source.each(batch, options.selection, visit)
-    answer = KindMap(collected.summaries, seed, tuple(len(prompt.tokens) for prompt in prompts))
-    view.show(Report("kinds", source.about, tuple(prompts), answer=answer))
+    summaries = collected.summaries
+    answer = kinds_of(summaries, prompts, seed)
+    view.show(Report("kinds", source.about, tuple(prompts), summaries, answer=answer))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # recordings open without what is known of a model
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from attn_cli.call import Call, Look
     from attn_cli.model.blocks import Block, BlockVectors
-    from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts
+    from attn_cli.model.intervention import Experiment, LogitParts
     from attn_cli.model.mixing import MixedLayer
-    from attn_cli.model.written_tokens import WrittenTokens
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
 
@@ -96,13 +95,6 @@ class Predicting(Source, Protocol):
 
     def logit_parts(self, prompt: Prompt, experiment: Experiment) -> LogitParts:
         """The logit of the answer, less the mean logit: the sum of what each head adds by W_O, and a rest."""
-
-    def written_tokens(
-        self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
-    ) -> dict[HeadPlace, WrittenTokens]:
-        """For each of these heads what it adds directly, through W_O, the final norm and W_U, to the logits of
-        tokens.
-        """
 
 
 @runtime_checkable

@@ -12,7 +12,6 @@ from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
 from attn_cli.summaries.answers import through as of_through
-from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
@@ -21,7 +20,7 @@ from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
 def head_kinds(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, seed: int = 0, layers: Numbers = None,
     heads: Numbers = None, **loading: Unpack[Opening],
-) -> KindMap:  # fmt: skip
+) -> Answer:  # fmt: skip
     """The kind of every head of a model (induction, previous token ...), by its weights on the keys that define it.
 
     As `attn heads --kinds`; each number stands beside what uniform attention would give.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,9 +106,6 @@ class Answer(Displayed):
 
     shown  how many rows of each table a screen shows; None for all
     """
-
-    judged_calls: ClassVar[tuple[()]] = ()
-    is_of_text: ClassVar[bool] = True
 
     shape: Shape
     findings: tuple[str, ...]

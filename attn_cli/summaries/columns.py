@@ -18,6 +18,7 @@ from attn_cli.fields import (
     each,
     or_none,
 )
+from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 
 
 class Column(NamedTuple):
@@ -39,7 +40,7 @@ COLUMNS: Mapping[str, Column] = {
     "token": Column(TEXT, "the token's text", "token"),
     "key_token": Column(or_none(TEXT), "the key's text", "key"),
     "id": Column(or_none(INTEGER), "the token's number in the vocabulary"),
-    "weight": Column(SHARE, "attention weight, a mean where it is of several rows", "weight", ".2f"),
+    "weight": Column(SHARE, "weight on the key, or on the keys of a head's kind, mean over rows", "weight", ".2f"),
     "probability": Column(SHARE, "of the answer: of its one token, or the product of all", "p", ".3g"),
     "bits": Column(NUMBER, "change of the answer's log2 p; below 0 where it was needed", "bits", "+.2f"),
     "kl_bits": Column(POSITIVE, "KL divergence of all next tokens' probabilities in the last predicting row, in bits"),
@@ -71,7 +72,7 @@ COLUMNS: Mapping[str, Column] = {
     "next_token_matrix_operations": Column(COUNT, "those of them that are scores and mixing"),
     "part": Column(TEXT, "a part of attention (projections, scores, softmax, mixing), or of documents", "part"),
     "operations": Column(COUNT, "multiplications and additions on the whole text", "operations", "magnitude"),
-    "share": Column(SHARE, "share of the total; of a kind, its targets' share of non-sink attention", "share", ".1%"),
+    "share": Column(SHARE, "share of the total; of a head's kind, of the weight that sinks don't get", "share", ".1%"),
     "tokens": Column(COUNT, "tokens of a text"),
     "batch": Column(COUNT, "texts at once"),
     "layers": Column(COUNT, "layers of attention"),
@@ -147,7 +148,6 @@ COLUMNS: Mapping[str, Column] = {
     "weight_before": Column(SHARE, "weight at first, mean over heads", "before", ".3f"),
     "weight_after": Column(SHARE, "weight after all steps", "after", ".3f"),
     "start": Column(TEXT, "what the projections were at first: identity or random"),
-    "seed": Column(COUNT, "what a random start was drawn from"),
     "rate": Column(NUMBER, "the step size"),
     "steps": Column(COUNT, "how many steps were made"),
     "query_token": Column(or_none(TEXT), "the query's text", "query"),
@@ -158,7 +158,7 @@ COLUMNS: Mapping[str, Column] = {
     "rest_logit": Column(NUMBER, "what embedding, MLPs and biases contribute"),
     "module": Column(TEXT, "the module's path, where a layer has several"),
     "call": Column(COUNT, "which run of the module, where a layer has several"),
-    "kind": Column(TEXT, "what the head does, over all documents: a kind, none, or not judged", "kind"),
+    "kind": Column(TEXT, "what the head does: a kind, none, or not judged where too few queries have a target", "kind"),
     "other_kind": Column(TEXT, "its kind in the other scan", "other"),
     "documents": Column(or_none(COUNT), "documents that have the number; pieces count as documents"),
     "share_low": Column(NUMBER, "the lower end of the 95 % confidence interval of the share", "low", ".1%"),
@@ -226,4 +226,18 @@ COLUMNS: Mapping[str, Column] = {
     "cached_bytes": Column(COUNT, "bytes of the cache, in the precision of the keys"),
     "last_step_multiplications": Column(COUNT, "of the last token", "last step", ",d"),
     "entry": Column(COUNT, "the number of the batch entry", "batch", "d"),
+    "family": Column(TEXT, "heads of one kind, with their stack where there are several", "kind"),
+    "does": Column(TEXT, "what the head does, as a phrase", "does"),
+    "strongest": Column(TEXT, "those that give the keys of their kind most", "most of all"),
+    "head_share": Column(SHARE, "share of heads of which the key is a sink: over 0.3 of rows, and 3 times uniform"),
+    "value_norm": Column(POSITIVE, "norm of its value over the median, median over heads and layers"),
+    "residual_norm": Column(POSITIVE, "norm of its vector between blocks over the median, largest over blocks"),
+    "hub": Column(FLAG, "true for a key of ordinary norms, so that heads read it"),
+    "seed": Column(or_none(COUNT), "what random numbers were drawn from; null for none"),
+    "named_by": Column(TEXT, "the number that heads are named by: share on a text, weight on random tokens"),
+    **{
+        f"{kind.name}_{name}": Column(NUMBER, f"{name}, with these targets: {kind.meaning}")
+        for kind in KINDS
+        for name in ("weight", "share", "baseline")
+    },
 }

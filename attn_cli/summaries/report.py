@@ -15,7 +15,6 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Part, Summary, with_part
 
 if TYPE_CHECKING:  # few reports tell of them
-    from attn_cli.summaries.told.copying import Copying
     from attn_cli.summaries.told.story import Story
     from attn_cli.summaries.told.word_reads import Reads
 
@@ -32,16 +31,6 @@ class Answer(ABC, Displayed):
     name: ClassVar[str]
     fields: ClassVar[Sequence[Field]] = ()
     table: ClassVar[str] = ""
-
-    @property
-    def judged_calls(self) -> tuple[Summary, ...]:
-        """The summaries of attention calls that this answer holds itself, as those of judged heads."""
-        return ()
-
-    @property
-    def is_of_text(self) -> bool:
-        """False where the answer is about other tokens than the report's text, such as random ones."""
-        return True
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Flat rows for csv, tsv and jsonl: those of the field named `table`; without one, one row of all fields."""
@@ -76,7 +65,6 @@ class Report(Displayed):
     ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
     story        of an overview: what comes next and which words and heads that rests on; None where it isn't told
     reads        of an overview: what every word attends to; None where a mask is causal, or the text is long
-    copying      of kinds of heads: whether those that find content copy it; None where that wasn't asked
     """
 
     command: str
@@ -92,7 +80,6 @@ class Report(Displayed):
     ranking: Ranking | None = None
     story: "Story | None" = None
     reads: "Reads | None" = None
-    copying: "Copying | None" = None
 
     def __post_init__(self) -> None:
         notes = (summary.place.note for summary in self.summaries)

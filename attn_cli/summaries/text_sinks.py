@@ -10,6 +10,7 @@ from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, special_places
+from attn_cli.text import quoted
 
 HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 _LEAST_HEADS, _LEAST_ROWS = 3, 3  # of an ordinary token: heads that rest on it, rows that could
@@ -65,6 +66,16 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
             sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
     return sinks
+
+
+def sink_words(sinks: Sequence[SinkKey]) -> list[str]:
+    """`"When" 0 gets 53% of all attention and adds little`, for the first sink of each stream."""
+    first = {sink.stream: sink for sink in reversed(sinks)}
+    return [
+        f"{f'{stream}: ' if len(first) > 1 else ''}{quoted(sink.token.text)} {sink.key} gets {sink.weight:.0%} of all "
+        f"attention{' and adds little' if sink.value is not None and sink.value <= SHORT_VALUE else ''}"
+        for stream, sink in reversed(first.items())
+    ]
 
 
 def sinks_by_heads(of_heads: np.ndarray, heads: int, rows: int, expected: Collection[int]) -> np.ndarray:

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer, file_of
 from attn_cli.views.drawing.ascii import in_ascii
@@ -28,7 +29,8 @@ def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
         drawn = [drawer("overview")(report, screen)]
     else:
         together, alone = report.parted
-        drawn = [drawer(part.name)(part, summary, report, screen) for part, summary in (*together, *alone)]
+        parts = [pair for pair in (*together, *alone) if not isinstance(pair[0], HeadKinds)]  # the overview counts them
+        drawn = [drawer(part.name)(part, summary, report, screen) for part, summary in parts]
     footnotes = dict.fromkeys(part.footnote for summary in report.summaries for part in summary.parts)
     return chain(*drawn, (Text(footnote, DIM) for footnote in footnotes if footnote))
 

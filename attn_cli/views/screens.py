@@ -104,8 +104,8 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
 
 def _about_text(report: Report) -> Iterator[str]:
     """A line on the run: the model, and the numbers of shown layers and heads and of tokens."""
-    source, answer = report.source, report.answer
-    summaries = report.summaries if answer is None else answer.judged_calls or report.summaries
+    source = report.source
+    summaries = report.summaries
     if report.runs_model and source["device"] != "none":
         yield f"{source['dtype']}"
         yield f"{source['device']}"
@@ -115,7 +115,7 @@ def _about_text(report: Report) -> Iterator[str]:
     layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
     yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
     tokens = len(report.prompts[0].tokens)
-    if tokens and (answer is None or answer.is_of_text):
+    if tokens and len({len(prompt.tokens) for prompt in report.prompts}) == 1:
         before = tokens if report.merged_from is None else report.merged_from
         yield counted(before, "token") + (f", merged to {tokens:,}" if tokens < before else "")
     if report.merged_from is not None:

@@ -39,7 +39,7 @@ def test_the_sinks_of_a_text_hold() -> None:
     sink = SinkKey("self", 0, Token(0, "<s>", None, None, 1, True), 0.5, 0.4, 0.1, 30.0)
     with mock.patch.object(kinds, "text_sinks", lambda parts: [sink]):
         run = attn("heads", "--kinds", TEXT, "--json", "-q")
-    assert run.json["result"]["sinks"][0]["residual_norm"] == 30.0
+    assert run.json["tables"]["sinks"][0]["residual_norm"] == 30.0
     hold(run, "kinds")
 
 

@@ -9,9 +9,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import Experiment, HeadPlace, LogitParts
+from attn_cli.model.intervention import Experiment, LogitParts
 from attn_cli.model.mixing import MixedLayer
-from attn_cli.model.written_tokens import WrittenTokens
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
@@ -30,7 +29,6 @@ from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
-from attn_cli.sources.huggingface.residual.written_tokens import written_tokens
 
 
 def source_of(
@@ -135,18 +133,6 @@ class ModelSource(ModelPasses):
             return run_to_logits(
                 self.loaded, *found, rows, len(experiment.tokens) - first, answer, lambda _: experiment.run_again()
             )
-
-    def written_tokens(
-        self, prompt: Prompt, reads: Mapping[HeadPlace, Sequence[tuple[int, int]]], ids: Sequence[int]
-    ) -> dict[HeadPlace, WrittenTokens]:
-        """What heads write in some rows, through W_O and the final norm, to the logits of the tokens with these ids."""
-        arguments = self._without_cache(self._unpadded(prompt))
-        tokens = len(prompt.others.get("decoder", prompt.tokens))
-        every = {row for of_head in reads.values() for row, _ in of_head}
-        answer = partial(written_tokens, reads=reads, ids=ids)
-        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            found = self._projected_places(arguments)
-            return run_to_logits(self.loaded, *found, every, tokens, answer, lambda model: model(**arguments))
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """For each layer of an encoder its attention, the stream that it adds to, and its norm."""

@@ -1,39 +1,18 @@
 """The heads of a text counted by what they do; the words are those of `head_words`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.kinds.head_kinds import BACK, FIRST, KINDS, Kind
-from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
+from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, Kind
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, NOT_JUDGED
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.standing_out import StandOut, on_few_rows
+from attn_cli.summaries.standing_out import on_few_rows
+from attn_cli.text import counted
 
-
-class CountedKind(NamedTuple):
-    """The heads of one kind, or of several kinds that go together.
-
-    does   what one of them attends to, as a phrase
-    kind   the first of its kinds; None for heads that no kind names
-    heads  their names, such as "18.6", and the mean weight on the keys that define the kind, largest first
-    """
-
-    does: str
-    kind: Kind | None
-    heads: list[tuple[str, float]]
-
-
-class HeadFamilies(NamedTuple):
-    """All heads by what they attend to.
-
-    counted  a group for each kind that any head is of, in the order of `KINDS`; kinds of 2 to 8 tokens back are one
-             group, and last come heads that fit no kind
-    few      the heads that may be of a kind, on too few rows (4 to 15) to be named by it; they are in no group
-    """
-
-    counted: list[CountedKind]
-    few: list[StandOut]
+_NAMED = 6  # heads of a kind
+_PERHAPS = "perhaps "
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
@@ -41,32 +20,77 @@ def any_judged(summaries: Sequence[Summary]) -> bool:
     return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
 
 
-def families(summaries: Sequence[Summary]) -> HeadFamilies:
-    """All heads of these calls in groups, by the kinds (induction, previous token ...) in their parts `HeadKinds`."""
-    kinds: dict[str, CountedKind] = {}
-    rest: list[tuple[str, float]] = []
+def by_stream(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    """The summaries whose heads were judged, by the stream (self, cross ...) of their calls."""
+    streams: dict[str, list[Summary]] = {}
+    for summary, _ in with_part(summaries, HeadKinds):
+        streams.setdefault(summary.place.stream, []).append(summary)
+    return streams
+
+
+def families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+    """Rows of a table: heads counted by kind in the order of `KINDS`, those of none, and those that may be of one."""
+    streams = by_stream(summaries)
+    return [
+        {"family": f"{stream} {row['family']}" if len(streams) > 1 else row["family"]} | row
+        for stream, own in streams.items()
+        for row in _families(own)
+    ]
+
+
+def _families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+    groups: dict[tuple[bool, int, str], list[tuple[float, str]]] = {}
     few = on_few_rows(summaries)
-    for call, summary in enumerate(summaries):
-        part = summary.part(HeadKinds)
-        if part is None:
-            continue
-        for at, (head, number) in enumerate(zip(summary.place.heads, part.judged.kind.tolist(), strict=True)):
-            if (call, at) in few:
-                continue
-            name = f"{summary.place.layer}.{head}"
-            if number in (NOTHING, NOT_JUDGED):
-                rest.append((name, 0.0))
-                continue
-            kind = KINDS[number]
-            work = "looks 2 to 8 tokens back" if kind in BACK else f"{does(kind)} ({kind.words})"
-            own = kinds.setdefault(work, CountedKind(work, kind, []))
-            own.heads.append((name, float(part.judged.weight[number, at])))
-    found = sorted(kinds.values(), key=lambda family: KINDS.index(family.kind) if family.kind else 0)
-    for family in found:
-        family.heads.sort(key=lambda head: -head[1])
-    if rest:
-        found.append(CountedKind("fits no kind", None, rest))
-    return HeadFamilies(found, list(few.values()))
+    for call, (summary, part) in enumerate(with_part(summaries, HeadKinds)):
+        judged = part.judged
+        for at, number in enumerate(judged.kind.tolist()):
+            out = few.get((call, at))
+            kind = KINDS[number] if number >= 0 else None
+            weight = float(judged.weight[number, at]) if kind else 0.0
+            if out is not None and out.kind is not None:
+                kind, weight = out.kind, out.weight
+            place = KINDS.index(kind) if kind else len(KINDS)
+            name = (_PERHAPS if out else "") + kind_name(kind)
+            place = KINDS.index(BACK[0]) if kind in BACK else place
+            groups.setdefault((out is not None, place, name), []).append(
+                (weight, f"{summary.place.layer}.{summary.place.heads[at]}")
+            )
+    rows = []
+    for (_, place, name), heads in sorted(groups.items()):
+        heads.sort(key=lambda head: -head[0])
+        has_kind = place < len(KINDS)
+        rows.append({
+            "family": name, "heads": len(heads), "weight": heads[0][0] if has_kind else None,
+            "strongest": "  ".join(head for _, head in heads[:_NAMED]) if has_kind else "",
+        })  # fmt: skip
+    return rows
+
+
+def kind_name(kind: Kind | None) -> str:
+    """The kind in a line of kinds: `induction`, `first token`, `2 to 8 back`, `no kind`."""
+    if kind is None:
+        return "no kind"
+    return "2 to 8 back" if kind in BACK else "first token" if kind is FIRST else kind.words
+
+
+def finding(summaries: Sequence[Summary]) -> str:
+    """The head that finds content most clearly, in a sentence; or that there is none, or too few tokens to tell."""
+    if not any_judged(summaries):
+        return f"too few tokens to name heads: a kind takes {LEAST_ROWS} rows"
+    streams = by_stream(summaries)
+    for stream, own in streams.items():
+        rows = {row["family"].removeprefix(_PERHAPS): row for row in _families(own)}
+        for row, kind in ((rows[kind.words], kind) for kind in KINDS if kind.rank == CONTENT and kind.words in rows):
+            name = f"{f'{stream} ' if len(streams) > 1 else ''}{row['strongest'].split()[0]}"
+            if row["family"].startswith(_PERHAPS):
+                return f"head {name} may be of the kind {kind.words}: few rows tell"
+            others = row["heads"] - 1
+            return f"head {name} {does(kind)}" + (
+                f"; {counted(others, 'other')} do{'es' * (others == 1)}, too" if others else ""
+            )
+    if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another
+        return "no head finds content: patches don't repeat"
+    return "no head looks at what followed a token before, or at the same token"
 
 
 def work_in_words(summary: Summary, at: int) -> str:

@@ -1,4 +1,4 @@
-"""A story, and which heads copy, as an object of JSON, and back: what a second look tells without the model."""
+"""A story as an object of JSON, and back: what a second look tells without the model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -7,10 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from attn_cli.errors import LoadError
-from attn_cli.summaries.told.copying import Copying
 from attn_cli.summaries.told.story import Story
-
-_COPYING = "copying"  # no name of rows
 
 
 def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
@@ -20,22 +17,9 @@ def told_document(story: Story | None, rows: Sequence[int]) -> dict[str, Any]:
 
 def told_story(document: Mapping[str, Any], rows: Sequence[int]) -> Story | None:
     """Which words and heads an answer needs, from a recording's JSON; None where there was nothing to tell."""
-    return _told(Story | None, document, _name(rows))
-
-
-def copying_document(copying: Copying | None) -> dict[str, Any]:
-    """JSON that a recording keeps of which heads of a text copy the token they attend to, by the name "copying"."""
-    return {_COPYING: None if copying is None else _document(copying)}
-
-
-def told_copying(document: Mapping[str, Any]) -> Copying | None:
-    """Which heads of a text copy what they attend to, from a recording's JSON; None where that was null."""
-    return _told(Copying | None, document, _COPYING)
-
-
-def _told(kind: Any, document: Mapping[str, Any], name: str) -> Any:
     try:
-        return _value(kind, document[name])
+        story: Story | None = _value(Story | None, document[_name(rows)])
+        return story
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LoadError(
             f"what was told of this text can't be read: {error}", "attn env --clear-cache removes it"

@@ -15,10 +15,9 @@ from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS, Statistic
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_sinks import text_sinks
-from attn_cli.summaries.told.head_families import any_judged
+from attn_cli.summaries.text_sinks import sink_words, text_sinks
+from attn_cli.summaries.told.head_families import any_judged, finding
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import rows_of_sinks, sink_words, too_few
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
@@ -84,7 +83,7 @@ def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Scree
     yield ""
     yield packed_text([f"the {count} most focused of {len(rows)} heads{past}", "attn heads lists all"], screen, BOLD)
     if is_judged:
-        yield too_few(screen)
+        yield packed_text([finding(report.summaries)], screen, DIM)
     yield from heads_table(sharpest(rows, count), screen, unit=report.unit)
 
 
@@ -115,19 +114,10 @@ def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking:
             name = f", {token_label(top[0].summary.keys[0])}," if is_first else ""
             every = head_rows(summaries)
             half = sum(row.heads.statistics[column][row.at] >= _MOSTLY for row in every)
-            mean = float(np.nanmean([row.heads.statistics[column][row.at] for row in every]))
-            rows = f"mean over all rows, {mean:.0%} in all heads together"
-            said = f"{half} of {len(every)} heads give {place}{name} half of their weight or more ({rows}), "
-            said += f"{who} {weights[resting].min():.2f} or more"
-            return _of_first(summaries, len(every), said) if is_first else [said]
+            said = f"{half} of {len(every)} heads give {place}{name} half of their weight or more, {who} "
+            said += f"{weights[resting].min():.2f} or more"
+            return [*(sink_words(text_sinks(with_part(summaries, HeadKinds))) if is_first else []), said]
     return []
-
-
-def _of_first(summaries: Sequence[Summary], heads: int, said: str) -> list[str]:
-    found = sorted(text_sinks(with_part(summaries, HeadKinds)), key=lambda sink: sink.key)
-    if not found or found[0].key:
-        return [f"{said}: they read little else"]
-    return ["; ".join(sink_words(found, heads, rows_of_sinks(summaries[0]))), said]
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:

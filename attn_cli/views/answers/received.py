@@ -10,8 +10,7 @@ from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_sinks import text_sinks
-from attn_cli.views.answers.kinds import sink_lines
+from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
@@ -36,7 +35,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     keys = list(_ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks}))
     yield ""
     yield packed_text([*words, "bars: of the largest"], screen, BOLD)
-    yield from sink_lines(sinks, report.summaries, screen)
+    yield from (packed_text([said], screen) for said in sink_words(sinks))
     if len(keys) > _MOST_LISTS:  # windows of an image, each with its keys
         of_all = sorted(
             ((float(mean[at]), tokens[at]) for tokens, mean, order in keys for at in order), key=lambda pair: -pair[0]

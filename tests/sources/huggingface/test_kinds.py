@@ -13,7 +13,8 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.kinds import KindMap, head_kinds
+from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.answers.kinds import head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.kind_sums import judged
@@ -27,16 +28,16 @@ NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]
 
 
 @pytest.fixture(scope="module")
-def smollm_kinds(smollm: LoadedModel) -> KindMap:
+def smollm_kinds(smollm: LoadedModel) -> Answer:
     return head_kinds(ModelSource(smollm))
 
 
 @pytest.fixture(scope="module")
-def minilm_kinds(minilm: LoadedModel) -> KindMap:
+def minilm_kinds(minilm: LoadedModel) -> Answer:
     return head_kinds(ModelSource(minilm))
 
 
-def named(kinds: KindMap, kind: str) -> dict[str, float]:
+def named(kinds: Answer, kind: str) -> dict[str, float]:
     heads = {f"{row['layer']}.{row['head']}": row["weight"] for row in kinds.records() if row["kind"] == kind}
     return dict(sorted(heads.items(), key=lambda head: -head[1]))
 
@@ -50,14 +51,14 @@ def named(kinds: KindMap, kind: str) -> dict[str, float]:
         ("previous", {"16.0": 0.896, "11.1": 0.848}),
     ],
 )
-def test_known_heads_of_smollm(smollm_kinds: KindMap, kind: str, heads: dict[str, float]) -> None:
+def test_known_heads_of_smollm(smollm_kinds: Answer, kind: str, heads: dict[str, float]) -> None:
     found = named(smollm_kinds, kind)
     assert set(list(found)[: len(heads)]) == set(heads)
     for head, weight in heads.items():
         assert found[head] == pytest.approx(weight, abs=0.12 if kind == "duplicate" else 0.06)
 
 
-def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: KindMap) -> None:
+def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: Answer) -> None:
     assert named(minilm_kinds, "previous")["0.2"] == pytest.approx(0.993, abs=0.01)
     assert named(minilm_kinds, "next")["1.8"] == pytest.approx(0.563, abs=0.1)
     assert named(minilm_kinds, "duplicate")["2.9"] == pytest.approx(0.411, abs=0.06)
@@ -65,7 +66,7 @@ def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: KindMap) -> 
     assert max(row["induction_weight"] for row in minilm_kinds.records()) < 0.03
 
 
-def test_chances_are_those_of_even_attention(smollm_kinds: KindMap) -> None:
+def test_chances_are_those_of_even_attention(smollm_kinds: Answer) -> None:
     row = next(smollm_kinds.records())
     assert row["induction_baseline"] == pytest.approx(0.0145, abs=1e-4)
     assert row["previous_baseline"] == pytest.approx(0.036, abs=5e-4)
@@ -122,7 +123,7 @@ def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
         assert sinks ^ set(part.sinks[head]) <= set(np.flatnonzero(near[head]))
 
 
-def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
+def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: Answer) -> None:
     """The causal oracle: bits a token on the second R, with heads silenced in its rows before W_O."""
     prompt = ModelSource(smollm).repeated(0)[0]
     heads = [tuple(map(int, head.split("."))) for head in list(named(smollm_kinds, "induction"))[:12]]
@@ -139,7 +140,7 @@ def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel
     assert max(abs(bits - plain) for bits in changed) < 0.5
 
 
-def others_of(kinds: KindMap, layer: int, count: int) -> list[int]:
+def others_of(kinds: Answer, layer: int, count: int) -> list[int]:
     """The heads of a layer that give the targets of induction less than chance; with fewer than `count`, the least."""
     rows = [row for row in kinds.records() if row["layer"] == layer and row["kind"] != "induction"]
     rows.sort(key=lambda row: row["induction_weight"])

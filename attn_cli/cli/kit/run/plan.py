@@ -32,7 +32,6 @@ class CommandPlan:
     settle      changes a layer's results as soon as they are there, to keep less; None to keep them as they are
     finish      changes each report before it is shown; None to show it as it is
     tells       whether each report says what words and heads the model's answer needs, on one text
-    copies      whether each report says which heads copy what they attend to, on one text
     """
 
     reducers: ReducersFor
@@ -48,7 +47,6 @@ class CommandPlan:
     recordable: bool = True
     record: Callable[[], Record] = Record
     tells: bool = False
-    copies: bool = False
     key: str | None = None
 
 

@@ -67,27 +67,12 @@ class TextAnswers:
             prompts = [result.text.prompt for result in results]
             rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
-        for result in results if self.plan.copies else ():
-            self._tell_copying(result)
         for result in results if self.plan.tells else ():
             if run.experiment is not None:
                 from attn_cli.summaries.told.story import tell
 
                 step = partial(progress.go_on, "words and heads")
                 result.story = tell(run.experiment, result.text.prompt, result.summaries, step)
-
-    def _tell_copying(self, result: TextResult) -> None:
-        """Find out whether the heads of a text that find content copy, or read it from a run that is kept."""
-        from attn_cli.summaries.told.copying import find_content, tell_copying  # here, as below: few commands do
-
-        if self.options.lines or not find_content(result.summaries):
-            return
-        if isinstance(self.source, KeptSource):
-            from attn_cli.summaries.told.kept_story import told_copying
-
-            result.copying = told_copying(self.source.recording.told or {})
-        else:
-            result.copying = tell_copying(self.source, result.text.prompt, result.summaries)
 
     def _told_run(self, results: Sequence[TextResult], visit: TextsVisit) -> ToldRun:
         """The run of a single text of which a story is told, with its keys and values kept to run rows again."""
@@ -105,14 +90,12 @@ class TextAnswers:
         return self.source if one and can_tell(self.source) else None
 
     def _told(self, result: TextResult) -> dict[str, Any] | None:
-        """What a kept run holds beside its attention, a story or which heads copy; None where neither is told."""
-        tells = self.plan.tells and (result.story is not None or self._storyteller(result) is None)
-        if not self.keeps or not (tells or self.plan.copies):
+        """What a kept run holds beside its attention, a story; None where none is told."""
+        if not self.keeps or not self.plan.tells or (result.story is None and self._storyteller(result) is not None):
             return None
-        from attn_cli.summaries.told.kept_story import copying_document, told_document
+        from attn_cli.summaries.told.kept_story import told_document
 
-        told = told_document(result.story, result.deciding) if tells else {}
-        return told | (copying_document(result.copying) if self.plan.copies else {})
+        return told_document(result.story, result.deciding)
 
     def _report(self, result: TextResult) -> Report:
         """The report of a text. InputError where no chosen layer has the picked query."""
@@ -125,6 +108,6 @@ class TextAnswers:
         report = Report(
             self.command, self.source.about, (text.display,), summaries, warnings,
             index=text.number if self.options.lines else None, merged_from=text.merged_from, scale=plan.scale,
-            ranking=plan.ranking, story=result.story, copying=result.copying,
+            ranking=plan.ranking, story=result.story,
         )  # fmt: skip
         return report if plan.finish is None else plan.finish(report)

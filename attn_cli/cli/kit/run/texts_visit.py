@@ -23,7 +23,6 @@ from attn_cli.summaries.told.told_run import deciding_reducers
 from attn_cli.token_syntax import rows_of_stream
 
 if TYPE_CHECKING:
-    from attn_cli.summaries.told.copying import Copying
     from attn_cli.summaries.told.story import Story
 
 
@@ -36,7 +35,6 @@ class TextResult:
     summaries: list[Summary] = field(default_factory=list)
     recorded: list[RecordedLayer] = field(default_factory=list)
     story: "Story | None" = None
-    copying: "Copying | None" = None
 
     @cached_property
     def deciding(self) -> tuple[int, ...]:

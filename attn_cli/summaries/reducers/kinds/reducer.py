@@ -10,12 +10,10 @@ import numpy as np
 from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy, to_numpy_together
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
-from attn_cli.fields import NUMBER, POSITIVE, Field
 from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
@@ -83,22 +81,10 @@ class Peaks:
 
 
 KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
-HEAD_ROW = (
-    LAYER,
-    HEAD,
-    KV_HEAD,
-    Field("kind", {"enum": [*(kind.name for kind in KINDS), "none", "not judged"]},
-          "not judged: too few queries have a target of any kind"),
-    Field("weight", POSITIVE,
-          "mean weight on the targets of its kind, over the queries with one; of uniform: entropy over that of uniform "
-          "attention"),
-    Field("share", NUMBER, "the same as a share of non-sink attention; of first, delimiter and uniform the weight"),
-    Field("baseline", POSITIVE, "what uniform attention would give these targets"),
-    Field("control", NUMBER,
-          "of induction and duplicate: weight on other keys at the same distances, in the unit of named_by"),
-    *(Field(f"{kind.name}_{number}", NUMBER, f"{number}, with these targets: {kind.meaning}")
-      for kind in KINDS for number in ("weight", "share", "baseline")),
-)  # fmt: skip
+HEAD_COLUMNS = (
+    *("layer", "head", "kv_head", "kind", "weight", "share", "baseline", "control"),
+    *(f"{kind.name}_{number}" for kind in KINDS for number in ("weight", "share", "baseline")),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +135,7 @@ class HeadKinds(Part):
             of_kind = (float(x[named]) if named >= 0 else None for x in (*of_head, numbers.control[:, at]))
             of_kinds = (float(x[number]) for number in range(len(KINDS)) for x in of_head)
             row = (place.layer, head, group, KIND_NAMES[named], *of_kind, *of_kinds)
-            yield {one.name: value for one, value in zip(HEAD_ROW, row, strict=True)}
+            yield dict(zip(HEAD_COLUMNS, row, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`kind` `[h]`, the name of each head's kind, and `kind_weight`, `kind_share`, `kind_baseline`,
