@@ -36,7 +36,6 @@ from attn_cli.sources.huggingface.capture.session import capture as capture
 from attn_cli.summaries.answer import Answer as Answer
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys as HiddenKeys
 from attn_cli.summaries.calls.read_shares import ReadShares as ReadShares
-from attn_cli.summaries.parts.answer import PartsRead as PartsRead
 from attn_cli.summaries.parts.text_parts import TextPart as TextPart
 from attn_cli.summaries.parts.text_parts import parts_of as parts_of
 from attn_cli.summaries.reduce import Summary as Summary

@@ -209,15 +209,15 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
         knocked = attn_cli.knock(TEXT, model, layers=1, heads=[0, 2])
         assert len(knocked["heads"]) == 2 and "attends to" in knocked._repr_mimebundle_()["text/html"]
         assert attn_cli.head_kinds(TEXT, model, layers=0).arrays()["layer"].tolist() == [0] * 4
-        assert attn_cli.read_parts(TEXT, model, "words").prompt.text == TEXT
+        assert len(attn_cli.read_parts(TEXT, model, "words")["parts"]) > 1
     assert attn_cli.knock(prompt, source, heads="1.3")["heads"][0]["layer"] == 1
     read = [
-        attn_cli.read_parts(prompt, source, attn_cli.parts_of(prompt, "words")),
-        attn_cli.read_parts(TEXT, own, "words"),
+        attn_cli.read_parts(prompt, source, attn_cli.parts_of(prompt, "words"))["parts"],
+        attn_cli.read_parts(TEXT, own, "words")["parts"],
     ]
-    assert read[0].document() == read[1].document() and read[0].hidden is not None
+    assert list(read[0]) == list(read[1]) and read[0][0]["hidden_bits"] is not None
     encoder = (tiny_model("bert", "tiny"), tokenizer())
-    np.testing.assert_allclose(attn_cli.through(TEXT, encoder, [2]).shares.sum(), 1, rtol=1e-5)
+    np.testing.assert_allclose(attn_cli.through(TEXT, encoder, [2]).matrices["through_share"].sum(), 1, rtol=1e-5)
     for alone in (attn_cli.head_kinds(attn_cli.open_source()), attn_cli.head_kinds(model=DEFAULT_MODEL)):
         assert alone["prompts"][0]["seed"] == 0 and len(alone["kinds"]) > 1  # no text is needed
 

@@ -13,7 +13,6 @@ from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
 from attn_cli.summaries.answers import through as of_through
 from attn_cli.summaries.parts import answer as of_parts
-from attn_cli.summaries.parts.answer import PartsRead
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
 
 
@@ -72,30 +71,28 @@ def read_parts(
     text: str | Prompt, model: Model = DEFAULT_MODEL, parts: Sequence[TextPart] | str = "lines", *,
     rows: Sequence[int] | None = None, everywhere: bool = False, layers: Numbers = None, heads: Numbers = None,
     **loading: Unpack[Opening],
-) -> PartsRead:  # fmt: skip
-    """The attention of some rows to the parts of a text, and the effect of masking each part, as `attn parts`.
+) -> Answer:  # fmt: skip
+    """The attention of some rows to the parts of a text, and the effect of hiding each part, as `attn parts`.
 
     text        a text, or a prompt that the model's source has read
     parts       "lines", "paragraphs", "sentences" or "words", or parts of that prompt as `parts_of` makes them
     rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
                 encoder all
-    everywhere  mask a part for all rows after it, and not only for the rows that read
+    everywhere  hide a part from all rows after it, and not only from the rows that read
 
-    The effect is the change of the answer's log2 p, in bits; of an encoder minus the cosine distance of mean vectors.
-    It is in the result's `hidden`, which is None for a table or a recording, where nothing can be masked. InputError
-    for another word in `parts`.
+    The effect is the change of the answer's log2 p, in bits; of an encoder the cosine distance of mean vectors; None
+    for a table or a recording, where nothing can be hidden. InputError for another word in `parts`.
 
-        answer = read_parts(open("notes.txt").read(), "gpt2", "sentences")
-        print(answer.order[0].part.name)
+        for part in read_parts(open("notes.txt").read(), "gpt2", "sentences")["parts"][:3]:
+            print(part["name"], part["hidden_bits"])
     """
     source = opened(text, model, loading, predicts=True)
     prompt = _read(source, text)
-    if isinstance(parts, str):
-        if parts not in CUTS:
-            raise InputError(f"no way to cut a text is called {parts!r}", f"parts= takes {', '.join(CUTS)}")
-        parts = parts_of(prompt, parts)
-    chosen = selected(layers, heads)
-    return of_parts.read_parts(source, prompt, parts, rows=rows, everywhere=everywhere, selection=chosen)
+    if isinstance(parts, str) and parts not in CUTS:
+        raise InputError(f"no way to cut a text is called {parts!r}", f"parts= takes {', '.join(CUTS)}")
+    chosen, cut = selected(layers, heads), parts if isinstance(parts, str) else "parts"
+    parts = parts_of(prompt, parts) if isinstance(parts, str) else parts
+    return of_parts.read_parts(source, prompt, parts, rows=rows, everywhere=everywhere, selection=chosen, cut=cut)
 
 
 def through(

@@ -26,7 +26,7 @@ _MODULES = {  # where the OUTPUT of a name stands, in the order in which names a
     "attending": "summaries.reducers.attending",
     "logit_keys": "summaries.answers.logit_keys",
     "through": "summaries.answers.through",
-    "parts": "summaries.parts.fields",
+    "parts": "summaries.parts.answer",
     "compute": "summaries.answers.compute",
     "kinds": "summaries.answers.kinds",
     "steps": "summaries.answers.steps",

@@ -5,15 +5,12 @@ from collections.abc import Iterator
 
 import torch
 
-from attn_cli.call import Call
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
-from attn_cli.summaries.parts.shares import SharesOfParts
+from attn_cli.summaries.parts.reading import TextReading
 from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
-from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from tests.benchmarks.knock import prompt_of, seconds_of, small_source
 from tests.benchmarks.timing import Row
 
@@ -44,7 +41,7 @@ def beyond_looking(
     source: ModelSource, prompt: Prompt, parts: list[TextPart], repeats: int, *, everywhere: bool = False
 ) -> tuple[float, float]:
     """Median seconds of a plain run, and how many of them hiding takes beyond a run that looks; they take turns."""
-    shares, sinks = SharesOfParts(parts, rows_of_last(prompt, parts)), HeadSinksReducer()
+    reading = TextReading(parts, rows_of_last(prompt, parts), len(prompt.tokens))
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 
@@ -52,12 +49,8 @@ def beyond_looking(
         with torch.no_grad():
             model(**arguments, use_cache=False)
 
-    def visit(call: Call) -> None:
-        reduce(call, sinks)
-        reduce(call, shares)
-
     def look() -> None:
-        source.each([prompt], Selection(), visit)
+        source.each([prompt], Selection(), reading.add)
 
     def hide() -> None:
         read_parts(source, prompt, parts, everywhere=everywhere)

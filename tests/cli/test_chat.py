@@ -186,7 +186,7 @@ def test_the_template_gets_every_field_as_it_stands_in_the_file(calling: Path, t
     in_python = attn_cli.top("", str(calling), chat={"messages": CONVERSATION, "tools": TOOLS})
     assert in_python.report.prompts[0].text == right
     parts = attn("parts", "-m", calling, "--chat", "-F", whole, "--cut", "roles", "--answer", "yes", "--json").json
-    written = [part["text"] for part in parts["result"]["parts"] if part["name"] == "assistant 1"]
+    written = [part["text"] for part in parts["tables"]["parts"] if part["name"] == "assistant 1"]
     assert written == [right[right.index('hi", "tool_calls') : right.index('no"}}}]')] + "no"]
 
 

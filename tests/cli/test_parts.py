@@ -29,65 +29,45 @@ def written() -> Run:
     return attn("parts", PARROT, "-m", SMOL, "--json")
 
 
-def test_what_heads_write_from_each_part() -> None:
-    """The parts' numbers add up to what all heads write; without --by logit there are none."""
-    run = attn("parts", PARROT, "-m", SMOL, "--by", "logit", "--json")
-    hold(run, "parts")
-    parts = {part["name"]: part["direct_logit"] for part in run.json["result"]["parts"]}
-    facts = {name: parts[name] for name in (f"line {at}" for at in range(2, 6))}
-    assert max(facts, key=lambda name: facts[name]) == "line 4"
-    assert "logit" in attn("parts", FACTS, "-m", SMOL, "--by", "logit", "--generate", "1").text
-    assert all(part.get("direct_logit") is None for part in written().json["result"]["parts"])
-    assert "direct_logit" not in attn("parts", FACTS, "-m", SMOL, "-f", "csv", "--generate", "1").lines[0]
-    refused(attn("parts", FACTS, "--by", "logit"), 2, "has no logits")
-
-
 def test_the_line_that_an_answer_came_from_comes_first() -> None:
     """The model writes its answer; the line that holds it comes first, in words and in numbers."""
     run = written()
     hold(run, "parts")
-    result = run.json["result"]
-    assert [token["text"] for token in result["target"]["tokens"]] == ["Solomon", "."]
-    assert (result["queries_from"], result["rows"]) == ("generated", [60, 61])
-    parts = {part["name"]: part for part in result["parts"]}
-    assert [part["name"] for part in result["parts"]][:2] == ["line 4", "line 7"]
+    tables = run.json["tables"]
+    assert [(row["row"], row["token"]) for row in tables["answer"]] == [(60, "Solomon"), (61, ".")]
+    assert tables["run"][0]["queries_from"] == "generated" and [row["row"] for row in tables["rows"]] == [60, 61]
+    parts = {part["name"]: part for part in tables["parts"]}
     assert [parts[f"line {at}"]["is_context"] for at in range(1, 8)] == [True] * 5 + [False] * 2
-    (citation,) = result["citations"]
-    assert citation["text"].strip() == "Solomon." and [needed["part"] for needed in citation["needed"]] == [3]
-    assert citation["needed"][0]["bits"] == parts["line 4"]["hidden_bits"] == pytest.approx(-11.56, abs=0.05)
-    screen = attn("parts", PARROT, "-m", SMOL).text
-    assert '"Solomon" comes from line 4 ("The clerk keeps a parrot called Solomon.")' in " ".join(screen.split())
+    assert tables["parts"][0]["name"] == "line 4"
+    assert tables["parts"][0]["hidden_bits"] == pytest.approx(-11.56, abs=0.05)
+    assert run.json["findings"][0] == '"Solomon." needs line 4: without it 3,000 times less likely'
 
 
 @pytest.mark.parametrize(("text", "needed"), [("The capital of France is", "France"), (PARROT, "line 4")])
 def test_a_sink_is_no_cause(text: str, needed: str) -> None:
     """The first word is a sink: hidden it breaks the model, and never is what the answer needs."""
     asked = ("parts", text, "-m", SMOL)
-    result = attn(*asked, "--json").json["result"]
-    parts = {part["part"]: part for part in result["parts"]}
-    (citation,) = result["citations"]
-    first = parts[citation["needed"][0]["part"]]
-    assert needed in (first["text"].strip(), first["name"])
-    assert result["sinks"][0]["key"] == 0
+    answer = attn(*asked, "--json").json
+    tables, (finding, sink) = answer["tables"], answer["findings"]
+    assert f"needs {needed}" in finding.replace('needs "France"', "needs France")
+    assert tables["sinks"][0]["key"] == 0
     if needed == "France":
-        assert min(result["parts"], key=lambda part: part["hidden_bits"] or 0.0)["text"].strip() == "The"
-        assert not parts[0]["is_context"]
-        screen = attn(*asked).text
-        assert '"Paris." needs "France"' in screen
-        assert f'sink     "The" 0: hiding it breaks the model (2^{-parts[0]["hidden_bits"]:.1f})' in screen
+        least = min(tables["parts"], key=lambda part: part["hidden_bits"] or 0.0)
+        assert least["text"].strip() == "The" and least["is_sink"] and not least["is_context"]
+        assert sink == f'sink "The" 0: hiding it breaks the model (2^{-least["hidden_bits"]:.1f})'
 
 
 def test_a_given_answer_is_traced_in_place_of_the_model_s() -> None:
     """The same answer, given, written and with --generate, has the same numbers; another one has its own line."""
-    expected = [part["hidden_bits"] for part in written().json["result"]["parts"]]
+    expected = [part["hidden_bits"] for part in written().json["tables"]["parts"]]
     for options in (["--answer", "Solomon."], ["--generate", "2"]):
-        again = attn("parts", PARROT, "-m", SMOL, "--json", *options).json["result"]
+        again = attn("parts", PARROT, "-m", SMOL, "--json", *options).json["tables"]
         assert [part["hidden_bits"] for part in again["parts"]] == pytest.approx(expected, abs=1e-4)
-    held = attn("parts", f"{PARROT} Solomon.", "-m", SMOL, "--json", "--answer", "Solomon.").json["result"]
-    assert held["citations"][0]["needed"][0]["part"] == 3 and held["rows"] == [60, 61]
+    held = attn("parts", f"{PARROT} Solomon.", "-m", SMOL, "--json", "--answer", "Solomon.").json["tables"]
+    assert held["parts"][0]["part"] == 3 and [row["row"] for row in held["rows"]] == [60, 61]
     asked = PARROT.replace("what is the name of the parrot", "what is green").replace("The parrot is called", "It is")
-    green = attn("parts", asked, "-m", SMOL, "--answer", "the lamp on the north pier", "--json").json["result"]
-    assert green["citations"][0]["needed"][0]["part"] == 1
+    green = attn("parts", asked, "-m", SMOL, "--answer", "the lamp on the north pier", "--json").json["tables"]
+    assert green["parts"][0]["part"] == 1
 
 
 def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
@@ -95,10 +75,9 @@ def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
     messages = [("user", "The clerk keeps a parrot called Solomon."), ("assistant", "Noted."),
                 ("user", "What is the parrot called?"), ("assistant", "Solomon.")]  # fmt: skip
     file.write_text(json.dumps([{"role": role, "content": content} for role, content in messages]))
-    result = attn("parts", "--chat", "-F", file, "-m", SMOL, "--json").json["result"]
-    assert "".join(token["text"] for token in result["target"]["tokens"]) == "Solomon."
-    fact = next(part["part"] for part in result["parts"] if part["name"] == "user 1")
-    assert result["citations"][0]["needed"][0]["part"] == fact
+    tables = attn("parts", "--chat", "-F", file, "-m", SMOL, "--json").json["tables"]
+    assert "".join(row["token"] for row in tables["answer"]) == "Solomon."
+    assert tables["parts"][0]["name"] == "user 1"
 
 
 def test_answers_are_for_models_that_write() -> None:
@@ -111,18 +90,10 @@ def test_answers_are_for_models_that_write() -> None:
 def test_parts_of_a_table_have_shares_alone(options: list[str]) -> None:
     run = attn("parts", FACTS, "--json", "--quiet", *options)
     hold(run, "parts")
-    result = run.json["result"]
-    assert result["target"] is None and result["hidden"] is None
-    assert sum(part["share"] for part in result["parts"]) == pytest.approx(1)
-    assert {part["hidden_bits"] for part in result["parts"]} == {None}
-
-
-def test_a_hidden_sink_is_said_and_is_no_part_s() -> None:
-    run = attn("parts", PARROT, "-m", SMOL, "--hide", "sink")
-    assert "0 Notes hidden: 30% of the weight" in run.errors
-    first, sink = (line.split() for line in run.text.splitlines() if " The clerk" in line or " Notes from" in line)
-    assert first[0] == "27-35" and "0.101" in first and sink[0] == "1-6" and "0.094" in sink
-    refused(attn("parts", FACTS, "--hide", "zebra"), 2, "zebra")
+    tables = run.json["tables"]
+    assert tables["answer"] == [] and tables["run"][0]["run_mode"] is None
+    assert sum(part["share"] for part in tables["parts"]) == pytest.approx(1)
+    assert {part["hidden_bits"] for part in tables["parts"]} == {None}
 
 
 def test_a_file_names_the_parts(tmp_path: Path) -> None:
@@ -131,7 +102,7 @@ def test_a_file_names_the_parts(tmp_path: Path) -> None:
     run = attn("parts", FACTS, "--cut", file, "-f", "csv")
     header, *rows = (line.split(",") for line in run.text.replace('"a cat, a mat"', "cat").splitlines())
     assert header == ["part", "name", "text", "start", "end", "tokens", "share", "non_sink_share", "vs_uniform",
-                      "hidden_bits", "hidden_cosine_distance"]  # fmt: skip
+                      "hidden_bits", "hidden_cosine_distance", "kind", "key", "is_context", "is_sink"]  # fmt: skip
     by_name = {row[1]: dict(zip(header, row, strict=True)) for row in rows}
     assert set(by_name) == {"cat", "nothing", "rest"}
     assert (by_name["nothing"]["tokens"], by_name["nothing"]["share"], by_name["nothing"]["vs_uniform"]) == (

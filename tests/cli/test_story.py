@@ -21,8 +21,8 @@ def test_effects_are_those_of_parts_and_knock() -> None:
     hold(run, "inspect")
     story = run.json["result"]["story"]
     words = {word["indices"][0]: word["bits"] for word in story["words"]}
-    parts = attn("parts", MARY, "-m", SMOL, "-t", "18", "--cut", "words", "--json").json["result"]["parts"]
-    masked = {part["indices"][0]: part["hidden_bits"] for part in parts}
+    parts = attn("parts", MARY, "-m", SMOL, "-t", "18", "--cut", "words", "--json").json["tables"]["parts"]
+    masked = {part["key"]: part["hidden_bits"] for part in parts}
     assert {0, 6, 18}.isdisjoint(words)  # sinks, and the row itself
     assert words == pytest.approx({at: masked[at] for at in words}, abs=2e-3)
     needed = [at for at, bits in masked.items() if bits < -1 and at not in (0, 18)]

@@ -28,6 +28,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "knock": (*MODEL, "LLAMA"),
     "together": (*MODEL, "LLAMA", "--together", "0.1,1.2"),
     "everywhere": (*MODEL, "LLAMA", "--everywhere"),
+    "parts": ("parts", *MODEL[1:2], "-m", "LLAMA"),
     "cost": COST,
     "nearest": ("nearest", "king - man + woman"),
     "layers": ("layers", "-m", "LLAMA"),

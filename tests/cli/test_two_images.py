@@ -100,7 +100,7 @@ def test_images_stand_where_the_text_says_and_each_has_its_share(
     again = attn("matrix", "-m", tmp_path / "run.attn", "-t", "here", "-q").text
     assert f"on image 1 {weights[2:18].sum():.3f}" in again
     parts = attn("parts", *asked[:7], "--answer", "the cat", "--json", "-q")
-    assert {"image 1", "image 2"} <= {part["name"] for part in parts.json["result"]["parts"]}
+    assert {"image 1", "image 2"} <= {part["name"] for part in parts.json["tables"]["parts"]}
 
 
 def test_models_of_one_image_refuse_two(pair: list[Path], seeing: Callable[[str], Path]) -> None:

@@ -16,8 +16,6 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
-from attn_cli.summaries.parts.shares import SharesOfParts
-from attn_cli.summaries.parts.text_parts import TextPart
 from attn_cli.summaries.reduce import Part, Reducer, RowReducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.masked import MaskedRows
@@ -44,7 +42,6 @@ REDUCERS = {
     "numbers of some rows and of all": lambda: [TopKeys(3, rows=[0]), HeadStatistics()],
     "sums of some rows": lambda: [OverallKeys(4, rows=[0]), HeadStatistics(rows=[0]), TopKeys(2, rows=[0])],
     "blocks of some rows": lambda: [PooledMatrix(6, 7, rows=[0])],
-    "parts of some rows": lambda: [SharesOfParts([TextPart("first", (), (0,))], [0])],
     "the mean head": lambda: [TopKeys(3, mean_heads=True), HeadStatistics()],
     "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
     "blocks of the mean head": lambda: [PooledMatrix(6, 7, mean_heads=True), ReceivedShares()],

@@ -5,14 +5,10 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from attn_cli.model.intervention import Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.knock import SHAPE
-from attn_cli.summaries.parts.answer import PartsRead
-from attn_cli.summaries.parts.hidden import HiddenParts
-from attn_cli.summaries.parts.reading import ReadPart, ReadSink, TextReading
-from attn_cli.summaries.parts.text_parts import TextPart
+from attn_cli.summaries.parts.answer import SHAPE as PARTS
 from attn_cli.summaries.report import Report
 from attn_cli.text import quoted
 from attn_cli.views.drawing.screen import Screen
@@ -39,23 +35,21 @@ def knock_of(words: list[str], answer: str) -> Report:
 
 
 def parts_of(words: list[str], answer: str) -> Report:
-    """Three parts, of which the second was needed and the first holds a sink."""
+    """Three parts, of which the second was needed and the first is a sink."""
+    numbers = ((-17.6, 0.6), (-12.2, 0.3), (-1.9, 0.1))
+    parts = [
+        {"name": f"line {at + 1}", "text": " ".join(words[2 * at : 2 * at + 2]), "key": 2 * at, "kind": "given",
+         "share": share, "hidden_bits": bits, "is_sink": not at}
+        for at, (bits, share) in enumerate(numbers)
+    ]  # fmt: skip
+    run = {"probability": 0.475, "generated": False, "vector": None, "everywhere": False, "run_mode": "cache"}
+    rows = {"parts": parts[1:] + parts[:1], "answer": [{"row": 4, "token": answer}], "rows": [{"row": 4}], "run": [run]}
+    tables = {name: Table.of(listed) for name, listed in rows.items()}
+    findings = (f"{quoted(answer)} needs line 2: without it 4,700 times less likely",
+                f"sink {quoted(words[0])} 0: hiding it breaks the model (2^17.6)")  # fmt: skip
     tokens = tuple(Token(at, word) for at, word in enumerate(words))
-    starts = [len(" ".join([*words[:at], ""])) for at in range(len(words) + 1)]
-    spans = {"line 1": (0, 2), "line 2": (2, 4), "line 3": (4, 5)}
-    cut = [TextPart(name, ((starts[a], starts[b]),), tuple(range(a, b))) for name, (a, b) in spans.items()]
-    sink = ReadSink(tokens[0], 0.7, 0.33)
-    read = tuple(
-        ReadPart(at, part, share, rest, of_size, (sink,) if at == 0 else ())
-        for at, (part, share, rest, of_size) in enumerate(
-            zip(cut, (0.6, 0.3, 0.1), (0.2, 0.6, 0.2), (0.4, 1.8, 0.9), strict=True)
-        )
-    )
-    target = Target((Token(5, answer),), 0.475, (4,), False)
-    hidden = HiddenParts(tuple(Outcome(bits=bits) for bits in (-0.03, -12.2, -1.9)), target, False, 1e-6, "cache", "")
-    prompt = Prompt(" ".join(words), tokens)
-    reading = TextReading((4,), "self", read, (sink,), 0.0, ())
-    return Report("parts", SOURCE, (prompt,), answer=PartsRead("last part", prompt, reading, hidden, cut="lines"))
+    read = Answer(PARTS, findings, tables, shown=12)
+    return Report("parts", SOURCE, (Prompt(" ".join(words), tokens),), answer=read)
 
 
 @pytest.mark.parametrize(("command", "made"), [("knock", knock_of), ("parts", parts_of)])

@@ -1,157 +1,45 @@
-"""attn parts: which part of a text some rows read, and which they needed."""
+"""attn parts: how much some rows attend to each part of a text, and what the answer loses with the part hidden."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from attn_cli.call import Call, Look
-from attn_cli.errors import LoadError
-from attn_cli.fields import Field, made
-from attn_cli.model.intervention import Experiment
+from attn_cli.call import Call, Look, Place
+from attn_cli.errors import InputError, LoadError
+from attn_cli.model.intervention import Experiment, Intervention
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
-from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.parts.citations import Citation, citation_of
-from attn_cli.summaries.parts.fields import COLUMNS, FIELDS
-from attn_cli.summaries.parts.hidden import AnswerContext, HiddenParts, hide_parts, rows_after
-from attn_cli.summaries.parts.reading import ReadPart, TextReading, shares_read
-from attn_cli.summaries.parts.shares import SharesOfParts
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.parts.reading import TextReading
 from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_before_generated, rows_of_last
-from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.sinks import HeadSinksReducer
-from attn_cli.summaries.report import Answer
+from attn_cli.text import cut_after_word, quoted, visible
 
-Hides = Callable[[Call], Sequence[int]]
-"""The hidden keys of a call, ascending."""
-
-
-def _hides_nothing(_: Call) -> Sequence[int]:
-    return ()
-
-
-@dataclass(frozen=True, eq=False)
-class PartsRead(Answer):
-    """The parts of a text with what some rows attend to each, and what masking it changes of the answer.
-
-    queries_from  which rows: "last part", "generated" for those that predict what was generated, "picked" for those
-                  that the user named, "all"
-    read       the share of these rows' weights that each part gets
-    hidden     what masking each part changes; None where nothing can be masked, as in a table
-    obstacle   why a model's parts can't be masked; "" where they can
-    cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
-    summaries  of the attention calls that read the text
-    key_logits   what heads write from each key of the text to the logit of the answer `[m]`; None unless asked for
-    """
-
-    name: ClassVar[str] = "parts"
-    fields: ClassVar[Sequence[Field]] = FIELDS
-
-    queries_from: str
-    prompt: Prompt
-    read: TextReading
-    hidden: HiddenParts | None = None
-    obstacle: str = ""
-    cut: str = "parts"
-    summaries: tuple[Summary, ...] = ()
-    key_logits: np.ndarray | None = None
-
-    @property
-    def effects(self) -> list[float]:
-        """For each part of the text in its order the number it is sorted by, smallest first."""
-        return [-read.non_sink_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
-
-    @property
-    def order(self) -> list[ReadPart]:
-        """The parts as they are shown: first the most needed of those given before the question, then all others."""
-        effects = self.effects
-        order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
-        context = set(self.context) if self.hidden is not None and self.hidden.target is not None else set()
-        leads = (lambda read: read.number in context) if context else self._can_lead
-        first = next((at for at, read in enumerate(order) if leads(read)), 0)
-        return [order[first], *order[:first], *order[first + 1 :]]
-
-    @property
-    def context(self) -> list[int]:
-        """The numbers of the parts that an answer may come from: those given before the question."""
-        return list(_context(self.prompt, [read.part for read in self.read.parts], self.read).parts)
-
-    @property
-    def citation(self) -> Citation | None:
-        """The parts of the text that the whole answer needed: without which it is half as likely or less."""
-        if self.hidden is None or self.hidden.target is None:
-            return None
-        text = "".join(token.text for token in self.hidden.target.tokens)
-        generated = self.prompt.generated
-        if generated is not None and self.hidden.target.generated:
-            text = generated.text
-        return citation_of(self.hidden, self.context, text)
-
-    @property
-    def cited(self) -> list[Citation]:
-        """The parts that the answer needed; [] without an answer."""
-        return [self.citation] if self.citation else []
-
-    def _can_lead(self, read: ReadPart) -> bool:
-        return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
-
-    def has_queries(self, read: ReadPart) -> bool:
-        """True if some of the rows whose attention is measured are tokens of this part."""
-        return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
-
-    @property
-    def table_rows(self) -> list[dict[str, Any]]:
-        """The parts of the text in the order in which they are shown, as rows of tables and JSON."""
-        outcomes, context = None if self.hidden is None else self.hidden.outcomes, set(self.context)
-        return [
-            {
-                "number": read.number,
-                "read": read,
-                "text": read.part.text(self.prompt.text),
-                "outcome": None if outcomes is None else outcomes[read.number],
-                "has_queries": self.has_queries(read),
-                "is_context": read.number in context,
-                "direct_logit": self.logit_of(read),
-            }
-            for read in self.order
-        ]
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per part, as shown: its text, its shares of the measured rows' weights, and the effect of masking
-        it.
-        """
-        return (made(COLUMNS, row) for row in self.table_rows)
-
-    def logit_of(self, read: ReadPart) -> float | None:
-        """What heads write from a part's tokens to the answer's logit, less the mean logit; None if not asked for."""
-        return None if self.key_logits is None else float(self.key_logits[list(read.part.tokens)].sum())
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Of the S parts, in text order, `[S]` each: `names`, `tokens` (how many), `share` of the measured `rows`'
-        weight, `non_sink_share` of their weight off sinks, and `vs_uniform`, this over what uniform attention gives.
-        """
-        parts = self.read.parts
-        arrays = {
-            "names": np.array([read.part.name for read in parts]),
-            "tokens": np.array([len(read.part.tokens) for read in parts]),
-            "share": np.array([read.share for read in parts]),
-            "non_sink_share": np.array([read.non_sink_share for read in parts]),
-            "vs_uniform": np.array([np.nan if read.vs_uniform is None else read.vs_uniform for read in parts]),
-            "rows": np.array(self.read.rows),
-            "layers": np.array([layer for layer, _ in self.read.head_shares]),
-        }
-        if self.key_logits is not None:
-            arrays["direct_logit"] = np.array([self.logit_of(read) for read in parts])
-        if self.hidden is not None:
-            name = "hidden_bits" if self.hidden.target else "hidden_cosine_distance"
-            arrays[name] = np.abs(self.hidden.effects) if self.hidden.target is None else np.array(self.hidden.effects)
-        shares = [shares for _, shares in self.read.head_shares]
-        if len({x.shape for x in shares}) == 1:
-            return arrays | {"head_share": np.stack(shares)}
-        return arrays | {f"call{at}.head_share": x for at, x in enumerate(shares)}
+SHAPE = Shape(
+    "attn.parts/3",
+    "The parts of a text that some rows attend to, and that the answer needed.",
+    {
+        "parts": (
+            *("part", "name", "text", "start", "end", "tokens", "share", "non_sink_share", "vs_uniform", "hidden_bits"),
+            *("hidden_cosine_distance", "kind", "key", "is_context", "is_sink"),
+        ),
+        "answer": ("row", "id", "token"),
+        "rows": ("row", "token"),
+        "sinks": ("key", "key_token", "head_share", "weight"),
+        "together": ("name", "hidden_bits"),
+        "run": (
+            *("cut", "stream", "queries_from", "probability", "generated", "vector", "everywhere", "run_mode"),
+            *("no_cache_reason", "noise", "obstacle", "learned_sink"),
+        ),
+    },
+)
+_NEEDED_BITS = 1.0  # an answer needs what halves its probability when it is hidden
+_NEEDED_SHARE = 0.25  # of the bits lost without the part needed most, from which another is needed, too
+_SHOWN = 12  # parts on a screen
+_LONGEST = 48  # characters of an answer in a sentence
+_UNITS = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"))
+_POWER = 100  # bits from which on a factor is written as a power
 
 
 def read_parts(
@@ -162,59 +50,91 @@ def read_parts(
     rows: Sequence[int] | None = None,
     everywhere: bool = False,
     selection: Selection = ALL,
-    hides: Hides = _hides_nothing,
-    step: Callable[[], None] = lambda: None,
-) -> PartsRead:
-    """The attention of some rows to the parts of a prompt, and the effect of masking each part.
+    cut: str = "parts",
+    step: Callable[[Place | None], None] = lambda place: None,
+) -> Answer:
+    """The attention of some rows to the parts of a prompt, and the effect of hiding each part, as tables of `SHAPE`.
 
-    parts       what the text is divided into: lines, sentences, messages ...
+    parts       what the text is divided into: lines, sentences, messages ...; `cut` is the division's name
     rows        the rows whose attention is measured; None for those that predict what was generated, else of the
                 last part; in an encoder all
-    everywhere  mask a part for all rows after it, and not for these rows alone
-    selection   the layers and heads whose shares are told, and that a part is masked from
-    hides       a function from a call to the keys that are left out of all parts, such as a sink: their weight counts
-                for none, and they stay in sight when a part is masked
-    step        called after every layer and every part
+    everywhere  hide a part from all rows after it, and not from these rows alone
+    selection   the layers and heads whose shares are measured, and that a part is hidden from
+    step        called after every layer with its place, and after every part
 
     A model that predicts must be opened with `predicts=True`; of a table, and where a model's attention can't be
-    changed, `hidden` is None.
+    changed, no effect is known.
     """
-    asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
-    watcher = _Watcher(prompt, parts, reading, hides, step)
-    earliest = min((rows[0] for part in parts if (rows := rows_after(part, len(prompt.tokens)))), default=None)
-    look = Look(selection, watcher.visit)
-    experiment, obstacle = _experiment(source, prompt, reading, look, earliest=earliest if everywhere else None)
+    queries_from, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
+    crosses, queries = "decoder" in prompt.others, prompt.others.get("decoder", prompt.tokens)
+    read = TextReading(parts, reading, len(prompt.tokens))
+
+    def visit(call: Call) -> None:
+        if call.keys == prompt.tokens and (call.place.stream == "cross" if crosses else call.queries == prompt.tokens):
+            read.add(call)
+        step(call.place)
+
+    experiment, obstacle = _experiment(source, prompt, parts, reading, Look(selection, visit), everywhere=everywhere)
     if experiment is None or not experiment.visited:
-        watcher.forget()
-        source.each([prompt], selection, watcher.visit)
-    read = shares_read(prompt, watcher.summaries, watcher.hidden)
-    hidden = None
+        read.forget()
+        source.each([prompt], selection, visit)
+    if not read.heads:
+        raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
+    sinks = read.sinks(len(queries) if crosses else len(prompt.tokens))
+    asks = () if queries_from == "all" else question_of(prompt, parts)
+    context = [
+        at for at, part in enumerate(parts)
+        if part.kind == "given" and not set(part.tokens) <= set(sinks) and at not in asks
+        and (queries_from == "all" or set(reading).isdisjoint(part.tokens))
+    ]  # fmt: skip
+    effects, together = [dict[str, Any]() for _ in parts], list[dict[str, Any]]()
     if experiment is not None:
-        decodes = experiment.target is not None and read.stream == "self"
-        context = _context(prompt, watcher.parts, read, keeps_sinks=decodes)
         try:
-            hidden = hide_parts(
-                experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step, context=context
+            effects, together = _hidden(
+                experiment, prompt, parts, context, sinks, selection, everywhere=everywhere, step=step
             )
         except LoadError as error:
-            obstacle = error.message
-    return PartsRead(asked, prompt, read, hidden, obstacle, summaries=tuple(watcher.summaries))
-
-
-def _context(
-    prompt: Prompt, parts: Sequence[TextPart], read: TextReading, *, keeps_sinks: bool = False
-) -> AnswerContext:
-    """The parts that an answer may come from: given before the question, not the reading rows' own, no sinks."""
-    asks, own, sinks = question_of(prompt, parts), set(read.rows), {sink.token.index for sink in read.sinks}
-    numbers = (number for number, part in enumerate(parts) if part.kind == "given" and set(part.tokens) - sinks)
-    return AnswerContext(
-        tuple(number for number in numbers if number not in asks and own.isdisjoint(parts[number].tokens)),
-        frozenset(sinks if keeps_sinks else ()),
-    )
+            experiment, obstacle = None, error.message
+    target = None if experiment is None else experiment.target
+    listed = list(_part_rows(prompt, parts, effects, read, sinks, context))
+    listed.sort(key=lambda row: (not row["is_context"], _effect(row), -row["non_sink_share"]))
+    run = {
+        "cut": cut,
+        "stream": "cross" if crosses else "self",
+        "queries_from": queries_from,
+        "probability": None if target is None else target.probability,
+        "generated": None if target is None else target.generated,
+        "vector": experiment.vector if experiment is not None and target is None else None,
+        "everywhere": everywhere,
+        "run_mode": None if experiment is None else experiment.run_mode,
+        "no_cache_reason": "" if experiment is None else experiment.no_cache_reason,
+        "noise": None if experiment is None else experiment.noise_floor.effect,
+        "obstacle": obstacle,
+        "learned_sink": read.learned_sink,
+    }
+    answer = () if target is None else zip(target.rows, target.tokens, strict=True)
+    tables = {
+        "parts": Table.of(listed),
+        "answer": Table.of({"row": row, "id": token.id, "token": token.text} for row, token in answer),
+        "rows": Table.of({"row": row, "token": queries[row].text} for row in reading),
+        "sinks": Table.of(
+            {
+                "key": key,
+                "key_token": prompt.tokens[key].text,
+                "head_share": float(read.sink_heads[key] / read.heads),
+                "weight": float(read.received[key] / read.heads),
+            }
+            for key in sinks
+        ),
+        "together": Table.of(together),
+        "run": Table.of([run]),
+    }
+    onwards = Next("inspect") if target is None else Next("knock")
+    return Answer(SHAPE, tuple(_findings(prompt, tables)), tables, _head_shares(read), _SHOWN, onwards)
 
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
-    """The source of the reading rows, as `PartsRead.queries_from` names it, and their numbers."""
+    """The rows that read, and which they are: those that choose what was generated, all, or those of the last part."""
     if chosen := rows_before_generated(prompt):
         return "generated", chosen
     makes_vector = isinstance(source, Predicting) and not source.has_lm_head  # of all rows of an encoder
@@ -224,60 +144,169 @@ def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[st
 
 
 def _experiment(
-    source: Source, prompt: Prompt, rows: tuple[int, ...], look: Look, *, earliest: int | None
+    source: Source, prompt: Prompt, parts: Sequence[TextPart], rows: tuple[int, ...], look: Look, *, everywhere: bool
 ) -> tuple[Experiment | None, str]:
     """The model's baseline, visited; None, with the reason, where no part can be hidden afterwards."""
     if not isinstance(source, Predicting):
         return None, ""
     try:
+        if not everywhere:
+            return source.experiment(prompt, rows, look=look), ""
         if "decoder" in prompt.others:  # its encoder attends from all rows
-            return source.experiment(prompt, rows, everywhere=earliest is not None, look=look), ""
-        return source.experiment(prompt, rows, earliest=earliest, look=look), ""
+            return source.experiment(prompt, rows, everywhere=True, look=look), ""
+        after = [part_rows[0] for part in parts if (part_rows := _rows_after(part, len(prompt.tokens)))]
+        return source.experiment(prompt, rows, earliest=min(after, default=None), look=look), ""
     except LoadError as error:
         return None, error.message
 
 
-class _Watcher:
-    """Keeps what the rows give to the parts, in every call that reads the text, and what are its sinks.
+def _hidden(
+    experiment: Experiment,
+    prompt: Prompt,
+    parts: Sequence[TextPart],
+    context: Sequence[int],
+    sinks: Sequence[int],
+    selection: Selection,
+    *,
+    everywhere: bool,
+    step: Callable[[Place | None], None],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The effect of hiding each part; then that of hiding all of the context, or two parts that replace each other."""
+    predicts, crosses = experiment.target is not None, "decoder" in prompt.others
+    after = everywhere and predicts and not crosses  # an encoder's parts are hidden from all rows
+    kept = set(sinks) if predicts and not crosses else set()
+    rows = {
+        at: _rows_after(part, len(prompt.tokens))
+        for at, part in enumerate(parts) if part.tokens and part.kind != "generated"
+    }  # fmt: skip
+    order = sorted((at for at in rows if not after or rows[at]), key=lambda at: rows[at][0] if after else 0)
 
-    parts   those that were asked about; after the first call without the tokens that are hidden there
-    hidden  the weight on these
+    def without(numbers: Sequence[int], rows: tuple[int, ...] | None = None) -> Intervention:
+        tokens = tuple(token for at in numbers for token in parts[at].tokens)
+        return Intervention(hidden=tuple(set(tokens) - kept) or tokens, rows=rows, hidden_from=selection)
+
+    asks = predicts and not everywhere and len(context) > 1
+    changes = [without([at], rows[at] if after else None) for at in order]
+    outcomes = experiment.outcomes([*changes, *([without(context)] if asks else [])])
+    effects = [0.0] * len(parts)
+    for at, outcome in zip(order, outcomes, strict=False):
+        effects[at] = outcome.effect
+        step(None)
+    of_context = (next(outcomes).bits or 0.0) if asks else 0.0
+    effects = [0.0 if experiment.noise_floor.is_rounding(effect) else effect for effect in effects]
+    together = [{"name": "all before the question", "hidden_bits": of_context}] if asks else []
+    pair = sorted(sorted(context, key=lambda at: effects[at])[:2])
+    if of_context <= -_NEEDED_BITS and sum(min(effects[at], 0.0) for at in context) > of_context / 2:
+        (of_pair,) = experiment.outcomes([without(pair)])
+        if (of_pair.bits or 0.0) <= of_context / 2:
+            names = (part_name({"name": parts[at].name, "text": parts[at].text(prompt.text)}) for at in pair)
+            together.append({"name": " or ".join(names), "hidden_bits": of_pair.bits})
+    name = "hidden_bits" if predicts else "hidden_cosine_distance"
+    generated = [part.kind == "generated" for part in parts]
+    return [{name: None if of else x} for of, x in zip(generated, effects, strict=True)], together
+
+
+def _rows_after(part: TextPart, n: int) -> tuple[int, ...]:
+    """The rows of n from the part's first token on that are none of its own tokens; () for a part of no tokens."""
+    own = set(part.tokens)
+    return tuple(row for row in range(part.tokens[0], n) if row not in own) if own else ()
+
+
+def _part_rows(
+    prompt: Prompt,
+    parts: Sequence[TextPart],
+    effects: Sequence[Mapping[str, Any]],
+    read: TextReading,
+    sinks: Sequence[int],
+    context: Sequence[int],
+) -> Iterator[dict[str, Any]]:
+    shares = np.sum([shares.sum(axis=0) for shares in read.head_shares], axis=0) / read.heads  # [S]
+    others = np.ones(read.m)
+    others[list(sinks)] = 0
+    rest, even = (max(float(x @ others), np.finfo(float).tiny) for x in (read.received, read.even))
+    for at, (part, effect) in enumerate(zip(parts, effects, strict=True)):
+        places = list(part.tokens)
+        own, uniform = (float(x[places] @ others[places]) for x in (read.received, read.even))
+        yield {
+            "part": at,
+            "name": part.name,
+            "text": part.text(prompt.text),
+            "start": part.start,
+            "end": part.end,
+            "tokens": len(places),
+            "share": float(shares[at]),
+            "non_sink_share": own / rest,
+            "vs_uniform": own / rest / (uniform / even) if uniform > 0 else None,
+            "hidden_bits": effect.get("hidden_bits"),
+            "hidden_cosine_distance": effect.get("hidden_cosine_distance"),
+            "kind": part.kind,
+            "key": places[0] if places else None,
+            "is_context": at in context,
+            "is_sink": 0 < len(places) == len(set(places) & set(sinks)),
+        }
+
+
+def _effect(row: Mapping[str, Any]) -> float:
+    """The number by which parts are ordered, the most needed first."""
+    if row["hidden_bits"] is not None:
+        return float(row["hidden_bits"])
+    return -float(row["hidden_cosine_distance"] or 0.0)
+
+
+def _head_shares(read: TextReading) -> dict[str, np.ndarray]:
+    """`head_share` `[layers, h, S]`, or one `[h, S]` for each call where heads differ in number."""
+    if len({shares.shape for shares in read.head_shares}) == 1:
+        return {"head_share": np.stack(read.head_shares)}
+    return {f"call{at}.head_share": shares for at, shares in enumerate(read.head_shares)}
+
+
+def _findings(prompt: Prompt, tables: Mapping[str, Table]) -> Iterator[str]:
+    """Sentences: the part that the answer needs most, and the sink."""
+    run, rows = tables["run"][0], list(tables["parts"])
+    first = next((row for row in rows if row["is_context"]), None)
+    if tables["answer"]:
+        yield _needs(prompt, tables)
+    elif first is not None and run["vector"]:
+        yield f"{part_name(first)} moves the mean vector most: 1 - cosine {first['hidden_cosine_distance']:.4f}"
+    elif first is not None:
+        yield f"{part_name(first)} gets {first['non_sink_share']:.0%} of the attention that no sink takes, the most"
+    for sink in tables["sinks"][:1]:
+        token = prompt.tokens[sink["key"]]
+        bits = next((row["hidden_bits"] or 0.0 for row in rows if row["is_sink"] and row["key"] == token.index), 0.0)
+        does = f": hiding it breaks the model (2^{-bits:.1f})" if bits <= -_NEEDED_BITS else ""
+        does = does or f" gets {sink['weight']:.0%} of the attention"
+        yield f"sink {visible(token.text) if token.special else quoted(token.text)} {token.index}{does}"
+
+
+def _needs(prompt: Prompt, tables: Mapping[str, Table]) -> str:
+    context, together = [row for row in tables["parts"] if row["is_context"]], tables["together"]
+    answer = "".join(tables["answer"].columns["token"])
+    if tables["run"][0]["generated"] and prompt.generated is not None:
+        answer = cut_after_word(prompt.generated.quote, _LONGEST)
+    if len(together) > 1:
+        return f"{quoted(answer)} needs {together[1]['name']}: without both {_times(together[1]['hidden_bits'])}"
+    if context and context[0]["hidden_bits"] <= -_NEEDED_BITS:
+        return f"{quoted(answer)} needs {part_name(context[0])}: without it {_times(context[0]['hidden_bits'])}"
+    if not together:
+        return f"{quoted(answer)} needs no part before the question"
+    if together[0]["hidden_bits"] > -_NEEDED_BITS:
+        return f"{quoted(answer)} needs none of the parts: the question or the model's memory holds it"
+    return f"{quoted(answer)} needs several parts: without all of them {_times(together[0]['hidden_bits'])}"
+
+
+def part_name(row: Mapping[str, Any]) -> str:
+    """How a sentence names a row of parts: a word by its text, others by their names."""
+    return quoted(row["text"].strip()) if row["name"].startswith("word ") else visible(row["name"])
+
+
+def _times(bits: float) -> str:
+    """The factor by which a change of log2 p makes something less likely.
+
+    >>> _times(-12.2), _times(-1.5), _times(-21.5)
+    ('4,700 times less likely', '2.8 times less likely', '3 million times less likely')
     """
-
-    def __init__(
-        self,
-        prompt: Prompt,
-        parts: Sequence[TextPart],
-        rows: tuple[int, ...],
-        hides: Hides,
-        step: Callable[[], None],
-    ) -> None:
-        self.parts, self.rows, self.hides, self.step = parts, rows, hides, step
-        self.sinks = HeadSinksReducer()
-        self.crosses = "decoder" in prompt.others
-        self.is_text = memoised(lambda tokens: tuple(tokens) == prompt.tokens)
-        self.forget()
-
-    def forget(self) -> None:
-        self.summaries: list[Summary] = []
-        self.hidden = HiddenWeight()
-        self._shares: SharesOfParts | None = None
-
-    def visit(self, call: Call) -> None:
-        """Take in one attention call while the model runs."""
-        reads = call.place.stream == "cross" if self.crosses else self.is_text(call.queries)
-        if reads and self.is_text(call.keys):
-            hidden = self.hides(call)
-            if self._shares is None:
-                self.parts = _without(self.parts, hidden)
-                self._shares = SharesOfParts(self.parts, self.rows)
-            of_all = reduce(call, self.sinks)
-            shown = HiddenKeys(call, hidden, self.hidden) if hidden else call
-            of_rows = reduce(shown, self._shares)
-            self.summaries.append(replace(of_rows, parts=(*of_rows.parts, *of_all.parts)))
-        self.step()
-
-
-def _without(parts: Sequence[TextPart], hidden: Sequence[int]) -> list[TextPart]:
-    left = [(part, tuple(token for token in part.tokens if token not in set(hidden))) for part in parts]
-    return [replace(part, tokens=tokens) for part, tokens in left if tokens or not part.tokens]
+    if bits <= -_POWER:
+        return f"2^{-bits:.0f} times less likely"
+    times = 2.0**-bits
+    unit, name = next((pair for pair in _UNITS if times >= pair[0]), (1.0, ""))
+    return f"{float(f'{times / unit:.2g}'):,g}{name} times less likely"

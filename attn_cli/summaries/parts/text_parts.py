@@ -65,7 +65,7 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
 
     A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".
     """
-    places = [(0, _read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
+    places = [(0, read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
     spans = [span for start, end in places for span in _pieces(prompt, cut, start, end)]
     whole = within is None and cut == "lines"
     parts = _of_file(prompt.text, spans) if whole else _numbered(spans, cut.removesuffix("s"))
@@ -159,7 +159,8 @@ def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
     return frozenset(number for number in given if number >= first)
 
 
-def _read_end(prompt: Prompt) -> int:
+def read_end(prompt: Prompt) -> int:
+    """The character at which what the model generated begins, else the text's end."""
     generated = prompt.generated
     return len(prompt.text) if generated is None or generated.start is None else generated.start
 

@@ -19,7 +19,7 @@ _COLUMNS = ("bits", "cosine_distance", "loss_bits", "direct_logit", "key_token",
 def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Lines: the findings, and the heads that the answer needs most, by what it loses without each."""
     yield from finding_lines(knock, screen)
-    yield Text(fit(_answer(knock), screen.width).rstrip())
+    yield Text(fit(answer_line(knock), screen.width).rstrip())
     yield ""
     effect = "bits" if knock["run"][0]["vector"] is None else "cosine_distance"
     rows = knock["heads"][: knock.shown]
@@ -31,7 +31,8 @@ def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     yield from legend_lines(list(_legend(knock, effect)), screen)
 
 
-def _answer(knock: Answer) -> str:
+def answer_line(knock: Answer) -> str:
+    """What was predicted, generated or compared."""
     run, answer = knock["run"][0], knock["answer"]
     if not answer:
         return f"compared: the {'mean vector' if run['vector'] == 'mean' else 'vector of the first token'}"

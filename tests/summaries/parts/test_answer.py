@@ -14,7 +14,8 @@ from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.parts.answer import PartsRead, read_parts
+from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of
 from tests.loaded import load_once
 from tests.real_models import MINILM
@@ -52,9 +53,18 @@ def hidden_mask(rows: Sequence[int], keys: Sequence[int], n: int, window: int = 
     return mask.clamp(min=torch.finfo(torch.float32).min)[None, None]
 
 
-def hidden_keys(answer: PartsRead, part: TextPart) -> list[int]:
+def rows_of(answer: Answer) -> list[dict[str, Any]]:
+    """The rows of parts, in the order of the text."""
+    return sorted(answer["parts"], key=lambda row: int(row["part"]))
+
+
+def effects_of(answer: Answer) -> list[float]:
+    return [row["hidden_bits"] for row in rows_of(answer)]
+
+
+def hidden_keys(answer: Answer, part: TextPart) -> list[int]:
     """The tokens of a part that are hidden: all but sinks, of a part of sinks alone all."""
-    sinks = {sink.token.index for sink in answer.read.sinks}
+    sinks = {sink["key"] for sink in answer["sinks"]}
     return [token for token in part.tokens if token not in sinks] or list(part.tokens)
 
 
@@ -71,7 +81,7 @@ def masked_log2_p(source: ModelSource, prompt: Prompt, rows: Sequence[int], keys
     return log2_p(model, source.reader.arguments([prompt]) | {"attention_mask": mask})[-1]
 
 
-def read(source: ModelSource, **options: Any) -> tuple[PartsRead, Prompt]:
+def read(source: ModelSource, **options: Any) -> tuple[Answer, Prompt]:
     prompt = prompt_of()
     return read_parts(source, prompt, PARTS, rows=ROWS, **options), prompt
 
@@ -81,15 +91,15 @@ def test_shares_are_sums_of_eager_weights(kind: str) -> None:
     source = speaking_source(kind)
     answer, prompt = read(source)
     weights = eager_weights(source, prompt)
-    assert len(weights) == len(answer.read.head_shares)
-    for part in answer.read.parts:
-        places = list(part.part.tokens)
+    assert len(weights) == len(answer.matrices["head_share"])
+    for part, row in zip(PARTS, rows_of(answer), strict=True):
+        places = list(part.tokens)
         expected = np.mean([layer[:, ROWS][:, :, places].sum(-1).mean() for layer in weights]) if places else 0.0
-        assert part.share == pytest.approx(expected, abs=1e-5)
-    total = sum(part.share for part in answer.read.parts) + answer.read.learned_share
-    assert total == pytest.approx(1, abs=1e-5)
-    assert (answer.read.learned_share > 0.01) == (kind == "gpt_oss")
-    assert sum(part.non_sink_share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
+        assert row["share"] == pytest.approx(expected, abs=1e-5)
+    learned = answer["run"][0]["learned_sink"]
+    assert sum(row["share"] for row in answer["parts"]) + learned == pytest.approx(1, abs=1e-5)
+    assert (learned > 0.01) == (kind == "gpt_oss")
+    assert sum(row["non_sink_share"] for row in answer["parts"]) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -98,17 +108,16 @@ def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, every
     source = speaking_source(kind)
     answer, prompt = read(source, everywhere=everywhere)
     n = len(prompt.tokens)
-    assert answer.hidden is not None and answer.hidden.target is not None
     plain = masked_log2_p(source, prompt, (), ())
     best = int(plain.argmax())
-    assert best == answer.hidden.target.tokens[0].id
-    for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
+    assert best == answer["answer"][0]["id"]
+    for part, effect in zip(PARTS, effects_of(answer), strict=True):
         after = [row for row in range(n) if part.tokens and row > part.tokens[0] and row not in part.tokens]
         hidden = masked_log2_p(source, prompt, after if everywhere else ROWS, hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert answer.hidden.effects[1] == 0
-    assert answer.hidden.run_mode == "cache" and answer.hidden.no_cache_reason == ""
-    assert max(map(abs, answer.hidden.effects)) > 0.01
+    assert effects_of(answer)[1] == 0
+    assert (answer["run"][0]["run_mode"], answer["run"][0]["no_cache_reason"]) == ("cache", "")
+    assert max(map(abs, effects_of(answer))) > 0.01
 
 
 @pytest.mark.parametrize(("kind", "attention"), [("jamba", "self_attn"), ("bloom", "self_attention")])
@@ -117,14 +126,14 @@ def test_hidden_from_attention_beside_other_mixers_and_under_alibi(kind: str, at
     source = speaking_source(kind)
     answer, prompt = read(source)
     model, n = source.loaded.generating, len(prompt.tokens)
-    assert model is not None and answer.hidden is not None and answer.hidden.target is not None
-    best = answer.hidden.target.tokens[0].id
+    assert model is not None
+    best = answer["answer"][0]["id"]
     plain = log2_p(model, source.reader.arguments([prompt]))[-1]
-    for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
+    for part, effect in zip(PARTS, effects_of(answer), strict=True):
         with Masked(model, attention, hidden_mask(ROWS, hidden_keys(answer, part), n)):
             hidden = log2_p(model, source.reader.arguments([prompt]))[-1]
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert max(map(abs, answer.hidden.effects)) > 0.01
+    assert max(map(abs, effects_of(answer))) > 0.01
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma2"])
@@ -135,18 +144,17 @@ def test_parts_of_many_rows_are_hidden_from_all_that_follow(kind: str) -> None:
     bounds = [0, 3, 9, 10, 40, n]
     parts = [TextPart(f"part {at}", (), tuple(range(*bounds[at : at + 2]))) for at in range(5)]
     answer = read_parts(source, prompt, parts, everywhere=True)
-    assert answer.hidden is not None and answer.hidden.target is not None
-    plain, best = masked_log2_p(source, prompt, (), ()), answer.hidden.target.tokens[0].id
-    for part, effect in zip(parts, answer.hidden.effects, strict=True):
+    plain, best = masked_log2_p(source, prompt, (), ()), answer["answer"][0]["id"]
+    for part, effect in zip(parts, effects_of(answer), strict=True):
         hidden = masked_log2_p(source, prompt, range(part.tokens[-1] + 1, n), hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert answer.hidden.run_mode == "cache"
+    assert answer["run"][0]["run_mode"] == "cache"
     some = read_parts(source, prompt, parts, everywhere=True, selection=Selection((1,), (0, 2)))
     experiment = source.experiment(prompt, everywhere=True)  # whole passes
     rows = tuple(range(9, n))
     blind = Intervention(hidden=parts[1].tokens, rows=rows, hidden_from=Selection((1,), (0, 2)))
     (outcome,) = experiment.outcomes([blind])
-    assert some.hidden is not None and some.hidden.outcomes[1].bits == pytest.approx(outcome.bits, abs=1e-5)
+    assert effects_of(some)[1] == pytest.approx(outcome.bits, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt_oss", "bloom", "jamba"])
@@ -154,40 +162,17 @@ def test_hiding_from_some_heads_alone_and_what_no_row_sees(kind: str) -> None:
     """Parts after the rows change nothing; all heads chosen is as none chosen; the layers' numbers are the model's."""
     source, prompt = speaking_source(kind), prompt_of()
     early = read_parts(source, prompt, PARTS, rows=(2, 3))
-    assert early.hidden is not None
-    for part, effect in zip(early.read.parts, early.hidden.effects, strict=True):
-        if part.part.tokens and min(part.part.tokens) > 3:
-            assert (part.share, part.vs_uniform) == (pytest.approx(0, abs=1e-7), None), part.part.name
-            assert abs(effect) <= NoiseFloor.FACTOR * early.hidden.rounding, part.part.name  # 0 but for hybrids
-    layer = early.read.head_shares[-1][0]
+    for part, row in zip(PARTS, rows_of(early), strict=True):
+        if part.tokens and min(part.tokens) > 3:
+            assert (row["share"], row["vs_uniform"]) == (pytest.approx(0, abs=1e-7), None), part.name
+            assert abs(row["hidden_bits"]) <= NoiseFloor.FACTOR * early["run"][0]["noise"], part.name
+    layer = source.experiment(prompt).layers[-1].layer
     whole = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,)))
     by_name = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,), (0, 1, 2, 3)))
     one = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,), (1,)))
-    assert whole.hidden and by_name.hidden and one.hidden
-    assert whole.hidden.effects == pytest.approx(by_name.hidden.effects, abs=1e-6)
-    assert whole.hidden.effects != pytest.approx(one.hidden.effects, abs=1e-6)
-    assert len(one.read.head_shares) == 1 and one.read.head_shares[0][1].shape == (1, len(PARTS))
-
-
-@pytest.mark.parametrize("kind", ["llama", "gpt_oss"])
-def test_a_token_left_out_is_of_no_part_and_stays_in_sight(kind: str) -> None:
-    """Its weight is no part's; hiding the part leaves it; what is left and what is learned add to the rest."""
-    source, prompt = speaking_source(kind), prompt_of()
-    answer = read_parts(source, prompt, PARTS, rows=ROWS, hides=lambda call: [0])
-    weights = eager_weights(source, prompt)
-    by_key = np.mean([layer[:, ROWS].mean((0, 1)) for layer in weights], axis=0)  # [m]
-    assert [part.share for part in answer.read.parts] == pytest.approx(
-        [by_key[1] + by_key[2], 0, by_key[3] + by_key[6], by_key[4] + by_key[5], by_key[7:].sum()], abs=1e-5
-    )
-    assert answer.read.left == pytest.approx(by_key[1:].sum(), abs=1e-5)
-    assert answer.read.learned_share == pytest.approx(1 - by_key.sum(), abs=1e-5)
-    assert [token.index for token in answer.read.left_out] == [0]
-    first = TextPart("first", (), (1, 2))
-    apart = read_parts(source, prompt, (TextPart("sink", (), (0,)), first, *PARTS[1:]), rows=ROWS)
-    assert answer.hidden is not None and apart.hidden is not None
-    assert answer.hidden.effects == pytest.approx(apart.hidden.effects[1:], abs=1e-6)
-    nothing = read_parts(source, prompt, PARTS, rows=ROWS, hides=lambda call: [0, 1, 2])
-    assert [part.part.name for part in nothing.read.parts] == ["empty", "apart", "between", "last"]
+    assert effects_of(whole) == pytest.approx(effects_of(by_name), abs=1e-6)
+    assert effects_of(whole) != pytest.approx(effects_of(one), abs=1e-6)
+    assert one.matrices["head_share"].shape == (1, 1, len(PARTS))
 
 
 def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
@@ -195,10 +180,10 @@ def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
     prompt = source.read(["he sat on the river bank"])[0]
     parts = parts_of(prompt, "words")
     answer = read_parts(source, prompt, parts)
-    assert answer.queries_from == "all" and answer.hidden is not None and answer.hidden.target is None
+    assert answer["run"][0]["queries_from"] == "all" and not answer["answer"]
     with torch.no_grad():
         plain = minilm.model(**source.reader.arguments([prompt]))["last_hidden_state"][0].double().mean(0)
-    for part, outcome in zip(parts, answer.hidden.outcomes, strict=True):
+    for part, row in zip(parts, rows_of(answer), strict=True):
         real = torch.ones(1, len(prompt.tokens), dtype=torch.long)
         real[0, list(part.tokens)] = 0  # as padding: nobody sees it
         with torch.no_grad():
@@ -207,34 +192,34 @@ def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
             ].double()
         mean = vectors[real[0].bool()].mean(0)
         expected = 1 - float(torch.nn.functional.cosine_similarity(plain, mean, dim=0))
-        assert outcome.cosine_distance == pytest.approx(expected, abs=1e-5), part.name
-    distances = {read.part.name: -answer.hidden.effects[read.number] for read in answer.order}
+        assert row["hidden_cosine_distance"] == pytest.approx(expected, abs=1e-5), part.name
+    distances = {row["name"]: row["hidden_cosine_distance"] for row in answer["parts"]}
     assert distances["special"] == max(distances.values())
     given = [name for name in distances if name != "special"]
-    assert list(distances) == [given[0], "special", *given[1:]]
-    assert given == sorted(given, key=lambda name: -distances[name])
+    assert list(distances) == [*sorted(given, key=lambda name: -distances[name]), "special"]
 
 
 def test_an_encoder_decoder_reads_with_its_decoder() -> None:
     source = speaking_source("t5")
     prompt = prompt_of(decoder=(0, 11, 12))
     answer = read_parts(source, prompt, PARTS)
-    assert (answer.read.stream, answer.read.rows, answer.queries_from) == ("cross", (0, 1, 2), "all")
+    assert (answer["run"][0]["stream"], answer["run"][0]["queries_from"]) == ("cross", "all")
+    assert [row["row"] for row in answer["rows"]] == [0, 1, 2]
     model, n = source.loaded.generating, len(prompt.tokens)
-    assert model is not None and answer.hidden is not None and answer.hidden.target is not None
+    assert model is not None
     with torch.no_grad(), all_named(model, "eager"):
         weights = model(**source.reader.arguments([prompt]), output_attentions=True)["cross_attentions"]
     by_key = np.mean([layer[0].double().numpy().mean((0, 1)) for layer in weights], axis=0)  # [m]
-    assert [part.share for part in answer.read.parts] == pytest.approx(
+    assert [row["share"] for row in rows_of(answer)] == pytest.approx(
         [by_key[list(part.tokens)].sum() for part in PARTS], abs=1e-5
     )
-    best, plain = answer.hidden.target.tokens[0].id, log2_p(model, source.reader.arguments([prompt]))[-1]
-    for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
+    best, plain = answer["answer"][0]["id"], log2_p(model, source.reader.arguments([prompt]))[-1]
+    for part, effect in zip(PARTS, effects_of(answer), strict=True):
         mask = torch.zeros(1, 1, 3, n)
         mask[..., list(part.tokens)] = torch.finfo(torch.float32).min
         with Masked(model, "EncDecAttention", mask):
             hidden = log2_p(model, source.reader.arguments([prompt]))[-1]
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert max(map(abs, answer.hidden.effects)) > 1e-3
+    assert max(map(abs, effects_of(answer))) > 1e-3
     everywhere = read_parts(source, prompt, PARTS, everywhere=True)
-    assert everywhere.hidden is not None and everywhere.hidden.effects != pytest.approx(answer.hidden.effects)
+    assert effects_of(everywhere) != pytest.approx(effects_of(answer))

@@ -22,7 +22,7 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from tests.architectures.tiny import each_of
 from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
-from tests.summaries.parts.test_answer import eager_weights, hidden_keys, masked_log2_p
+from tests.summaries.parts.test_answer import eager_weights, effects_of, hidden_keys, masked_log2_p, rows_of
 
 # kind: the path of W_O in block {}, and how many heads
 OUTPUTS = {
@@ -86,18 +86,17 @@ def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: 
     parts = parts_of(prompt, "lines")
     answer = read_parts(smollm, prompt, parts, everywhere=everywhere)
     rows, n = parts[-1].tokens, len(prompt.tokens)
-    assert answer.hidden is not None and answer.hidden.target is not None
-    assert answer.hidden.target.tokens[0].text.strip() == "Solomon"
+    assert answer["answer"][0]["token"].strip() == "Solomon"
     weights = eager_weights(smollm, prompt)
-    for part in answer.read.parts:
-        share = np.mean([layer[:, rows][:, :, part.part.tokens].sum(-1).mean() for layer in weights])
-        assert part.share == pytest.approx(share, abs=1e-5)
-    best, plain = answer.hidden.target.tokens[0].id, masked_log2_p(smollm, prompt, (), ())
-    for part, effect in zip(parts, answer.hidden.effects, strict=True):
+    for part, row in zip(parts, rows_of(answer), strict=True):
+        share = np.mean([layer[:, rows][:, :, part.tokens].sum(-1).mean() for layer in weights])
+        assert row["share"] == pytest.approx(share, abs=1e-5)
+    best, plain = answer["answer"][0]["id"], masked_log2_p(smollm, prompt, (), ())
+    for part, effect in zip(parts, effects_of(answer), strict=True):
         after = range(part.tokens[-1] + 1, n)
         hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, hidden_keys(answer, part))
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert answer.hidden.run_mode == "cache" and answer.order[0].number == 1
+    assert answer["run"][0]["run_mode"] == "cache" and answer["parts"][0]["part"] == 1
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt_oss", "gptj", "bloom"])  # by the registry, with sinks, from own code
