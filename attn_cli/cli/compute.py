@@ -19,13 +19,13 @@ from attn_cli.selection_syntax import selection_of
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.memory import check_memory
-from attn_cli.summaries.answers.check import Check
+from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.answers.check import OutputChecks
 from attn_cli.summaries.answers.check_numbers import Checked
-from attn_cli.summaries.answers.check_output import CheckOutput
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
-from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
@@ -127,8 +127,8 @@ def compute(
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
-    verdicts = [part for _, part in with_part(report.summaries, Check)]
-    return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE
+    verdicts = report.answer["verdicts"] if check.files and isinstance(report.answer, Answer) else ()
+    return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
 
 
 def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
@@ -140,14 +140,15 @@ def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions)
     """The report of --expect: the user's output and weights compared with the definition."""
     read = {name: read_expected(file, name, matrices) for name, file in check.files.items()}
     output, weights = (read.get(name) for name in _CHECKED)
-    reducer = CheckOutput(
+    checks = OutputChecks(
         None if output is None else Checked(output.values, output.precision),
         None if weights is None else Checked(weights.values, weights.precision),
         check.tol,
         joined=matrices.joined,
     )
     matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
-    return _report("check", matrices, selection, lambda _: [reducer])
+    report = _report("check", matrices, selection, also=checks.add)
+    return replace(report, answer=checks.answer())
 
 
 def _report(

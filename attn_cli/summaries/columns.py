@@ -33,7 +33,7 @@ class Column(NamedTuple):
 COLUMNS: Mapping[str, Column] = {
     "stream": Column(TEXT, "which attention it is (self, encoder, decoder, cross), where a model has several"),
     "layer": Column(COUNT, "the model's own block number", "layer", "d"),
-    "head": Column(COUNT, "the model's own head number", "head", "d"),
+    "head": Column(or_none(COUNT), "the model's own head number; null where heads are joined", "head", "d"),
     "kv_head": Column(COUNT, "the key/value head that the head reads"),
     "row": Column(COUNT, "a row of attention: the index of its query; it predicts the token after it"),
     "key": Column(or_none(COUNT), "the key's token index"),
@@ -272,4 +272,23 @@ COLUMNS: Mapping[str, Column] = {
         for kind in KINDS
         for name in ("weight", "share", "baseline")
     },
+    "what": Column(TEXT, "which array: output or weights", "array"),
+    "right": Column(FLAG, "whether all numbers are within the tolerance"),
+    "worst_absolute_error": Column(NUMBER, "the largest error", "max error", ".3g"),
+    "worst_relative_error": Column(NUMBER, "the largest error relative to the size of its number", "of size", ".2g"),
+    "bad": Column(COUNT, "how many numbers are off", "wrong", ",d"),
+    "bad_rows": Column(COUNT, "how many rows have such numbers", "rows", ",d"),
+    "numbers": Column(COUNT, "how many there are"),
+    "first_bad_row": Column(or_none(COUNT), "the row of the first that is off", "first row", "d"),
+    "first_bad_column": Column(or_none(COUNT), "its column", "column", "d"),
+    "found": Column(NUMBER, "the user's number there"),
+    "expected": Column(NUMBER, "the definition's"),
+    "nan_rows": Column(COUNT, "rows with NaN or Inf"),
+    "tolerance": Column(FINITE, "allowed error, relative to the size of a number"),
+    "widest_tolerance": Column(NUMBER, "what a row with large scores was allowed; null for no more"),
+    "cause": Column(or_none(TEXT), "the usual mistake that gives these numbers; null if none does"),
+    "cause_error": Column(NUMBER, "how far the numbers are from that mistake's"),
+    "rounding": Column(or_none(TEXT), "the precision whose rounding all errors are; null if they are not"),
+    "picture": Column(or_none(TEXT), "where wrong numbers are; null with a known cause"),
+    "precision": Column(TEXT, "the precision in which the array came, from which the tolerance follows"),
 }

@@ -15,7 +15,7 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.drawing.table import draw as draw_table
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import on_same_input, on_texts
+from attn_cli.views.same_input import more_of_matrices, on_same_input, on_texts
 
 
 def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -44,6 +44,8 @@ def next_words_of(report: Report, invocation: Invocation) -> list[str] | None:
         onwards = report.answer.next
         if onwards is None:
             return None
+        if onwards.texts is None and report.batch is not None:
+            return more_of_matrices(report, invocation, *onwards.more)
         if onwards.texts is None:
             return on_same_input(onwards.command, report, invocation, *onwards.more)
         model = invocation.words({"model"}) if onwards.takes_model else []

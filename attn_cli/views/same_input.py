@@ -49,16 +49,14 @@ def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invoca
     return on_same_input("matrix", report, invocation, "-H", head_choice(summary.place.stream, head_name(summary, at)))
 
 
-def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
-    """The words of `attn compute --steps` on the user's own matrices, with the words `*more`; None for a batch of
-    them.
-    """
-    words = invocation.words_without(_OUTPUT | _OF_MATRICES)
+def more_of_matrices(report: Report, invocation: Invocation, *more: str) -> list[str] | None:
+    """The words of `attn compute --steps` on the user's own matrices, then `*more`; None for a batch of them."""
+    words = invocation.words_without(_OUTPUT | _OF_MATRICES | ({"head"} if "-H" in more else set()))
     if report.batch != () or "-" in words or not report.summaries:
         return None
-    if row is None and len(report.summaries[0].queries) > _FEW_ROWS:
-        row = 0
-    return ["compute", *words, *more, "--steps", *([] if row is None else ["-t", str(row)])]
+    if "-t" not in more and len(report.summaries[0].queries) > _FEW_ROWS:
+        more = (*more, "-t", "0")
+    return ["compute", *words, "--steps", *more]
 
 
 def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -300,8 +300,8 @@ def said(a: Arrays, output: np.ndarray, options: tuple[str, ...], dtype: type) -
     for array, x in (a | {"mine": output}).items():
         np.save(f"{array}.npy", x if x.dtype == bool else x.astype(dtype))
     files = (word for array in "qkv" for word in (f"--{array}", f"{array}.npy"))
-    check: dict[str, Any] = attn("compute", *files, *options, "-q", "--expect", "mine.npy", "--json").json["result"]
-    return check["check"][0]
+    check: dict[str, Any] = attn("compute", *files, *options, "-q", "--expect", "mine.npy", "--json").json["tables"]
+    return check["verdicts"][0]
 
 
 def assert_own_name(name: str, *case: Any) -> None:

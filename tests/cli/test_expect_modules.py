@@ -23,7 +23,7 @@ def cause(given: Arrays, expected: Arrays, *options: str, dtype: type = np.float
     words = [*file_words(given), *(word for name in expected for word in ("--expect", f"{name}={name}.npy"))]
     run = attn("compute", *words, *options, "-q", "--json")
     assert run.code == 1
-    return run.json["result"]["check"][0]["cause"] or ""
+    return run.json["tables"]["verdicts"][0]["cause"] or ""
 
 
 def dropped(x: np.ndarray, p: float, seed: int) -> np.ndarray:
@@ -121,7 +121,7 @@ def test_mixed_batch_entries_are_named() -> None:
     def causes(output: np.ndarray) -> list[str | None]:
         cause({"q": q, "k": k, "v": v}, {"output": output}, "--mask", "lengths:4,7,6")
         files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", "lengths:4,7,6", "--expect", "output.npy")
-        return [check["cause"] for check in attn("compute", *files, "-q", "--json").json["result"]["check"]]
+        return [check["cause"] for check in attn("compute", *files, "-q", "--json").json["tables"]["verdicts"]]
 
     first, swapped, _ = causes(attention(k, v, seen)[[1, 0, 2]])
     assert first == "batch entries are in another order: the numbers of entry 0 stand in entry 1"

@@ -32,7 +32,7 @@ def verdict(a: Arrays, output: np.ndarray, options: tuple[str, ...], dtype: type
     np.save("mine.npy", output.astype(dtype))
     files = (word for name in "qkv" for word in (f"--{name}", f"{name}.npy"))
     run = attn("compute", *files, *options, "-q", "--expect", "mine.npy", "--json")
-    check: dict[str, Any] = run.json["result"]["check"][0]
+    check: dict[str, Any] = run.json["tables"]["verdicts"][0]
     assert run.code == (0 if check["right"] else 1)
     return check
 

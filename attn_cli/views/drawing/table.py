@@ -98,7 +98,7 @@ def shown_value(row: Mapping[str, Any], name: str) -> str:
         return ""
     if name.startswith(("key_token", "query_token")):
         return f"{fit(quoted(value), _LONGEST).rstrip()} {row[name.replace('_token', '')]}"
-    if name == "head":
+    if name == "head" and "layer" in row:
         stream, run = row.get("stream", "self"), row.get("call")
         return f"{'' if stream == 'self' else f'{stream} '}{row['layer']}.{value}" + (f"/{run}" if run else "")
     if value == 0 and "+" in COLUMNS[name].format:
