@@ -30,9 +30,7 @@ SHAPE = Shape(
     },
     screen={
         "layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2"),
-        "pulls": ("context", "key_token", "pull", "weight"),
     },
-    bars=("pull",),
     legend=("before, after: cosine between the word in 1 and in 2",
             "pull: a token's part of the word's attention output, measured along it"),
     several_texts=True,
