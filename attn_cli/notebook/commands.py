@@ -30,7 +30,7 @@ from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
 from attn_cli.summaries.told.story import deciding_rows, tell
-from attn_cli.summaries.told.told_run import ToldRun, can_tell, deciding_reducers, opened_to_tell, told_run
+from attn_cli.summaries.told.told_run import can_tell, deciding_reducers, opened_to_tell, told_run
 from attn_cli.summaries.told.word_reads import UnitReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
@@ -173,12 +173,13 @@ def inspect(
     def visit(call: Call) -> None:
         summaries.append(reduce(call, *reducers(None, call), *deciding_reducers(call, prompt, rows)))
 
-    run = told_run(source, prompt, rows, Look(chosen, visit), free_memory()) if can_tell(source) else ToldRun()
-    if not run.visited:
+    look = Look(chosen, visit)
+    experiment, notes = told_run(source, prompt, rows, look, free_memory()) if can_tell(source) else (None, ())
+    if experiment is None or not experiment.visited:
         summaries.clear()
         source.each([prompt], chosen, visit)
-    story = None if run.experiment is None else tell(run.experiment, prompt, summaries)
-    report = Report("inspect", source.about, (prompt,), tuple(summaries), (*prompt.warnings, *run.notes), story=story)
+    story = None if experiment is None else tell(experiment, prompt, summaries)
+    report = Report("inspect", source.about, (prompt,), tuple(summaries), (*prompt.warnings, *notes), story=story)
     return Findings(overview_of(report, on_screen=False), overview_of(report, on_screen=True))
 
 

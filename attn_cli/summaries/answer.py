@@ -70,7 +70,7 @@ class Shape:
 
     def schema(self) -> dict[str, Schema]:
         """The JSON Schema of `findings` and `tables`."""
-        tables = {name: each(_row(names)) for name, names in self.tables.items()}
+        tables = {name: each(row_schema(names)) for name, names in self.tables.items()}
         return {
             "findings": each(TEXT) | {"description": "what the numbers say, in sentences"},
             "tables": {
@@ -80,7 +80,8 @@ class Shape:
         }  # fmt: skip
 
 
-def _row(names: Sequence[str]) -> Schema:
+def row_schema(names: Sequence[str]) -> Schema:
+    """The JSON Schema of a row of these columns; one whose name ends with ? may be left out."""
     columns = {name.rstrip("?"): COLUMNS[name.rstrip("?")] for name in names}
     return {
         "type": "object",

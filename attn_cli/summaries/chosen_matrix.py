@@ -10,6 +10,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import ChosenHead, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
+from attn_cli.summaries.told.story import head_place, main_head
 
 
 def with_one_head(summary: Summary) -> Summary:
@@ -52,8 +53,8 @@ def with_one_matrix_alone(report: Report) -> Report:
     """The report with one head's matrix: that of the head that brings what its answer needs most, else that stands out
     most.
     """
-    head = None if report.story is None else report.story.main_head
-    summaries = report.summaries if head is None else _of_head(report.summaries, head.place)
+    head = None if report.story is None else main_head(report.story)
+    summaries = report.summaries if head is None else _of_head(report.summaries, head_place(head))
     if head is None or not with_part(summaries, Matrix):
         summaries = with_one_matrix(tuple(map(with_one_head, report.summaries)))
     return replace(report, summaries=summaries)

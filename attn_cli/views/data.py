@@ -21,7 +21,7 @@ from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import STORY
-from attn_cli.summaries.told.word_reads import READS, VECTORS
+from attn_cli.summaries.told.word_reads import READS
 from attn_cli.views.schemas import output_of
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -146,12 +146,12 @@ def _inputs(report: Report) -> dict[str, Any]:
 
 def _result(report: Report) -> dict[str, Any]:
     """The visited layers, then every part by its name, as a list over the layers."""
-    result = made([LAYERS, STORY, READS, VECTORS], report)
+    result = made([LAYERS, STORY, READS], report)
     for summary in report.summaries:
         lead = report.lead(summary)
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    as_they_are = (LAYERS.name, STORY.name, READS.name, VECTORS.name)
+    as_they_are = (LAYERS.name, STORY.name, READS.name)
     return {name: rows if name in as_they_are else report.ordered(rows) for name, rows in result.items()}
 
 

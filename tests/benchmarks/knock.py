@@ -71,9 +71,9 @@ def _inspect(source: ModelSource, prompt: Prompt) -> None:
         reducers = (HeadStatistics(), kinds.reducer(call), ReceivedShares(), *deciding_reducers(call, prompt, rows))
         summaries.append(reduce(call, *reducers))
 
-    experiment = told_run(source, prompt, rows, Look(ALL, visit), None).experiment
+    experiment, _ = told_run(source, prompt, rows, Look(ALL, visit), None)
     story = None if experiment is None else tell(experiment, prompt, summaries)
-    assert story is not None and len(rows) == 20 and story.words and story.heads
+    assert story is not None and len(rows) == 20 and story["words"] and story["heads"]
 
 
 def seconds_of(run: Callable[[], object]) -> float:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from attn_cli.cli.kit.options import model as model_options
+from attn_cli.cli.kit.run.text_answers import TextAnswers
 from attn_cli.explore.session import Session
 from attn_cli.kept.folder import KeptFolder
 from attn_cli.kept.model_files import model_state
-from attn_cli.summaries.told import kept_story
 from tests.program import Run, attn
 from tests.real_models import MINILM
 
@@ -235,7 +235,7 @@ def test_a_story_that_cannot_be_read_is_told_anew(
     llama: Path, cache: dict[str, str], spoilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as context:
-        context.setattr(kept_story, "told_document", lambda story, rows: spoilt)
+        context.setattr(TextAnswers, "_told", lambda self, result: spoilt)
         first = attn("inspect", TEXT, "-m", llama, env=cache)
     again = attn("inspect", TEXT, "-m", llama, env=cache)
     assert (again.code, again.text) == (0, first.text)

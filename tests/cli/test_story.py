@@ -20,7 +20,7 @@ def test_effects_are_those_of_parts_and_knock() -> None:
     run = attn("inspect", MARY, "-m", SMOL, "--json")
     hold(run, "inspect")
     story = run.json["result"]["story"]
-    words = {word["indices"][0]: word["bits"] for word in story["words"]}
+    words = {word["key"]: word["bits"] for word in story["words"]}
     parts = attn("parts", MARY, "-m", SMOL, "-t", "18", "--cut", "words", "--json").json["tables"]["parts"]
     masked = {part["key"]: part["hidden_bits"] for part in parts}
     assert {0, 6, 18}.isdisjoint(words)  # sinks, and the row itself
@@ -36,14 +36,13 @@ def test_effects_are_those_of_parts_and_knock() -> None:
     largest = sorted(knocked, key=lambda place: -abs(knocked[place]))[:10]
     assert sum(place in heads for place in largest) >= 8
     most = sorted((abs(bits) for bits in knocked.values()), reverse=True)
-    of_words = {(x["layer"], x["head"]) for word in story["words"] if (x := word.get("reader"))}
+    of_words = {(word["layer"], word["head"]) for word in story["words"] if "layer" in word}
     ranked = len(heads) - len(of_words - set(largest))
     assert sum(map(abs, heads.values())) > 0.86 * sum(most[:ranked])
     assert story["noise_floor"] < 1e-3
     for word in story["words"]:  # whoever reads it most is tried
-        reader = word.get("reader")
         if word["bits"] <= -0.1:
-            assert reader["weight"] >= 0.1 and heads[reader["layer"], reader["head"]] == reader["bits"]
+            assert word["weight"] >= 0.1 and (word["layer"], word["head"]) in heads
 
 
 def test_next_tokens_are_those_of_the_model(llama: Path) -> None:

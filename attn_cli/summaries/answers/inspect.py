@@ -9,10 +9,10 @@ from attn_cli.summaries.reducers.heads.head_statistics import HEADS
 from attn_cli.summaries.reducers.matrix import MATRICES
 from attn_cli.summaries.reducers.received import RECEIVED
 from attn_cli.summaries.told.story import STORY
-from attn_cli.summaries.told.word_reads import READS, VECTORS
+from attn_cli.summaries.told.word_reads import READS
 
 OUTPUT = Output(
-    "attn.inspect/2",
+    "attn.inspect/3",
     "The overview of a text; its matrix, that of the head that stands out most, is pooled to 64 x 64 at most.",
-    (READS, VECTORS, STORY, LAYERS, HEADS, replace(KINDS, optional=True), RECEIVED, MATRICES),
+    (READS, STORY, LAYERS, HEADS, replace(KINDS, optional=True), RECEIVED, MATRICES),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.calls.value_norms import value_norms
 from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.sinks import special_places
+from attn_cli.summaries.text_sinks import text_sinks
 
 _KEYS = 12  # of a head that are kept
 
@@ -82,3 +85,21 @@ class DecidingRowsReducer:
         kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
         return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0),
                             call.is_causal)  # fmt: skip
+
+
+Seen: TypeAlias = Sequence[tuple[Summary, DecidingRows]]
+
+
+def resting_keys(seen: Seen) -> set[int]:
+    """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text."""
+    judged = [(summary, part) for summary, _ in seen if (part := summary.part(HeadKinds)) is not None]
+    rows, first = seen[0][1].rows, {0} if seen[0][1].causal else set()
+    special = special_places(seen[0][0].keys).tolist()
+    return {*first, *special, *(sink.key for sink in text_sinks(judged))} - set(rows[:1] if len(rows) == 1 else ())
+
+
+def read_shares(seen: Seen) -> np.ndarray:
+    """The share of each of m keys in what the rows that choose the answer read `[m]`, 0 to 1, mean over layers."""
+    lengths = [np.sqrt(part.strength) for _, part in seen]
+    shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
+    return shares

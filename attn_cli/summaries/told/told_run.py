@@ -1,7 +1,7 @@
 """The run of a text of which a story is told: looked at once, with its keys and values kept to run rows again."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
@@ -16,24 +16,6 @@ if TYPE_CHECKING:
     from attn_cli.model.intervention import Experiment
 
 _KEPT = 0.5  # of the free memory, for the keys and values that an experiment keeps
-
-
-class ToldRun(NamedTuple):
-    """A model's run on a text, beside which it can run with words masked or heads ablated, to tell what is needed.
-
-    That is which words and heads its answer (next token, or what was generated) needs.
-
-    experiment  the run
-    notes       why, where memory is the reason; else ()
-    """
-
-    experiment: "Experiment | None" = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def visited(self) -> bool:
-        """True if `look`, the visitor of the run, got all its attention calls; if False, another run must show them."""
-        return self.experiment is not None and self.experiment.visited
 
 
 def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
@@ -56,13 +38,15 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
     return (of_whole_call(DecidingRowsReducer(rows), call),)
 
 
-def told_run(source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None) -> ToldRun:
-    """Run a prompt so that words can be masked and heads ablated beside it, to tell which of them the answer needs."""
+def told_run(
+    source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None
+) -> "tuple[Experiment | None, tuple[str, ...]]":
+    """Run a prompt so that its rows can run again, with notes; None where the model or free memory forbids it."""
     kept = source.experiment_bytes(len(prompt.tokens))
     if free is not None and kept > free * _KEPT:
         words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
-        return ToldRun(notes=(f"{words} take {decimal_bytes(kept)}",))
+        return None, (f"{words} take {decimal_bytes(kept)}",)
     try:
-        return ToldRun(source.experiment(prompt, rows, look=look))
+        return source.experiment(prompt, rows, look=look), ()
     except (LoadError, MemoryError):
-        return ToldRun()
+        return None, ()

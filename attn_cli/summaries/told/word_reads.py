@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -64,6 +64,11 @@ def _sentences_of(tokens: Sequence[Token]) -> MergedWords:
 def can_be_told(tokens: Sequence[Token]) -> bool:
     """True for a text short enough to say what each word attends to: 512 tokens, or 3 to 512 sentences."""
     return len(tokens) <= MOST_WORDED or 2 < len(units_of(tokens).labels) <= _MOST_SENTENCES
+
+
+def tells_sentences(prompt: Prompt) -> bool:
+    """True for a text of more than 512 tokens, which is told by its sentences."""
+    return len(prompt.tokens) > MOST_WORDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,89 +138,24 @@ class UnitReadsReducer:
         return UnitReads(self.sums / tokens, self.weights / tokens)
 
 
-class ReadUnit(NamedTuple):
-    """A word, or a sentence of a long text, and what another gives to it: a share of weight times value norm,
-    and weight.
-
-    Both are means over layers, 0 to 1.
-    """
-
-    word: Token
-    share: float
-    weight: float
-
-
-@dataclass(frozen=True)
-class WordReads:
-    """A word, or a sentence of a long text, and what it gives to others, as shares of weight times value norm.
-
-    own      what it gives to itself
-    sources  the at most 3 words, neither itself nor sinks, to which it gives most, largest share first
-    """
-
-    word: Token
-    own: ReadUnit
-    sources: tuple[ReadUnit, ...]
-
-
-@dataclass(frozen=True)
-class VectorReads:
-    """Which words the vector of a whole text is made of by attention: the mean of all rows, or one special token's row.
-
-    of       that special token; None for the mean
-    sources  the at most 3 words past sinks that get the largest shares of weight times value norm, largest first
-    marks    the shares of special tokens
-    """
-
-    of: Token | None
-    sources: tuple[ReadUnit, ...]
-    marks: tuple[ReadUnit, ...]
-
-
-@dataclass(frozen=True)
-class Reads:
-    """What each word of a text attends to, as shares of weight times value norm, mean over layers.
-
-    words  in the order of the text; each `Token` has the number of its first token; special tokens are left out
-    by_sentence  whether `words` are sentences
-    vectors  what the vector of the text is made of, as a mean of rows and as the row of its first special token;
-             none of a text without special tokens
-    """
-
-    words: tuple[WordReads, ...]
-    by_sentence: bool = False
-    vectors: tuple[VectorReads, ...] = ()
-
-
-_KEY = (
-    Field("key", COUNT, value=lambda read: read.word.index),
-    Field("key_word", TEXT, value=lambda read: read.word.text),
-    Field("share", FINITE),
-    Field("weight", FINITE, "the mean weight on it"),
-)
+Reads: TypeAlias = list[dict[str, Any]]
 READS = Field(
     "reads",
     Rows((
-        Field("query", COUNT, "the index of the word's first token", lambda each: each.word.index),
-        Field("query_word", TEXT, value=lambda each: each.word.text),
-        Field("own", FINITE, "the share of the word itself", lambda each: each.own.share),
-        Field("own_weight", FINITE, "the mean weight on itself", lambda each: each.own.weight),
-        Field("sources", Rows(_KEY), "the words past itself and sinks of which it reads most"),
+        Field("query", COUNT, "the index of the word's first token"),
+        Field("query_word", TEXT),
+        Field("own", FINITE, "the share of the word itself"),
+        Field("own_weight", FINITE, "the mean weight on itself"),
+        Field("sources", Rows((
+            Field("key", COUNT),
+            Field("key_word", TEXT),
+            Field("share", FINITE),
+            Field("weight", FINITE, "the mean weight on it"),
+        )), "the words past itself and sinks of which it reads most"),
     )),
     "what every word reads, as shares of the length of weight times value, all heads of a layer together, mean over "
     "layers; of models without a causal mask, for one text; of more than 512 tokens sentences in place of words",
-    lambda report: None if report.reads is None else report.reads.words, optional=True,
-)  # fmt: skip
-VECTORS = Field(
-    "vector_reads",
-    Rows((
-        Field("row", {"type": ["integer", "null"], "minimum": 0}, "the token whose row it is; null for the mean of "
-              "all rows", lambda each: None if each.of is None else each.of.index),
-        Field("sources", Rows(_KEY), "the words of which it reads most"),
-        Field("special", Rows(_KEY), "what it reads of special tokens", "marks"),
-    )),
-    "what the vector of the whole text reads, measured as reads",
-    lambda report: None if report.reads is None else report.reads.vectors, optional=True,
+    optional=True,
 )  # fmt: skip
 
 
@@ -224,27 +164,26 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
     seen = with_part(summaries, UnitReads)
     if not seen:
         return None
-    shares, weights = (np.stack(each).mean(axis=0, dtype=np.float64)
-                       for each in zip(*((part.shares, part.weights) for _, part in seen), strict=True))  # fmt: skip
+    shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)  # [u, u]
+    weights = np.stack([part.weights for _, part in seen]).mean(axis=0, dtype=np.float64)
     labels, starts = units_of(prompt.tokens)
-
-    def read(rows: Sequence[int] | np.ndarray, key: int, counts: np.ndarray | None = None) -> ReadUnit:
-        share, weight = (float(np.average(each[rows, key], weights=counts)) for each in (shares, weights))
-        return ReadUnit(labels[key], share, weight)
-
     special = special_places(labels).tolist()
-    by_sentence = len(prompt.tokens) > MOST_WORDED
-    resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks if not by_sentence)}
-    rows = [at for at in range(len(labels)) if at not in special]
-    told = []
-    for at in rows:
+    of_words = [] if tells_sentences(prompt) else sinks
+    resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in of_words)}
+    reads = []
+    for at in (at for at in range(len(labels)) if at not in special):
         order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]
-        sources = tuple(read([at], key) for key in order[:_SOURCES] if shares[at, key] > 0)
-        told.append(WordReads(labels[at], read([at], at), sources))
-    vectors = []
-    for own in (None, *special[:1]) if special and rows else ():
-        every, tokens = (range(len(labels)), np.diff(starts)) if own is None else ([own], None)
-        found = sorted((read(every, key, tokens) for key in rows if key not in resting), key=lambda each: -each.share)
-        marks = tuple(read(every, key, tokens) for key in special)
-        vectors.append(VectorReads(None if own is None else labels[own], tuple(found[:_SOURCES]), marks))
-    return Reads(tuple(told), by_sentence, tuple(vectors))
+        reads.append(
+            {
+                "query": labels[at].index,
+                "query_word": labels[at].text,
+                "own": float(shares[at, at]),
+                "own_weight": float(weights[at, at]),
+                "sources": [
+                    {"key": labels[key].index, "key_word": labels[key].text, "share": float(shares[at, key]),
+                     "weight": float(weights[at, key])}
+                    for key in order[:_SOURCES] if shares[at, key] > 0
+                ],
+            }
+        )  # fmt: skip
+    return reads

@@ -1,92 +1,64 @@
-"""The keys past the sinks that rows read, over all heads; then the heads that read one key most."""
+"""The keys past the sinks that some rows read, or attend to, over all heads; then the heads that attend to one most."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 import numpy as np
-from rich.cells import cell_len
 from rich.text import Text
 
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import DecidingRows
-from attn_cli.summaries.told.read_keys import resting_keys
-from attn_cli.views.drawing.cells import fit, packed, packed_text
-from attn_cli.views.drawing.labels import head_choice, head_name, key_bar, token_label
+from attn_cli.summaries.told.deciding_rows import DecidingRows, Seen, read_shares, resting_keys
+from attn_cli.text import counted
+from attn_cli.views.answers import story
+from attn_cli.views.answers.story import named, token_name
+from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.drawing.table import legend_lines, table_lines
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_MOST_KEYS, _MOST_HEADS, _MOST_NAMED, _LEAST_WEIGHT = 6, 8, 3, 0.05
-_TOKEN = 16  # columns of a key's name at most
-
-Seen = Sequence[tuple[Summary, DecidingRows]]
+_MOST_KEYS, _MOST_HEADS, _MOST_NAMED, _MOST_SINKS = 6, 8, 3, 4
+_LEAST_WEIGHT, _LEAST_SHARE = 0.05, 0.05  # of a key that a head attends to; of one that a row is said to read most
+_READS = "share: weight x value length, of all that is read"
 
 
 def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
     """For self-attention, cross-attention ... the keys with most weight, mean over heads, in the rows that decide."""
     for stream in report.streams:
-        seen = [(x, own) for x, own in report.parts_of(DecidingRows) if x.place.stream == stream]
-        if seen:
-            yield from _of_stream(seen, stream if len(report.streams) > 1 else "", report, screen)
+        if seen := _seen(report, stream):
+            yield from _keys(seen, report, screen, stream if len(report.streams) > 1 else "")
+            yield from _heads_lines(seen, screen)
+
+
+def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
+    """Lines: the keys that a token reads, the heads that attend to another, and what comes next, if it is told."""
+    yield from draw_row(report, screen)
+    yield from _heads_lines(_seen(report), screen)
+    if report.story is not None:
+        yield from story.draw(report.story, report.prompts[0], screen)
+    yield from legend_lines([_READS], screen)
+
+
+def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
+    """Lines: the keys that a token, or the row that decides the answer, reads."""
+    return _keys(_seen(report), report, screen, reads=True)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more."""
-    seen = list(report.parts_of(DecidingRows))
-    heads: list[tuple[float, str]] = []
-    for stream in dict.fromkeys(summary.place.stream for summary, _ in seen):
-        own = [pair for pair in seen if pair[0].place.stream == stream]
-        heads += [(weight, head_choice(stream, name)) for weight, name, _ in _heads(own, resting_keys(own))]
-    if not heads and seen[0][1].rows[-1] == 0:
+    first, last = _seen(report), _seen(report)[0][1].rows[-1]
+    heads = [(weight, head_choice(seen[0][0].place.stream, name))
+             for stream in report.streams for seen in [_seen(report, stream)] if seen
+             for name, weight, _ in _heads(seen)]  # fmt: skip
+    if heads:
+        return on_same_input("matrix", report, invocation, "-H", max(heads, key=lambda head: head[0])[1])
+    if last == 0 and first[0][1].causal:
         return on_same_input("inspect", report, invocation)
-    if not heads:
-        return on_same_input("top", report, invocation, "-t", str(seen[0][1].rows[-1]), "--mean")
-    return on_same_input("matrix", report, invocation, "-H", max(heads, key=lambda head: head[0])[1])
-
-
-def _of_stream(seen: Seen, stream: str, report: Report, screen: Screen) -> Iterator[Text]:
-    (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
-    of = stream + " · " if stream else ""
-    yield Text()
-    yield packed_text([of + _which(first, part), f"weight, mean of {heads} heads"], screen, BOLD)
-    sinks = resting_keys(seen)
-    weight = np.sum([own.weight for _, own in seen], axis=0) / heads
-    rest = [f"{token_label(first.keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
-    order = [key for key in np.argsort(-weight, kind="stable").tolist() if key not in sinks and weight[key] > 0]
-    most = float(weight[order[0]]) if order else 1.0
-    yield from (key_bar(first.keys[key], float(weight[key]), most, screen) for key in order[:_MOST_KEYS])
-    if rest:
-        yield packed_text(["left out (sinks)", *rest[:4]], screen, DIM, "  ")
-    if template := template_of(report, first):
-        yield packed_text(
-            [f"all {len(template)} tokens of the chat's template together: {weight[template].sum():.2f}"], screen, DIM
-        )
-    named = _heads(seen, sinks)
-    yield Text()
-    if named:
-        give = "head (layer.head) gives" if len(named) == 1 else "heads (layer.head) give"
-        shown = f"; the first {_MOST_HEADS}" if len(named) > _MOST_HEADS else ""
-        said = f"{len(named)} {give} a token {_LEAST_WEIGHT} or more, sinks excluded{shown}"
-        yield Text("\n".join(packed([said], screen.width)), BOLD)
-    else:
-        yield Text(f"no head gives a token {_LEAST_WEIGHT} that is no sink")
-    yield from (_line(name, keys, screen) for _, name, keys in named[:_MOST_HEADS])
-    yield packed_text(["-t picks another row, -H a head; -f csv has every row of every head"], screen, DIM)
-
-
-def _which(summary: Summary, part: DecidingRows) -> str:
-    """The rows, in words: the token of one, and whether it decides what comes next."""
-    rows, queries = part.rows, summary.queries
-    if len(rows) == 1:
-        decides = ", the row that decides" if part.causal and rows[0] == len(queries) - 1 else ""
-        return f"what {token_label(queries[rows[0]])} attends to{decides}"
-    if len(rows) == len(queries):
-        return "what all rows attend to"
-    if all(row + 1 < len(queries) and queries[row + 1].generated for row in rows):
-        return f"what the {len(rows)} rows that chose attend to"
-    named = " and ".join([", ".join(token_label(queries[row]) for row in rows[:-1]), token_label(queries[rows[-1]])])
-    return f"what {named if len(rows) <= _MOST_NAMED else f'{len(rows)} rows'} attend to, mean of {len(rows)} rows"
+    return on_same_input("top", report, invocation, "-t", str(last), "--mean")
 
 
 def template_of(report: Report, summary: Summary) -> list[int]:
@@ -95,28 +67,78 @@ def template_of(report: Report, summary: Summary) -> list[int]:
     return list(prompt.template) if summary.keys == prompt.tokens else []
 
 
-def _heads(seen: Seen, sinks: set[int]) -> list[tuple[float, str, list[tuple[str, float]]]]:
-    """The heads that give a key that is no sink 0.05 or more, and not their own row's: weight, name, their keys."""
-    found = []
+def _seen(report: Report, stream: str | None = None) -> Seen:
+    """The results of one stream, by default of the first."""
+    every = list(report.parts_of(DecidingRows))
+    stream = every[0][0].place.stream if stream is None and every else stream
+    return [pair for pair in every if pair[0].place.stream == stream]
+
+
+def _keys(seen: Seen, report: Report, screen: Screen, stream: str = "", *, reads: bool = False) -> Iterator[Text]:
+    """The finding, the keys that get most, and the sinks, which are left out."""
+    (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
+    keys, sinks = first.keys, resting_keys(seen)
+    weight = np.sum([own.weight for _, own in seen], axis=0) / heads
+    shares = read_shares(seen) if reads else weight
+    left_out = {*sinks, *(part.rows if reads else ())}
+    order = [key for key in np.argsort(-shares, kind="stable").tolist() if key not in left_out and shares[key] > 0]
+    yield Text()
+    title = (f"{stream} · " if stream else "") + _sentence(_rows(first, part), keys, order, shares, reads=reads)
+    yield from (Text(line, BOLD) for line in wrap(title, screen.width))
+    rows = [{"share": float(shares[key]), "weight": float(weight[key])} for key in order[:_MOST_KEYS]]
+    columns = ["share", "weight"] if reads else ["weight"]
+    if rows:
+        labels = [token_name(keys[key]) for key in order[:_MOST_KEYS]]
+        yield from table_lines(rows, labels, columns, screen, columns[0])
+    pieces = [f"{token_name(keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
+    yield from named("sinks", pieces[:_MOST_SINKS], screen) if pieces else ()
+    if template := template_of(report, first):
+        yield from named("template", [f"all {len(template)} tokens together {shares[template].sum():.2f}"], screen)
+
+
+def _sentence(rows: str, keys: Sequence[Token], order: Sequence[int], shares: np.ndarray, *, reads: bool) -> str:
+    verb = "reads" if reads else "attends to"
+    if not order:
+        return f"{rows} {verb} itself and sinks alone"
+    name, share = token_name(keys[order[0]]), float(shares[order[0]])
+    if share < _LEAST_SHARE:
+        return f"no token gets {_LEAST_SHARE} of what {rows} {verb}: the most is {share:.3f}, of {name}"
+    return f"{rows} {verb} {name} most: {share:.2f}" + (" of all that it reads" if reads else ", mean over heads")
+
+
+def _rows(summary: Summary, part: DecidingRows) -> str:
+    """The rows, in words: the token of one, of a few their tokens, else their number."""
+    rows, queries = part.rows, summary.queries
+    if len(rows) <= _MOST_NAMED:
+        return " and ".join(token_name(queries[row]) for row in rows)
+    if len(rows) == len(queries):
+        return "the mean row"
+    chose = all(row + 1 < len(queries) and queries[row + 1].generated for row in rows)
+    return f"the mean of {len(rows)} rows{' that chose the answer' if chose else ''}"
+
+
+def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
+    """The heads that attend most to one key that is no sink, and how many do."""
+    found = _heads(seen)
+    yield Text()
+    if not found:
+        yield Text("\n".join(packed([f"no head gives a token {_LEAST_WEIGHT} that is no sink"], screen.width)))
+        return
+    rows = [{"key": key.index, "key_token": key.text, "weight": weight} for _, weight, key in found[:_MOST_HEADS]]
+    yield from table_lines(rows, [name for name, _, _ in found[:_MOST_HEADS]], ["key_token", "weight"], screen,
+                           "weight", "head")  # fmt: skip
+    if len(found) > _MOST_HEADS:
+        yield Text(f"  … {counted(len(found) - _MOST_HEADS, 'more head')}", DIM)
+
+
+def _heads(seen: Seen) -> list[tuple[str, float, Token]]:
+    """The heads that give a key that is no sink 0.05 or more, and not their own row's most: name, weight, key."""
+    found, sinks = [], resting_keys(seen)
     for summary, part in seen:
         own = set(part.rows) if len(part.rows) == 1 else set()
         for at in range(len(part.keys)):
-            pairs = zip(part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
-            kept = sorted(
-                ((key, w) for key, w in pairs if key not in sinks and w >= _LEAST_WEIGHT), key=lambda x: -x[1]
-            )
-            if kept and kept[0][0] not in own:
-                keys = [(token_label(summary.keys[key]), w) for key, w in kept]
-                found.append((kept[0][1], head_name(summary, at), keys))
-    return sorted(found, key=lambda head: -head[0])
-
-
-def _line(name: str, keys: Sequence[tuple[str, float]], screen: Screen) -> Text:
-    """`  17.5   14 Mary 0.74  16 the 0.06`."""
-    line = Text(f"  {name:<6}")
-    for label, weight in keys:
-        piece = f" {fit(label, _TOKEN).rstrip()} {weight:.2f} "
-        if cell_len(line.plain) + cell_len(piece) > screen.width:
-            break
-        line.append(piece)
-    return line
+            pairs = zip(part.weights[at].tolist(), part.keys[at].tolist(), strict=True)
+            weight, key = max(((w, key) for w, key in pairs if key not in sinks), default=(0.0, 0))
+            if weight >= _LEAST_WEIGHT and key not in own:
+                found.append((head_name(summary, at), weight, summary.keys[key]))
+    return sorted(found, key=lambda head: -head[1])

@@ -1,12 +1,12 @@
 """The overview of a text: the story of its answer, then its parts; and what to ask after it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from textwrap import wrap
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.segment import Segment
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attn_cli.summaries.reduce import with_part
@@ -19,13 +19,15 @@ from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.head_families import any_judged, finding
+from attn_cli.summaries.told.story import main_head, needed
+from attn_cli.summaries.told.word_reads import tells_sentences
 from attn_cli.views.answers import (
+    deciding_rows,
     drawer,
     head_families,
     heads,
     matrices,
     story,
-    token_reading,
     word_reads,
 )
 from attn_cli.views.answers.deciding_rows import template_of
@@ -63,96 +65,62 @@ def _outline(report: Report, screen: Screen) -> Iterator[Text]:
     )
 
 
-def two_screens(screen: Screen) -> tuple[Screen, Screen] | None:
-    """The left and the right part of a wide screen; None where there is no room for two.
-
-    >>> left, right = two_screens(Screen(200)) or (None, None)
-    >>> left.width, right.width, two_screens(Screen(120))
-    (80, 117, None)
-    """
-    right = screen.width - _LEFT - _GAP
-    if right < _LEAST_RIGHT:
-        return None
-    return replace(screen, width=_LEFT), replace(screen, width=right)
-
-
-@dataclass(frozen=True)
-class TwoColumns:
-    """Renderables one below the other on the left, and on the right."""
-
-    left: Sequence[RenderableType]
-    right: Sequence[RenderableType]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """The lines of both; the shorter one ends first."""
-        right_width = options.max_width - _LEFT - _GAP
-        left, right = (
-            console.render_lines(Group(*column), options.update(width=width, height=None), pad=pad)
-            for column, width, pad in ((self.left, _LEFT, True), (self.right, right_width, False))
-        )
-        nothing: list[Segment] = []
-        for one, other in zip_longest(left, right, fillvalue=nothing):
-            yield from one or [Segment(" " * _LEFT)]
-            yield from [Segment(" " * _GAP), *other] if other else []
-            yield Segment.line()
-
-
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The overview: what a model's answer needs, or what each word reads, what heads do, and the matrix of one head."""
     if report.command in _ONE_SCREEN:
         yield from _ONE_SCREEN[report.command](report, screen)
         return
     if _is_of_token(report):
-        yield from token_reading.draw(report, screen)
+        yield from deciding_rows.draw_token(report, screen)
         return
-    columns = None if _is_of_image(report) else two_screens(screen)
-    if columns is None:
-        yield from (drawn for _, drawn in _sections(report, screen, screen))
+    room = screen.width - _LEFT - _GAP
+    if room < _LEAST_RIGHT or any(token.row is not None for summary in report.summaries for token in summary.keys):
+        yield from chain(_findings(report, screen), _matrix(report, screen))
         return
-    sections = [(is_matrix, drawn) for is_matrix, drawn in _sections(report, *columns)]
-    matrix = [drawn for is_matrix, drawn in sections if is_matrix]
-    findings = [drawn for is_matrix, drawn in sections if not is_matrix]
-    yield TwoColumns(findings, matrix) if findings and matrix else Group(*findings, *matrix)
+    left, right = (replace(screen, width=width) for width in (_LEFT, room))
+    columns = Table.grid(padding=(0, _GAP, 0, 0))
+    columns.add_column(width=_LEFT)
+    columns.add_column(width=room)
+    columns.add_row(Group(*_findings(report, left)), Group(*_matrix(report, right)))
+    yield columns
 
 
-def _sections(report: Report, screen: Screen, of_matrix: Screen) -> Iterator[tuple[bool, RenderableType]]:
-    """Everything to draw, each with whether it belongs to the matrix, which is drawn for a screen of its own."""
+def _findings(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """All that is drawn but the matrix."""
+    prompt = report.prompts[0]
     if report.story is not None:
-        yield from ((False, line) for line in story.draw(report.story, screen))
+        yield from story.draw(report.story, prompt, screen)
     if report.reads is not None:
-        yield from ((False, line) for line in word_reads.draw(report.reads, screen))
+        yield from word_reads.draw(report.reads, prompt, screen)
     if _has_rows(report):
-        yield from ((False, line) for line in token_reading.draw_row(report, screen))
+        yield from deciding_rows.draw_row(report, screen)
     together, alone = report.parted
     judges = report.runs_model and next(report.parts_of(HeadKinds), None) is not None
     if judges:
-        yield from ((False, line) for line in head_families.counts(report.summaries, screen))
-        yield from ((False, line) for line in _template(report, screen))
+        yield from head_families.counts(report.summaries, screen)
+        yield from _template(report, screen)
     if report.story is not None:
-        yield from ((False, line) for line in story.legend(report.story, screen))
-    if report.reads is not None and report.reads.words:
-        yield from ((False, line) for line in word_reads.legend(screen))
+        yield from story.legend(report.story, prompt, screen)
+    if report.reads:
+        yield from (Text(line, DIM) for line in wrap(word_reads.LEGEND, screen.width))
     for part, summary in (*together, *alone):
-        if isinstance(part, Matrix):
-            if report.story is not None and part.chosen is None and (head := report.story.main_head):
-                token, weight = head.reads
-                said = f"head {head.name} attends to {story.token_name(token)} ({weight:.2f})"
-                yield from ((True, line) for line in ("", Text(said, BOLD)))
-            yield from ((True, drawn) for drawn in matrices.draw(part, summary, report, of_matrix))
-        elif (
-            isinstance(part, HeadKinds)
-            or (judges and isinstance(part, DecidingRows))
-            or (report.reads and isinstance(part, Heads))
-        ):
+        is_told = isinstance(part, HeadKinds) or (judges and isinstance(part, DecidingRows))
+        if is_told or (report.reads and isinstance(part, Heads)):
             continue
-        elif isinstance(part, Received) and (report.reads or (judges and (report.story or _has_rows(report)))):
-            yield from ((False, drawn) for drawn in received_maps(report, screen))
-        elif not (judges and isinstance(part, Heads) and is_abridged(report)):
-            yield from ((False, drawn) for drawn in drawer(part.name)(part, summary, report, screen))
+        if isinstance(part, Received) and (report.reads or (judges and (report.story or _has_rows(report)))):
+            yield from received_maps(report, screen)
+        elif not isinstance(part, Matrix) and not (judges and isinstance(part, Heads) and is_abridged(report)):
+            yield from drawer(part.name)(part, summary, report, screen)
 
 
-def _is_of_image(report: Report) -> bool:
-    return any(token.row is not None for summary in report.summaries for token in summary.keys)
+def _matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The matrices, that of the head that brings what the answer needs with what it attends to."""
+    head = None if report.story is None else main_head(report.story)
+    for summary, matrix in report.parts_of(Matrix):
+        if head is not None and matrix.chosen is None:
+            told = f"head {story.head_label(head)} attends to {story.key_name(head)} ({head['weight']:.2f})"
+            yield from ("", Text(told, BOLD))
+        yield from matrices.draw(matrix, summary, report, screen)
 
 
 def _template(report: Report, screen: Screen) -> Iterator[Text]:
@@ -185,12 +153,12 @@ def _has_rows(report: Report) -> bool:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: attn knock for an answer; inspect -t for the word that reads most; else one head's matrix."""
     if _is_of_token(report):
-        return token_reading.next_words(report, invocation)
-    if report.story is not None and report.story.bringing:
+        return deciding_rows.next_words(report, invocation)
+    if report.story is not None and needed(report.story["heads"]):
         return on_same_input("knock", report, invocation)
-    reads = report.reads
-    if reads is not None and not reads.by_sentence and (taking := word_reads.clearest(reads)):
-        return on_same_input("inspect", report, invocation, "-t", str(taking[0].word.index))
+    word = None if tells_sentences(report.prompts[0]) else word_reads.clearest(report.reads or [])
+    if word is not None:
+        return on_same_input("inspect", report, invocation, "-t", str(word["query"]))
     if report.command == "matrix":
         return matrices.next_words(report, invocation)
     if next(report.parts_of(Heads), None) is None:

@@ -6,8 +6,8 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.prompt import Token
-from attn_cli.summaries.told.story import LEAST_BITS, Story, StoryHead, StoryWord
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.told.story import LEAST_BITS, Row, Story, needed, readers
 from attn_cli.text import cut_after_word, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit, packed
@@ -21,29 +21,34 @@ _MOST_WORDS, _MOST_HEADS, _MOST_AGAINST = 5, 3, 4
 _LONGEST, _NAME = 60, 20  # characters of the generated text, and columns of a word
 
 
-def draw(story: Story, screen: Screen) -> Iterator[Text]:
+def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     """Lines: the predicted token or the answer, the words and heads that it needs, those against it."""
     yield Text()
-    if story.target.generated:
-        quote = "" if story.written is None else story.written.quote
-        text = cut_after_word(visible(quote or story.answer.strip()), _LONGEST)
-        yield from named("wrote", [f'"{text}"', f"p {story.target.probability:.2g}"], screen)
+    if story["generated"]:
+        quote = "" if prompt.generated is None else prompt.generated.quote
+        text = cut_after_word(visible(quote or story["answer"].strip()), _LONGEST)
+        yield from named("wrote", [f'"{text}"', f"p {story['probability']:.2g}"], screen)
     else:
-        kept = [pair for at, pair in enumerate(story.likeliest) if not at or pair[1] >= _LEAST_PERCENT]
-        yield from named("next", [f"{quoted(token.text)} {_percent(p)}" for token, p in kept], screen)
-    if story.obstacle:
-        yield from named("needs", [f"not measured: {visible(story.obstacle)}"], screen)
+        kept = [row for at, row in enumerate(story["next"]) if not at or row["probability"] >= _LEAST_PERCENT]
+        yield from named("next", [f"{quoted(row['token'])} {_percent(row['probability'])}" for row in kept], screen)
+    if story["obstacle"]:
+        yield from named("needs", [f"not measured: {visible(story['obstacle'])}"], screen)
         return
-    needed = [word for word in story.needed[:_MOST_WORDS] if word.effect <= _LEAST_SHARE * story.needed[0].effect]
-    if needed:
-        yield from _needs(story, needed, screen)
-    elif story.words:
-        noun = story.cut.removesuffix("s")
-        yield from named("needs", [f"no single {noun}: none of {len(story.words)} costs it {LEAST_BITS} bits"], screen)
-    if story.bringing and (story.cut != "words" or not needed):
-        yield from named("by", [_head(head) for head in story.bringing[:_MOST_HEADS]], screen)
-    if against := _against(story):
-        yield from named("against", against, screen)
+    words, heads, noun = needed(story["words"]), needed(story["heads"]), story["cut"].removesuffix("s")
+    words = [word for word in words[:_MOST_WORDS] if word["bits"] <= _LEAST_SHARE * words[0]["bits"]]
+    if words:
+        yield from _needs(story, words, screen)
+    elif story["words"]:
+        told = f"no single {noun}: none of {len(story['words'])} costs it {LEAST_BITS} bits"
+        yield from named("needs", [told], screen)
+    if heads and (noun != "word" or not words):
+        pieces = [f"{head_label(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:_MOST_HEADS]]
+        yield from named("by", pieces, screen)
+    against = [(_label(word, story), word["bits"]) for word in story["words"]]
+    against += [(f"head {head_label(head)}", head["bits"]) for head in story["heads"]]
+    against = sorted((pair for pair in against if pair[1] >= LEAST_BITS), key=lambda pair: -pair[1])
+    if against:
+        yield from named("against", [f"{name} {bits:+.2f}" for name, bits in against[:_MOST_AGAINST]], screen)
 
 
 def named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
@@ -57,21 +62,31 @@ def token_name(token: Token) -> str:
     return f"{fit(quoted(token.text), _NAME).rstrip()} {token.index}"
 
 
-def _needs(story: Story, needed: Sequence[StoryWord], screen: Screen) -> Iterator[Text]:
+def key_name(head: Row) -> str:
+    """The token that a head of the story attends to: `"Mary" 14`."""
+    return token_name(Token(head["key"], head["key_token"]))
+
+
+def head_label(head: Row) -> str:
+    """A head of the story by its layer and number: `18.6`."""
+    return f"{head['layer']}.{head['head']}"
+
+
+def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]:
     """`needs    "Mary" 14  -4.90 bits  ████  brought by 23.3  20.0`: a line for each word, or part of a long text."""
-    labels = [_label(word, story) for word in needed]
+    labels = [_label(word, story) for word in words]
     width = max(map(cell_len, labels))
-    longest = max(abs(word.effect) for word in needed)
-    for at, (word, label) in enumerate(zip(needed, labels, strict=True)):
+    longest = max(abs(word["bits"]) for word in words)
+    for at, (word, label) in enumerate(zip(words, labels, strict=True)):
         line = Text().append(("" if at else "needs").ljust(_MARGIN), BOLD)
-        line.append(f"{fit(label, width)}  {word.effect:+6.2f}{'     ' if at else ' bits'}")
+        line.append(f"{fit(label, width)}  {word['bits']:+6.2f}{'     ' if at else ' bits'}")
         room = screen.width - line.cell_len - 2
         if room >= _BAR:
-            line.append("  ").append(fit(bar(-word.effect, _BAR, longest), _BAR), bar_style(screen.depth))
+            line.append("  ").append(fit(bar(-word["bits"], _BAR, longest), _BAR), bar_style(screen.depth))
             room -= _BAR
-        if story.cut != "words":
-            line.append(f"  {fit(' '.join(word.text.split()), room - 2)}" if room > _BAR else "", DIM)
-        elif heads := [head.name for head in story.readers_of(word)][:_MOST_HEADS]:
+        if story["cut"] != "words":
+            line.append(f"  {fit(' '.join(word['text'].split()), room - 2)}" if room > _BAR else "", DIM)
+        elif heads := [head_label(head) for head in readers(story, word)][:_MOST_HEADS]:
             lead = "  " + ("" if at else "brought by").ljust(10)
             names = "".join(f"  {name}" for name in heads)
             line.append(lead + names if len(lead + names) <= room + 2 else "")
@@ -79,37 +94,27 @@ def _needs(story: Story, needed: Sequence[StoryWord], screen: Screen) -> Iterato
         yield line
 
 
-def _label(word: StoryWord, story: Story) -> str:
-    if story.cut != "words":
-        return word.name
-    first, last = word.tokens[0].index, word.tokens[-1].index
-    return f"{fit(quoted(word.text), _NAME).rstrip()} {first}" + (f"-{last}" if last > first else "")
+def _label(word: Row, story: Story) -> str:
+    if story["cut"] != "words":
+        return str(word["name"])
+    first, last = word["key"], word["key"] + word["tokens"] - 1
+    return f"{fit(quoted(word['text']), _NAME).rstrip()} {first}" + (f"-{last}" if last > first else "")
 
 
-def _head(head: StoryHead) -> str:
-    return f"{head.name} {head.effect:+.2f} on {token_name(head.reads[0])}"
-
-
-def _against(story: Story) -> list[str]:
-    words = [word for word in reversed(story.words) if word.effect >= LEAST_BITS]
-    named = [(_label(word, story), word.effect) for word in words]
-    named += [(f"head {head.name}", head.effect) for head in story.opposing]
-    return [f"{name} {effect:+.2f}" for name, effect in sorted(named, key=lambda pair: -pair[1])[:_MOST_AGAINST]]
-
-
-def legend(story: Story, screen: Screen) -> Iterator[Text]:
+def legend(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     """What the bits are; nothing where none are shown."""
-    if not (story.needed or story.bringing or story.opposing or any(word.effect > 0 for word in story.words)):
+    rows, noun = story["rows"], story["cut"].removesuffix("s")
+    if not any(row["bits"] > 0 or row["bits"] <= -LEAST_BITS for row in (*story["words"], *story["heads"])):
         return
-    what = "the answer" if story.target.generated else quoted(story.target.tokens[0].text)
-    if story.target.generated:
-        rows = "the rows that chose it"
-    elif len(story.rows) > 1:
-        rows = f"the last {len(story.rows)} rows"
+    what = "the answer" if story["generated"] else quoted(story["answer"])
+    if story["generated"]:
+        where = "the rows that chose it"
+    elif len(rows) > 1:
+        where = f"the last {len(rows)} rows"
     else:
-        rows = "the last row" if story.is_last else f"row {story.rows[0]}"
-    said = f"bits: what {what} loses when the {story.cut.removesuffix('s')} is hidden, or the head removed, in {rows}"
-    yield from (Text(line, DIM) for line in wrap(said, screen.width))
+        where = "the last row" if rows[-1] == len(prompt.tokens) - 1 else f"row {rows[0]}"
+    told = f"bits: what {what} loses when the {noun} is hidden, or the head removed, in {where}"
+    yield from (Text(line, DIM) for line in wrap(told, screen.width))
 
 
 def _percent(p: float) -> str:

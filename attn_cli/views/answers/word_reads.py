@@ -1,91 +1,91 @@
 """The words that each word takes its meaning from: a sentence, then a line a word with the words that it reads most."""
 
 from collections.abc import Iterator
-from textwrap import wrap
+from typing import Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from attn_cli.summaries.told.word_reads import Reads, ReadUnit, WordReads
+from attn_cli.prompt import Prompt
+from attn_cli.summaries.told.word_reads import Reads, tells_sentences
 from attn_cli.text import quoted, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 
+LEGEND = "reads: share of a word's output by weight x value length, over heads and layers"
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS, _MOST_KEYS = 8, 4
 _NAME = 16  # columns of a word at most
 _SENTENCE = 20  # columns of its text, behind what it reads
 
 
-def draw(reads: Reads, screen: Screen) -> Iterator[Text]:
+def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     """A sentence on the word that gives most to one other word, then the words that each word reads."""
-    taking = strongest(reads)
     yield Text()
+    taking = sorted(_taking(reads), key=lambda word: -word["sources"][0]["share"])
+    names = _names(reads, prompt)
     if not taking:
-        most = max((word.sources[0].share for word in reads.words if word.sources), default=0.0)
-        yield Text(f"no {_noun(reads)} reads {_LEAST} of another: the most is {most:.3f}", BOLD)
+        most = max((word["sources"][0]["share"] for word in reads if word["sources"]), default=0.0)
+        noun = "sentence" if tells_sentences(prompt) else "patch" if _is_image(reads, prompt) else "word"
+        yield Text(f"no {noun} reads {_LEAST} of another: the most is {most:.3f}", BOLD)
         return
-    first = clearest(reads)[0]
-    after = f" (next: {_quoted(first.sources[1], reads)} {first.sources[1].share:.2f})" if first.sources[1:] else ""
-    link = f"{_quoted(first, reads)} reads {_quoted(first.sources[0], reads)} {first.sources[0].share:.2f}"
-    yield Text("\n".join(packed([f"strongest link: {link}{after}"], screen.width)), BOLD)
-    told = taking[:_MOST_WORDS]
-    width = max(cell_len(_label(word, reads)) for word in told)
-    for at, word in enumerate(told):
-        line = Text(f"  {fit(_label(word, reads), width)}  {'' if at else 'reads':5}")
-        room = screen.width - (_SENTENCE if reads.by_sentence else 0)
-        for source in word.sources[:_MOST_KEYS]:
-            piece = f"  {_quoted(source, reads)} {source.share:.2f}"
-            if source.share < _LEAST or line.cell_len + cell_len(piece) > room:
+    first = clearest(reads) or taking[0]
+    link, *others = [f"{names[source['key']]} {source['share']:.2f}" for source in first["sources"][:2]]
+    after = f" (next: {others[0]})" if others else ""
+    told = f"strongest link: {names[first['query']]} reads {link}{after}"
+    yield Text("\n".join(packed([told], screen.width)), BOLD)
+    by_sentence = tells_sentences(prompt)
+    plain = by_sentence or _is_image(reads, prompt)
+    labels = [names[word["query"]] if plain else _numbered(word) for word in taking[:_MOST_WORDS]]
+    width = max(map(cell_len, labels))
+    for at, (word, label) in enumerate(zip(taking, labels, strict=False)):
+        line = Text(f"  {fit(label, width)}  {'' if at else 'reads':5}")
+        room = screen.width - (_SENTENCE if by_sentence else 0)
+        for source in word["sources"][:_MOST_KEYS]:
+            piece = f"  {names[source['key']]} {source['share']:.2f}"
+            if source["share"] < _LEAST or line.cell_len + cell_len(piece) > room:
                 break
             line.append(piece)
-        if reads.by_sentence and (room := screen.width - line.cell_len - 2) > 0:
-            line.append("  ").append(fit(" ".join(visible(word.word.text).split()), room), DIM)
+        if by_sentence and (room := screen.width - line.cell_len - 2) > 0:
+            line.append("  ").append(fit(" ".join(visible(word["query_word"]).split()), room), DIM)
         line.rstrip()
         yield line
 
 
-def legend(screen: Screen) -> Iterator[Text]:
-    """What the shares are."""
-    said = "reads: share of a word's output by weight x value length, over heads and layers"
-    yield from (Text(line, DIM) for line in wrap(said, screen.width))
+def clearest(reads: Reads) -> dict[str, Any] | None:
+    """The word whose largest share of another word, 0.05 or more, is farthest ahead of its second; None without one."""
+
+    def lead(word: dict[str, Any]) -> float:
+        first, *others = (source["share"] for source in word["sources"][:2])
+        return float(first - sum(others))
+
+    return max(_taking(reads), key=lead, default=None)
 
 
-def strongest(reads: Reads) -> list[WordReads]:
-    """The words that read 0.05 or more of one other word, the largest share first."""
-    found = [word for word in reads.words if word.sources and word.sources[0].share >= _LEAST]
-    return sorted(found, key=lambda word: -word.sources[0].share)
+def _taking(reads: Reads) -> list[dict[str, Any]]:
+    return [word for word in reads if word["sources"] and word["sources"][0]["share"] >= _LEAST]
 
 
-def clearest(reads: Reads) -> list[WordReads]:
-    """The words that read 0.05 or more of another word, first that whose largest share is farthest ahead of its
-    second.
-    """
-    return sorted(strongest(reads), key=lambda word: -_lead(word))
+def _is_image(reads: Reads, prompt: Prompt) -> bool:
+    return any(prompt.tokens[word["query"]].row is not None for word in reads)
 
 
-def _lead(word: WordReads) -> float:
-    return word.sources[0].share - (word.sources[1].share if len(word.sources) > 1 else 0.0)
+def _names(reads: Reads, prompt: Prompt) -> dict[int, str]:
+    """By first token each word in quotes, with its place where it stands more than once; or a sentence's number."""
+    if tells_sentences(prompt):
+        return {word["query"]: f"sentence {number}" for number, word in enumerate(reads, 1)}
+    names: dict[int, str] = {}
+    texts = [word["query_word"].strip() for word in reads]
+    for word, text in zip(reads, texts, strict=True):
+        name = _numbered(word) if texts.count(text) > 1 else _quoted(word)
+        names[word["query"]] = name if prompt.tokens[word["query"]].row is None else visible(word["query_word"])
+    return names
 
 
-def _noun(reads: Reads) -> str:
-    is_image = any(x.word.row is not None for x in reads.words)
-    return "sentence" if reads.by_sentence else "patch" if is_image else "word"
+def _quoted(word: dict[str, Any]) -> str:
+    return fit(quoted(word["query_word"]), _NAME).rstrip()
 
 
-def _quoted(of: WordReads | ReadUnit, reads: Reads) -> str:
-    """A word in quotes, or the number of a sentence; with its place where the word stands more than once."""
-    word = of.word
-    if reads.by_sentence and not word.special:
-        return f"sentence {1 + sum(other.word.index < word.index for other in reads.words)}"
-    if word.special or word.row is not None:
-        return visible(word.text)
-    several = sum(other.word.text.strip() == word.text.strip() for other in reads.words) > 1
-    return fit(quoted(word.text), _NAME).rstrip() + (f" {word.index}" if several else "")
-
-
-def _label(of: WordReads, reads: Reads) -> str:
-    if reads.by_sentence or of.word.row is not None:
-        return _quoted(of, reads)
-    return f"{fit(quoted(of.word.text), _NAME).rstrip()} {of.word.index}"
+def _numbered(word: dict[str, Any]) -> str:
+    return f"{_quoted(word)} {word['query']}"

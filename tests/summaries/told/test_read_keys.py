@@ -10,8 +10,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
-from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer
-from attn_cli.summaries.told.read_keys import resting_keys
+from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer, resting_keys
 
 N = 24
 ITSELF = list(range(N))

@@ -14,13 +14,14 @@ from attn_cli.cli.kit.run.texts_visit import TextResult, TextsVisit
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import InputError
+from attn_cli.model.intervention import Experiment
 from attn_cli.model.source import Predicting, Source
 from attn_cli.recording import Recording
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import KeptSource
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.told_run import ToldRun, can_tell, told_run
+from attn_cli.summaries.told.told_run import can_tell, told_run
 from attn_cli.views.view import View
 
 
@@ -55,47 +56,47 @@ class TextAnswers:
 
     def _pass(self, results: Sequence[TextResult], progress: Progress) -> None:
         if isinstance(self.source, KeptSource) and self.plan.tells:
-            from attn_cli.summaries.told.kept_story import told_story  # here, as below: other commands tell none
+            from attn_cli.summaries.told.story import kept_story  # here, as below: other commands tell none
 
             for result in results:
-                result.story = told_story(self.source.recording.told or {}, result.deciding)
+                result.story = kept_story(self.source.recording.told, result.deciding)
         visit = TextsVisit(self.plan, results, progress, records=self.records, keeps=self.keeps)
-        run = self._told_run(results, visit)
-        if not run.visited:
+        experiment = self._told_run(results, visit)
+        if experiment is None or not experiment.visited:
             for result in results:
                 result.forget()  # what an experiment that broke off has shown
             prompts = [result.text.prompt for result in results]
             rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
             self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
         for result in results if self.plan.tells else ():
-            if run.experiment is not None:
+            if experiment is not None:
                 from attn_cli.summaries.told.story import tell
 
                 step = partial(progress.go_on, "words and heads")
-                result.story = tell(run.experiment, result.text.prompt, result.summaries, step)
+                result.story = tell(experiment, result.text.prompt, result.summaries, step)
 
-    def _told_run(self, results: Sequence[TextResult], visit: TextsVisit) -> ToldRun:
+    def _told_run(self, results: Sequence[TextResult], visit: TextsVisit) -> Experiment | None:
         """The run of a single text of which a story is told, with its keys and values kept to run rows again."""
         result, *others = results
         source = None if others else self._storyteller(result)
         if source is None:
-            return ToldRun()
+            return None
         look = Look(self.options.selection, visit)
-        run = told_run(source, result.text.prompt, result.deciding, look, free_memory())
-        print_notes(run.notes, quiet=self.options.quiet)
-        return run
+        experiment, notes = told_run(source, result.text.prompt, result.deciding, look, free_memory())
+        print_notes(notes, quiet=self.options.quiet)
+        return experiment
 
     def _storyteller(self, result: TextResult) -> Predicting | None:
         one = self.plan.tells and not self.options.lines and len(result.text.rows or (0,)) == 1
         return self.source if one and can_tell(self.source) else None
 
     def _told(self, result: TextResult) -> dict[str, Any] | None:
-        """What a kept run holds beside its attention, a story; None where none is told."""
+        """The story that a kept run holds beside its attention; None where none is told."""
         if not self.keeps or not self.plan.tells or (result.story is None and self._storyteller(result) is not None):
             return None
-        from attn_cli.summaries.told.kept_story import told_document
+        from attn_cli.summaries.told.story import kept_name
 
-        return told_document(result.story, result.deciding)
+        return {kept_name(result.deciding): result.story}
 
     def _report(self, result: TextResult) -> Report:
         """The report of a text. InputError where no chosen layer has the picked query."""
