@@ -56,9 +56,9 @@ def test_what_comes_next_shows_what_was_promised(command: str, model: Path) -> N
 @pytest.mark.usefixtures("loads_once")
 def test_top_shows_the_row_that_decides() -> None:
     screen = attn("top", MARY, "-m", SMOL, terminal=True, env=SCREEN)
-    assert "what 18 to attends to, the row that decides" in screen.text
-    named = dict(re.findall(r"^  (\d+\.\d+) +(\d+ \S+) \d\.\d\d", screen.text, re.MULTILINE))
-    assert named["20.0"] == "14 Mary"
+    assert '"to" 18 attends to' in screen.text
+    named = dict(re.findall(r'^  (\d+\.\d+) +("\w+" \d+) +\d\.\d\d', screen.text, re.MULTILINE))
+    assert named["20.0"] == '"Mary" 14'
     (key, *_) = attn("top", MARY, "-m", SMOL, "-t", "18", "-H", "20.0", "--json").json["result"]["top"]
     assert (key["key"], key["rank"]) == (14, 0)
 
