@@ -134,10 +134,10 @@ def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> N
     heads = len({(row["layer"], row["head"]) for row in top})
     share = sum(row["weight"] for row in top if row["key"] in template) / heads
     screen = attn("top", *chat, terminal=True, env={"NO_COLOR": "1"}).text
-    assert f"all {len(template)} tokens of the chat's template together: {share:.2f}" in screen
+    assert f"template all {len(template)} tokens together {share:.2f}" in screen
     recorded = tmp_path / "chat.attn"
     assert attn("inspect", *chat, "-o", recorded).code == 0
-    assert f"together: {share:.2f}" in attn("top", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
+    assert f"together {share:.2f}" in attn("top", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
     received = attn("inspect", *chat, "--json").json["result"]["received"]
     of_all = sum(row["received_share"] for row in received if row["key"] in template) / heads
     overview = attn("inspect", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
