@@ -1,66 +1,52 @@
 """Report versions, devices, cached models and variables."""
 
 import sys
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.run.kept_places import kept_folder, unpacked_models
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
+from attn_cli.kept.unpacked import unpacked_models
 from attn_cli.sources.devices import cpu_row, may_have_accelerator
 from attn_cli.summaries.answers.env import installation
 from attn_cli.summaries.report import Report
-from attn_cli.text import decimal_bytes
 from attn_cli.views import open_view
 from attn_cli.views.drawing.screen import screen_of
 
 
 @takes_options
 def env(
-    clear_cache: Annotated[
-        bool, typer.Option("--clear-cache", help="Remove the runs and unpacked models that are kept for a second look.")
-    ] = False,
     json: o.Json = False,
 ) -> ExitCode:
     """Report versions, devices, cached models and variables.
 
-    For bug reports. No network is used, and nothing is changed but by --clear-cache. Values of variables that may hold
-    a password are left out. torch is imported where a graphics card may be, to list the devices, which takes seconds.
+    For bug reports. No network is used, and nothing is changed. Values of variables that may hold a password are
+    left out. torch is imported where a graphics card may be, to list the devices, which takes seconds.
 
     \b
     Examples:
       attn env
       attn env --json | jq -r '.tables.models[].model'
-      attn env --clear-cache
     """
     with open_view("json" if json else None) as view:
         warnings: list[str] = []
         devices = _devices(warnings)
-        kept = _kept(clear=clear_cache)
-        answer = installation(devices, _cache(warnings), kept, _stdout())
+        answer = installation(devices, _cache(warnings), _unpacked(), _stdout())
         about = dict.fromkeys(("dtype", "device"), "none") | {"model": "this installation", "type": "installation"}
         print_notes(warnings, quiet=False)
         view.show(Report("env", about | {"revision": None}, warnings=tuple(warnings), answer=answer))
     return ExitCode.DONE
 
 
-def _kept(*, clear: bool) -> list[dict[str, Any]]:
-    """What is kept for a second look; with `clear` nothing, and a note on how much is free now."""
-    folder, unpacked = kept_folder(), unpacked_models()
-    if folder is None or unpacked is None:
+def _unpacked() -> list[dict[str, Any]]:
+    """The models of .gguf files that are kept unpacked; none where the cache is off."""
+    unpacked = unpacked_models()
+    if unpacked is None:
         return []
-    if clear:
-        freed = f"{decimal_bytes(folder.clear())} of kept runs and {decimal_bytes(unpacked.clear())} of unpacked models"
-        print_notes([f"{freed} removed"], quiet=False)
-    kept = {"runs": (folder.path, folder.files()), "unpacked models": (unpacked.path, unpacked.models())}
     return [
-        {"kept": name, "count": len(files), "bytes": sum(file.size for file in files)}
-        | {"most_bytes": folder.most, "folder": str(path)}
-        for name, (path, files) in kept.items()
+        {"unpacked": model.path.name, "bytes": model.size, "folder": str(unpacked.path)} for model in unpacked.models()
     ]
 
 

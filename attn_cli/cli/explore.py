@@ -14,7 +14,6 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions
-from attn_cli.cli.kit.run.kept_run import kept_run
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.invocation import current
@@ -124,7 +123,7 @@ class _Reader:
         if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
             reading["known_texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
-        self.reading, self.kept = reading, kept_run(options, reading)
+        self.reading = reading
 
     @cached_property
     def source(self) -> Source:
@@ -132,18 +131,13 @@ class _Reader:
         return options.open(options.model, quiet=self.quiet, chosen=self.selection, **self.reading)
 
     def first(self) -> Recording:
-        """The recording of the command line's text: of a run that is kept, or of one with progress on stderr."""
-        run = None if self.kept is None else self.kept.source(exact=True)
-        if run is not None:
-            self.quiet = True  # the model, if another text is read, is loaded beneath the screen
-            return run.recording
+        """The recording of the command line's text, with progress on stderr."""
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
         layers = len(self.source.planned_layers(self.selection))
         with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
             recording = self._recording(self.text, progress.step, budget)
-        note = self.kept.keep(recording) if self.kept is not None else ""
-        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget), note]), quiet=self.quiet)
+        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
         return recording
 
     def again(self, text: str, step: Callable[[], None]) -> Recording:

@@ -18,21 +18,6 @@ def split_revision(model: str) -> tuple[str, str | None]:
     return (name, revision) if revision else (model, None)
 
 
-def model_state(model: str) -> list[object] | None:
-    """What tells whether a model's files changed: names, sizes and times, or the commit in the hub's cache."""
-    try:
-        path = Path(model).expanduser()
-        if path.is_dir():
-            return [str(path.resolve()), *(_of_file(each) for each in sorted(path.iterdir()) if each.is_file())]
-        if path.is_file():
-            return [str(path.resolve()), _of_file(path)]
-    except (OSError, RuntimeError, ValueError):
-        return None
-    name, revision = split_revision(model)
-    commit = _commit(name, revision or "main")
-    return None if commit is None else [name, commit]
-
-
 def file_state(path: str) -> list[object] | None:
     """A file's path, and its name, size in bytes and time of change in nanoseconds; None where it can't be read."""
     try:

@@ -8,13 +8,37 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 from attn_cli._version import __version__
 from attn_cli.interrupts import unfinished
-from attn_cli.kept.folder import KeptFile
 from attn_cli.kept.model_files import file_state, library_state
 
+_OFF = ("", "off", "0", "no", "none", "false")
+MOST = 4 * 10**9  # bytes of all of them
 _PRIVATE = 0o700
+
+
+class KeptModel(NamedTuple):
+    """An unpacked model's folder: when it was last used, in nanoseconds since 1970, and its size in bytes."""
+
+    path: Path
+    used: int
+    size: int
+
+
+def unpacked_models() -> "UnpackedModels | None":
+    """The folder of the user's cache in which models of .gguf files are kept, by ATTN_CACHE; None where none are."""
+    setting = os.environ.get("ATTN_CACHE")
+    if setting is not None and setting.lower() in _OFF:
+        return None
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return UnpackedModels(
+            (Path(base).expanduser() / "attn" if setting is None else Path(setting).expanduser()) / "models"
+        )
+    except RuntimeError:  # nobody knows the home folder
+        return None
 
 
 class UnpackedModels:
@@ -22,11 +46,11 @@ class UnpackedModels:
 
     A folder is found again as long as the file and the libraries that read it stay as they were.
 
-    most  bytes that all of them may take together: the least recently used are deleted
+    All of them take 4 GB at most: the least recently used are deleted.
     """
 
-    def __init__(self, path: Path, most: int) -> None:
-        self.path, self.most = path, most
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def find(self, file: Path) -> Path | None:
         """The folder that `file` was unpacked to, which counts as used now; None where there is none."""
@@ -41,7 +65,7 @@ class UnpackedModels:
         """Keep what `write` writes into a folder for `file`, whole or not at all; nothing if `size` bytes are too
         many.
         """
-        if size > self.most:
+        if size > MOST:
             return
         self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=".attn-", dir=self.path))  # of mode 0700
@@ -58,7 +82,7 @@ class UnpackedModels:
         """Delete one unpacked model from disk."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def models(self) -> list[KeptFile]:
+    def models(self) -> list[KeptModel]:
         """All kept folders with their size in bytes and time of use, the least recently used first."""
         found = []
         with suppress(OSError):
@@ -66,21 +90,14 @@ class UnpackedModels:
                 if entry.is_dir() and not entry.name.startswith("."):
                     with suppress(OSError):
                         size = sum(each.stat().st_size for each in entry.iterdir())
-                        found.append(KeptFile(entry, entry.stat().st_mtime_ns, size))
+                        found.append(KeptModel(entry, entry.stat().st_mtime_ns, size))
         return sorted(found, key=lambda each: each.used)
-
-    def clear(self) -> int:
-        """Delete all unpacked models; returns the bytes that this frees on disk."""
-        models = self.models()
-        for each in models:
-            self.remove(each.path)
-        return sum(each.size for each in models)
 
     def _let_go(self, newest: str) -> None:
         models = self.models()
         total = sum(each.size for each in models)
         for each in models:
-            if total > self.most and each.path.name != newest:
+            if total > MOST and each.path.name != newest:
                 self.remove(each.path)
                 total -= each.size
 

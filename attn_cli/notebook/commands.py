@@ -149,8 +149,6 @@ def inspect(
 ) -> Findings:  # fmt: skip
     """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix of one head.
 
-    That is the head whose attention is most clearly of a kind (induction, previous token ...).
-
     text     None for that of a recording
     model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer); a model of
              transformers is taken with tokenizer=, too

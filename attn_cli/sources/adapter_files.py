@@ -1,10 +1,9 @@
 """The files of an adapter (LoRA and its kin, as peft saves them): the base model that it changes."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from attn_cli.errors import AttnError, LoadError
-from attn_cli.kept.model_files import model_state, snapshot
+from attn_cli.errors import LoadError
+from attn_cli.kept.model_files import snapshot
 from attn_cli.sources.files.json_document import read_json_document
 
 ADAPTER_FILE = "adapter_config.json"
@@ -30,15 +29,3 @@ def base_of(folder: Path, name: str) -> str:
         raise LoadError(f"{label} names no base model", "add base_model_name_or_path, a folder or an id on the hub")
     beside = folder / base
     return str(beside) if not Path(base).expanduser().exists() and beside.is_dir() else base
-
-
-def state_of_all(model: str, adapters: Sequence[str]) -> list[object] | None:
-    """What tells later whether the files of a model, its adapters or their base changed; None where one isn't there."""
-    names = [model, *adapters]
-    try:
-        folder = adapter_folder(model)
-        names += [] if folder is None else [base_of(folder, model)]
-    except AttnError:
-        return None
-    states = [model_state(name) for name in names]
-    return None if None in states else [*states]

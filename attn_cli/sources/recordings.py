@@ -109,18 +109,3 @@ class RecordedSource:
 
     def _missing(self, why: str) -> InputError:
         return InputError(f"{self.name} is a recording: {why}", f"give the model: -m {self.about['model']}")
-
-
-class KeptSource(RecordedSource):
-    """A run that was kept on disk, in place of its model: it answers questions about the one text that was run.
-
-    when  the time of the run, in words: "14:02"
-    """
-
-    def __init__(self, recording: Recording, when: str) -> None:
-        super().__init__(recording, f"the run of {when}")
-        self.about["kept"] = when
-
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The prompt of the kept run, whatever is given: its text and pair are known to be these."""
-        return [self.recording.prompt]

@@ -85,8 +85,6 @@ def _about(report: Report, width: int) -> Iterator[str]:
     what = " (word vectors)" if source["type"] == "table" else ""
     yield fit_path(str(source["model"]), width - len(what)) + what
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
-    if "kept" in source:
-        yield f"from the run of {visible(str(source['kept']))}"
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()

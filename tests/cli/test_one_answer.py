@@ -31,7 +31,8 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     made = session(Recording.load("run.attn"))
     outs = [(out.call, out.at, out.weight) for out in made.scene.judge().outs]
     (matrix,), story = inspected["matrices"], inspected["story"]
-    needed = story["words"][0]["indices"]
+    word = story["words"][0]
+    needed = range(word["key"], word["key"] + word["tokens"])
     brings = next(head for head in story["heads"] if head["key"] in needed)
     assert (brings["layer"], brings["head"]) == (matrix["layer"], matrix["heads"][0])
     assert min(weight for *_, weight in outs) >= 0.1

@@ -11,7 +11,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from tests.program import attn
 from tests.views.test_golden import DEPTHS
@@ -36,17 +36,6 @@ def blocks_of(scores: np.ndarray, block: tuple[int, int]) -> np.ndarray:
             line.append(max(cells.tolist(), key=abs) if cells.size else -np.inf)
         found.append(line)
     return np.array(found)
-
-
-def test_a_mean_of_scores_is_of_the_cells_that_are_not_masked() -> None:
-    q = np.random.default_rng(0).normal(size=(2, 7, 4))
-    summary = reduce(call_of(q, Rule(0.5, mask=Causal())), PooledMatrix(3, 3, scores=True, pooling="mean"))
-    scores = np.where(np.tril(np.ones((7, 7), dtype=bool)), q @ q.swapaxes(1, 2) * 0.5, np.nan)
-    part = summary.part(Matrix)
-    assert part is not None and part.scores is not None and part.block == (3, 3)
-    for (head, top, left), mean in np.ndenumerate(part.scores):
-        cells = scores[head, 3 * top : 3 * top + 3, 3 * left : 3 * left + 3]
-        assert mean == pytest.approx(np.nanmean(cells) if left <= top else -np.inf)
 
 
 @pytest.mark.parametrize("softmax", [True, False])

@@ -67,8 +67,8 @@ def test_nothing_below_a_tenth_of_a_bit_is_told(llama: Path, width: int) -> None
     assert set(told) <= {round(abs(bits), 2) for bits in kept}
 
 
-def test_recordings_and_many_texts_have_no_story(llama: Path, tmp_path: Path) -> None:
-    assert attn("inspect", TEXT, "-m", llama, "-o", tmp_path / "a.attn").code == 0
+def test_recordings_of_other_commands_and_many_texts_have_no_story(llama: Path, tmp_path: Path) -> None:
+    assert attn("heads", TEXT, "-m", llama, "-o", tmp_path / "a.attn").code == 0
     again = attn("inspect", "-m", tmp_path / "a.attn", "--json")
     hold(again, "inspect")
     assert "story" not in again.json["result"]
@@ -101,3 +101,9 @@ def test_a_long_text_is_told_by_its_sentences() -> None:
     assert "blue stone" in first["text"]
     assert first["bits"] < -2
     assert len(story["heads"]) == 24
+
+
+def test_a_recording_tells_the_story_of_its_run(llama: Path, tmp_path: Path) -> None:
+    asked = attn("inspect", TEXT, "-m", llama, "--json").json["result"]["story"]
+    assert attn("inspect", TEXT, "-m", llama, "-o", tmp_path / "run.attn").code == 0
+    assert attn("inspect", "-m", tmp_path / "run.attn", "--json").json["result"]["story"] == asked

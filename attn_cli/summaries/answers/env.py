@@ -19,7 +19,7 @@ EXTRAS = {
 # Variables whose value is told ...
 TOLD = (
     "ATTN_MODEL", "ATTN_DEVICE", "ATTN_DTYPE", "ATTN_COLOR_SCALE", "ATTN_QUIET",
-    "ATTN_DEBUG", "ATTN_CACHE", "ATTN_CACHE_SIZE", "XDG_CACHE_HOME",
+    "ATTN_DEBUG", "ATTN_CACHE", "XDG_CACHE_HOME",
     "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "COLORFGBG", "TERM", "COLUMNS",
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT",
     "TRANSFORMERS_OFFLINE", "TQDM_DISABLE",
@@ -39,9 +39,8 @@ SHAPE = Shape(
         "extras": ("extra", "missing", "install"),
         "variables": ("variable", "value"),
         "models": ("model", "bytes"),
-        "kept": ("kept", "count", "bytes", "most_bytes", "folder"),
+        "unpacked": ("unpacked", "bytes", "folder"),
     },
-    legend=("attn env --clear-cache removes what is kept",),
     screen={
         "facts": ("fact", "value"),
         "packages": ("package", "version"),
@@ -49,7 +48,7 @@ SHAPE = Shape(
         "extras": ("extra", "install"),
         "variables": ("variable", "value"),
         "models": ("model", "bytes"),
-        "kept": ("kept", "count", "bytes", "most_bytes", "folder"),
+        "unpacked": ("unpacked", "bytes", "folder"),
     },
 )
 
@@ -57,14 +56,14 @@ SHAPE = Shape(
 def installation(
     devices: Sequence[Mapping[str, Any]],
     cache: tuple[str | None, Mapping[str, int], int],
-    kept: Sequence[Mapping[str, Any]],
+    unpacked: Sequence[Mapping[str, Any]],
     stdout: str,
 ) -> Answer:
     """The installation, by what Python itself knows; torch is not imported.
 
     devices  rows of what `--device` takes, the maker's name, cores, threads of torch and bytes; None where unknown
     cache    the folder of downloaded models, their sizes in bytes, and how many entries can't be read
-    kept     rows of what is kept for a second look, runs and unpacked models; none where the cache is off
+    unpacked  models of .gguf files that are kept unpacked
     """
     folder, models, broken = cache
     kernel = VECTORS[widest_vectors()] if is_built() else "none: attn guide costs"
@@ -88,7 +87,7 @@ def installation(
         ),
         "variables": Table.of({"variable": name, "value": value} for name, value in _variables().items()),
         "models": Table.of({"model": name, "bytes": size} for name, size in models.items()),
-        "kept": Table.of(kept),
+        "unpacked": Table.of(unpacked),
     }
     return Answer(SHAPE, (), tables, next=Next("inspect", ("he sat on the river bank",)))
 

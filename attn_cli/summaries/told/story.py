@@ -54,10 +54,10 @@ STORY = Field(
 
 
 def kept_story(told: Mapping[str, Any] | None, rows: Sequence[int]) -> Story | None:
-    """The story that a recording keeps of these rows; None where there was nothing to tell."""
-    story = (told or {}).get(kept_name(rows), {})
+    """The story that a recording keeps of these rows; None where it keeps none."""
+    story = (told or {}).get(kept_name(rows))
     if story is not None and not (isinstance(story, dict) and story.keys() == _PROPERTIES.keys()):
-        raise LoadError("what was told of this text can't be read", "attn env --clear-cache removes it")
+        raise LoadError("the story in this recording can't be read", "record the text again")
     return story
 
 

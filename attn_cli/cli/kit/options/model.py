@@ -57,7 +57,7 @@ class LoadOptions:
         check_names(self.device, self.dtype)
         start, unpacked = time.monotonic(), None
         if is_model(model):
-            from attn_cli.cli.kit.run.kept_places import unpacked_models  # here: tables need no cache
+            from attn_cli.kept.unpacked import unpacked_models  # here: tables need no cache
 
             unpacked = unpacked_models()
         with StatusLine(_loading(model), quiet=quiet or not is_model(model)):

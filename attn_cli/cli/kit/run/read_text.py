@@ -3,8 +3,11 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from attn_cli.cli.kit.options.hiding import HiddenNotes
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.stderr.lines import print_notes
@@ -12,10 +15,15 @@ from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import AttnError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
+from attn_cli.recording import RecordedLayer
 from attn_cli.sources import Generating
 from attn_cli.summaries.calls.in_words import has_words, prompt_in_words
+from attn_cli.summaries.reduce import Summary
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows
+
+if TYPE_CHECKING:
+    from attn_cli.summaries.told.story import Story
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
@@ -32,9 +40,9 @@ def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator
         yield
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ReadText:
-    """One text to be answered.
+    """One text to be answered, and what a pass over it has shown so far.
 
     display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
     rows     the picked rows among the tokens of `display`
@@ -45,11 +53,28 @@ class ReadText:
     display: Prompt
     rows: PickedRows
     notes: tuple[str, ...]
+    hidden: HiddenNotes = field(default_factory=HiddenNotes)
+    summaries: list[Summary] = field(default_factory=list)
+    recorded: list[RecordedLayer] = field(default_factory=list)
+    story: "Story | None" = None
 
     @property
     def merged_from(self) -> int | None:
         """The number of tokens that the text had before they were merged into words; None where none were."""
         return None if self.display is self.prompt else len(self.prompt.tokens)
+
+    @cached_property
+    def deciding(self) -> tuple[int, ...]:
+        """The query rows that are picked with --token, else those from which the answer is predicted."""
+        from attn_cli.summaries.told.story import deciding_rows  # here: few commands tell of them
+
+        return tuple(self.rows) if self.rows else deciding_rows(self.prompt)
+
+    def forget(self) -> None:
+        """Drop what was collected, for a pass that begins anew."""
+        self.hidden = HiddenNotes()
+        self.summaries.clear()
+        self.recorded.clear()
 
 
 @dataclass(frozen=True)
@@ -71,21 +96,16 @@ class TextReader:
 
     def read(self, number: int, text: str) -> ReadText:
         """The text as tokens, with the picked rows; raises all errors that show before the model runs."""
-        read = self._tokens(number, text) if self.options.generate is None else self._generated(number, text)
-        self.plan.hiding.check(read.display, read.rows)
-        memory = self.plan.memory(read.display, read.rows) if self.plan.memory else ""
-        length = f"{len(read.prompt.tokens):,} tokens"
-        self._say_if_verbose(f"{length} · {memory}" if memory else length)
-        return read
-
-    def _generated(self, number: int, text: str) -> ReadText:
-        """As `_tokens`, while the tokens that the model generates are counted; with --verbose the time they took."""
         start = time.monotonic()
         with counted_tokens(self.source, self.options.generate, quiet=self.options.quiet):
             read = self._tokens(number, text)
+        self.plan.hiding.check(read.display, read.rows)
+        memory = self.plan.memory(read.display, read.rows) if self.plan.memory else ""
+        notes = [f"{len(read.prompt.tokens):,} tokens" + (f" · {memory}" if memory else "")]
         generated = read.prompt.generated
         if generated is not None:
-            self._say_if_verbose(f"generated {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s")
+            notes = [f"generated {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s", *notes]
+        print_notes(notes, quiet=self.options.quiet or not self.options.verbose)
         return read
 
     def _tokens(self, number: int, text: str) -> ReadText:
@@ -101,9 +121,6 @@ class TextReader:
         rows, more = picked_rows(self.plan.token, display)
         _, of_keys = picked_rows(self.plan.key, display)
         return ReadText(number, prompt, display, rows, tuple(dict.fromkeys(notes + more + of_keys)))
-
-    def _say_if_verbose(self, words: str) -> None:
-        print_notes([words], quiet=self.options.quiet or not self.options.verbose)
 
 
 def _no_words_note(prompt: Prompt) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from attn_cli.errors import ExitCode
-from attn_cli.sources.adapter_files import state_of_all
 from tests.program import attn, refused
 from tests.sources.huggingface.folders import linked
 
@@ -98,17 +97,6 @@ def test_an_option_without_an_adapter_is_refused(tmp_path: Path, minilm_folder: 
     run = attn("heads", "a bank", "-m", minilm_folder, "--adapter", tmp_path)
     refused(run, ExitCode.LOAD, "holds no adapter")
     refused(attn("heads", "a bank", "--adapter", tmp_path), ExitCode.USAGE, "--adapter is for models, and toy is none")
-
-
-def test_a_changed_base_is_another_model_for_kept_runs(adapter: Path, tmp_path: Path) -> None:
-    base = str(tmp_path / "base")
-    before, plain = state_of_all(str(adapter), ()), state_of_all(base, ())
-    assert state_of_all(base, (str(adapter),)) not in (before, plain)
-    (tmp_path / "base" / "new.txt").write_text("x")
-    assert before is not None
-    assert state_of_all(str(adapter), ()) != before
-    edited(adapter, base_model_name_or_path="")
-    assert state_of_all(str(adapter), ()) is None
 
 
 @pytest.mark.parametrize(
