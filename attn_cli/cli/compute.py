@@ -22,7 +22,7 @@ from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.check import OutputChecks
 from attn_cli.summaries.answers.check_numbers import Checked
-from attn_cli.summaries.answers.compute import Computation
+from attn_cli.summaries.answers.compute import computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
@@ -94,7 +94,7 @@ def compute(
       attn compute --x x.csv --projections w.npz --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --projections 7 --heads 4 --kv-heads 2
-      attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .result.output
+      attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .matrices.output
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
@@ -173,8 +173,9 @@ def _report(
 
 def _with_answer(report: Report, matrices: Matrices) -> Report:
     operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
-    answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, operands,
-                         mixed=matrices.projection is not None)  # fmt: skip
+    answer = computation(
+        report.summaries, matrices.lead, operands, head_axis=matrices.head_axis, joined=matrices.joined
+    )
     return replace(report, answer=answer)
 
 

@@ -1,7 +1,8 @@
 """What a command answers: findings, tables of columns that `columns.py` defines, and matrices."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
-from attn_cli.fields import TEXT, Schema, each
+from attn_cli.fields import NESTED, TEXT, Schema, each
 from attn_cli.summaries.columns import COLUMNS
 
 if TYPE_CHECKING:
@@ -45,12 +46,28 @@ class Table(Sequence[Any]):
         return import_module("pandas").DataFrame({name: list(values) for name, values in self.columns.items()})
 
 
+class LazyTable(Table):
+    """Rows that `rows` makes when they are asked for, such as a matrix's cells."""
+
+    def __init__(self, rows: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows())
+
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[Any] | np.ndarray]:  # type: ignore[override]
+        """The values of all rows by column."""
+        return Table.of(self.rows()).columns
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a command writes: `attn.NAME/NUMBER`, what it is, and the columns of each table, the first that of csv.
 
     A column whose name ends with ? is there for some models alone. A screen shows the tables of `screen` with these
     columns, rows named by the first, bars beside those in `bars`, and `legend` below; without `screen` it is its own.
+    With `matrices`, by name what they are, JSON has these in place of the first table, their cells, and npz alone.
     """
 
     id: str
@@ -59,6 +76,7 @@ class Shape:
     screen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     bars: Sequence[str] = ()
     legend: Sequence[str] = ()
+    matrices: Mapping[str, str] = field(default_factory=dict)
     several_texts: bool = False
     input: Schema | None = None
     definitions: Mapping[str, Schema] = field(default_factory=dict)
@@ -69,9 +87,12 @@ class Shape:
         return self.id.removeprefix("attn.").partition("/")[0]
 
     def schema(self) -> dict[str, Schema]:
-        """The JSON Schema of `findings` and `tables`."""
+        """The JSON Schema of `findings`, `tables` and `matrices`."""
         tables = {name: each(row_schema(names)) for name, names in self.tables.items()}
-        return {
+        if self.matrices:
+            tables.pop(next(iter(tables)))
+        matrices = {name: NESTED | {"description": meaning} for name, meaning in self.matrices.items()}
+        return ({"matrices": {"type": "object", "properties": matrices}} if matrices else {}) | {
             "findings": each(TEXT) | {"description": "what the numbers say, in sentences"},
             "tables": {
                 "type": "object", "properties": tables, "additionalProperties": False,
@@ -133,11 +154,15 @@ class Answer(Displayed):
         return iter(next(iter(self.tables.values())))
 
     def document(self) -> dict[str, Any]:
-        """`findings` and `tables` of the JSON object."""
-        return {"findings": list(self.findings), "tables": {name: list(table) for name, table in self.tables.items()}}
+        """`findings`, `tables` and `matrices` of the JSON object."""
+        named = {name: self.matrices[name] for name in self.shape.matrices if name in self.matrices}
+        tables = {name: list(self.tables[name]) for name in list(self.tables)[bool(named) :]}
+        return {"findings": list(self.findings), "tables": tables} | ({"matrices": named} if named else {})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The matrices, and every column: those of the first table by their names, others as `table.column`."""
+        if self.shape.matrices:
+            return dict(self.matrices)
         first = next(iter(self.tables))
         columns = {
             name if of == first else f"{of}.{name}": _array(values)

@@ -271,6 +271,10 @@ COLUMNS: Mapping[str, Column] = {
         for kind in KINDS
         for name in ("weight", "share", "baseline")
     },
+    "score": Column(NUMBER, "scaled and masked, before the softmax; null where masked", "score", ".3f"),
+    "masked_cells": Column(COUNT, "how many scores are null because they are blocked"),
+    "masked_rows": Column(COUNT, "how many rows, of all heads, are fully masked: their weights and output are 0"),
+    "nonfinite_cells": Column(COUNT, "how many numbers are null because they are NaN or infinite"),
     "what": Column(TEXT, "which array: output or weights", "array"),
     "right": Column(FLAG, "whether all numbers are within the tolerance"),
     "worst_absolute_error": Column(NUMBER, "the largest error", "max error", ".3g"),

@@ -15,7 +15,6 @@ from attn_cli.errors import InputError
 from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answer import Answer
-from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
@@ -121,10 +120,10 @@ def arrays_of(report: Report) -> dict[str, np.ndarray]:
 
 def to_npy(report: Report) -> bytes:
     """The attention output of `attn compute` as an .npy file; InputError for the report of another command."""
-    if not isinstance(report.answer, Computation):
+    if not isinstance(report.answer, Answer) or report.answer.name != "compute":
         raise InputError("npy holds one array, for attn compute", "use npz")
     buffer = io.BytesIO()
-    np.save(buffer, report.answer.arrays()["output"])
+    np.save(buffer, report.answer.matrices["output"])
     return buffer.getvalue()
 
 

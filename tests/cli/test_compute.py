@@ -125,7 +125,7 @@ def test_a_row_that_may_attend_to_nothing_is_zero() -> None:
     found = compute(q=RANDOM.normal(size=(2, 4)), mask=np.array([[False, False], [True, True]]))
     assert found["weights"][0].tolist() == [0, 0]
     assert found["output"][0].tolist() == [0, 0, 0, 0]
-    shown = attn("compute", "--q", "q.npy", "--mask", "mask.npy", "--json").json["result"]
+    (shown,) = attn("compute", "--q", "q.npy", "--mask", "mask.npy", "--json").json["tables"]["run"]
     assert (shown["masked_rows"], shown["masked_cells"]) == (1, 2)
     assert "1 row is fully masked" in attn("compute", "--q", "q.npy", "--mask", "mask.npy").text
 
@@ -134,7 +134,9 @@ def test_masked_rows_are_counted_in_every_head_and_entry() -> None:
     q, mask = RANDOM.normal(size=(2, 3, 5, 4)), np.ones((3, 5, 5), dtype=bool)
     mask[1, 2], mask[2, 2:4] = False, False
     compute(q=q, mask=mask)
-    assert attn("compute", "--q", "q.npy", "--mask", "mask.npy", "--json").json["result"]["masked_rows"] == 2 * 3
+    assert (
+        attn("compute", "--q", "q.npy", "--mask", "mask.npy", "--json").json["tables"]["run"][0]["masked_rows"] == 2 * 3
+    )
     assert "2 rows are fully masked" in attn("compute", "--q", "q.npy", "--mask", "mask.npy").text
 
 
@@ -195,14 +197,14 @@ def test_rows_go_to_a_file_as_they_come_and_make_what_standard_output_gets(
 def test_json_npz_npy_and_csv_hold_the_same_numbers(shape: tuple[int, ...], options: list[str]) -> None:
     options = [*options, "--mask", "causal"]
     found = compute(*options, q=RANDOM.normal(size=shape))
-    shown = attn("compute", "--q", "q.npy", *options, "--json").json["result"]
+    shown = attn("compute", "--q", "q.npy", *options, "--json").json
     output = np.load(io.BytesIO(attn("compute", "--q", "q.npy", *options, "-f", "npy").bytes))
     np.testing.assert_array_equal(output, found["output"])
     for name, values in found.items():
         np.testing.assert_array_equal(
-            np.array(shown[name], dtype=np.float64), np.where(np.isneginf(values), np.nan, values)
+            np.array(shown["matrices"][name], dtype=np.float64), np.where(np.isneginf(values), np.nan, values)
         )
-    assert shown["masked_cells"] == np.isneginf(found["scores"]).sum()
+    assert shown["tables"]["run"][0]["masked_cells"] == np.isneginf(found["scores"]).sum()
     rows = attn("compute", "--q", "q.npy", *options, "-f", "csv").lines
     batch = "batch," if len(shape) > 3 else ""
     assert rows[0] == f"{batch}layer,head,query,query_token,key,key_token,score,weight"
@@ -242,5 +244,5 @@ def test_keys_and_values_beside_the_queries_are_told_of() -> None:
     assert alone.json["warnings"] == ["all.npz holds k and v too, unread: add --k all.npz --v all.npz"]
     added = attn("compute", "--q", "all.npz", "--k", "all.npz", "--v", "all.npz", "--json").json
     right = scaled_dot_product_attention(tensor(q), tensor(k), tensor(v)).numpy()
-    np.testing.assert_allclose(added["result"]["output"], right, **CLOSE)
+    np.testing.assert_allclose(added["matrices"]["output"], right, **CLOSE)
     assert added["warnings"] == []

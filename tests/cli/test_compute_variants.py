@@ -277,7 +277,7 @@ def test_drawn_latents_give_the_same_plain_and_absorbed() -> None:
 def test_sines_are_added_to_words() -> None:
     run = attn("compute", "the the", "-m", "toy:the-cat-sat", "--positions", "sinusoidal", "--json")
     # position 1, width 4: sin 1 = .8415, cos 1 = .5403, sin .01 = .0100, cos .01 = 1.0000 (rounded)
-    first, second = run.json["result"]["q"]
+    first, second = run.json["matrices"]["q"]
     np.testing.assert_allclose(first, [0.2, 0.7 + 1, 0.1, 0.4 + 1])
     np.testing.assert_allclose(second, [0.2 + 0.84147, 0.7 + 0.54030, 0.1 + 0.01, 0.4 + 0.99995], atol=1e-5)
     assert run.json["input"]["text"] == "the the"
@@ -286,14 +286,14 @@ def test_sines_are_added_to_words() -> None:
 
 def test_words_attend_to_other_words() -> None:
     run = attn("compute", "river bank", "--context", "bank loan money", "--json")
-    alone = attn("compute", "bank loan money", "--json").json["result"]
-    found = run.json["result"]
+    alone = attn("compute", "bank loan money", "--json").json["matrices"]
+    found = run.json["matrices"]
     assert np.array(found["weights"]).shape == (4, 2, 3)
     np.testing.assert_array_equal(found["k"], alone["k"])
 
 
 def test_words_equal_the_table_as_a_source() -> None:
-    computed = attn("compute", "he sat on the river bank", "--json").json["result"]
+    computed = attn("compute", "he sat on the river bank", "--json").json["matrices"]
     shown = attn("matrix", "he sat on the river bank", "--json").json["result"]["matrices"][0]
     np.testing.assert_array_equal(computed["weights"], shown["weights"])
     np.testing.assert_array_equal(computed["scores"], shown["scores"])

@@ -72,7 +72,7 @@ def test_every_kind_of_keys_decodes_to_its_causal_matrix(form: str) -> None:
     np.save("x.npy", np.random.default_rng(1).normal(size=(7, 16)))
     command = ["compute", "--x", "x.npy", "--projections", "2", "--heads", "4", *FORMS[form], "-q", "--json"]
     tables = attn(*command, "--decode").json["tables"]
-    whole = attn(*command, "--mask", "causal").json["result"]
+    whole = attn(*command, "--mask", "causal").json["matrices"]
     assert tables["run"][0]["difference"] < 1e-12
     assert attn(*command[:-1], "--decode", "-o", "decoded.npz").code == 0
     with np.load("decoded.npz") as file:

@@ -65,7 +65,7 @@ def test_every_stage_follows_from_the_one_before() -> None:
         "--mask", "causal", "--sink", "0.5", "--positions", "alibi", "--softcap", "2",
     )  # fmt: skip
     found = stages(*arguments, "--steps")
-    computed = attn(*arguments, "--json", "-q").json["result"]
+    computed = attn(*arguments, "--json", "-q").json["matrices"]
     k, v = (np.repeat(found[name], 2, axis=0) for name in "kv")
     close = {"rtol": 1e-5, "atol": 1e-6}  # float32
     np.testing.assert_allclose(found["scores"], found["q"] @ k.swapaxes(1, 2), **close)

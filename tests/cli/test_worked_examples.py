@@ -20,7 +20,7 @@ def maps(table: str, text: str) -> dict[str, np.ndarray]:
 def compute(*arguments: str) -> dict[str, np.ndarray]:
     run = attn("compute", *arguments, "--json")
     assert (run.code, run.errors) == (0, "")
-    return {name: np.array(run.json["result"][name]) for name in ("scores", "weights", "output")}
+    return {name: np.array(run.json["matrices"][name]) for name in ("scores", "weights", "output")}
 
 
 @pytest.fixture(autouse=True)

@@ -1,91 +1,105 @@
 """Attention on the user's own matrices, in arrays with the same batch and head axes."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from attn_cli.fields import COUNT, INTEGER, NESTED, Field, Output, each, made, within
-from attn_cli.summaries.call_fields import KV_HEADS, RULE
-from attn_cli.summaries.reduce import Summary
+from attn_cli.prompt import Token
+from attn_cli.summaries.answer import Answer, LazyTable, Next, Shape, Table
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.masked import Masked
-from attn_cli.summaries.report import Answer
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.text import counted, visible
 
-
-def _array(name: str, meaning: str, *, optional: bool = False) -> Field:
-    return Field(name, NESTED, meaning, lambda computed: computed.get(name), optional)
-
-
-FIELDS = (
-    Field(
-        "batch", each(INTEGER | {"minimum": 1}), "sizes of the batch axes, in the order of the matrices'; [] for none"
-    ),
-    Field("heads", each(COUNT), "the heads that were looked at"),
-    *within("call", (KV_HEADS, RULE)),
-    Field("masked_cells", COUNT, "how many scores are null because they are blocked"),
-    Field("masked_rows", COUNT, "how many rows, of all heads, are fully masked: their weights and output are 0"),
-    Field("nonfinite_cells", COUNT, "how many numbers are null because they are NaN or infinite"),
-    _array("scores", "[...batch][heads][queries][keys], before the softmax; no heads axis where the matrices had none"),
-    _array("weights", "the same shape, after the softmax"),
-    _array("output", "[...batch][heads][queries][e]; with --x or --wo heads are joined: [...batch][queries][width]"),
-    _array("q", "the queries, where they were made from x", optional=True),
-    _array("k", "the keys likewise", optional=True),
-    _array("v", "the values likewise", optional=True),
+SHAPE = Shape(
+    "attn.compute/3",
+    "Attention on the user's own matrices; input.text is empty.",
+    {
+        "cells": ("batch?", "layer", "head", "query", "query_token", "key", "key_token", "score", "weight"),
+        "run": ("masked_cells", "masked_rows", "nonfinite_cells", "scale", "softcap", "bias", "mask", "sink"),
+    },
+    matrices={
+        "scores": "[...batch][heads][queries][keys], before the softmax; no heads axis where the matrices had none",
+        "weights": "the same shape, after the softmax",
+        "output": "[...batch][heads][queries][e]; of joined heads (--x, --wo) [...batch][queries][width]",
+        "q": "the queries, where they were made from x",
+        "k": "the keys likewise",
+        "v": "the values likewise",
+    },
 )
-OUTPUT = Output("attn.compute/2", "Attention on the user's own matrices; input.text is empty.", FIELDS)
+_RULE = ("scale", "softcap", "bias", "mask", "sink")
+_FEW = 4  # rows of one head that are told one by one
 
 
-@dataclass(frozen=True, eq=False)
-class Computation(Answer):
+def computation(
+    summaries: Sequence[Summary],
+    batch: tuple[int, ...],
+    operands: Mapping[str, np.ndarray],
+    *,
+    head_axis: bool,
+    joined: bool,
+) -> Answer:
     """Scores, weights and output of every entry of a batch, as arrays `[*batch, h, ...]`."""
+    arrays = {}
+    for name in ("scores", "weights", "output"):
+        entries = [x for summary in summaries for part in summary.parts if (x := part.arrays().get(name)) is not None]
+        if entries:
+            has_heads = head_axis and not (name == "output" and joined)
+            shape = entries[0].shape if has_heads else entries[0].shape[1:]
+            arrays[name] = np.stack(entries).reshape(*batch, *shape)
+    arrays |= {name: x if head_axis else x[..., 0, :, :] for name, x in operands.items()}
+    masked = int(np.isneginf(arrays["scores"]).sum()) if "scores" in arrays else 0
+    run = {
+        "masked_cells": masked,
+        "masked_rows": sum(int(part.rows.sum()) for _, part in with_part(summaries, Masked)),
+        "nonfinite_cells": sum(int((~np.isfinite(x)).sum()) for x in arrays.values()) - masked,
+        **{name: summaries[0].rule[name] for name in _RULE},
+    }
 
-    name: ClassVar[str] = "compute"
-
-    summaries: tuple[Summary, ...]
-    batch: tuple[int, ...]
-    head_axis: bool
-    joined: bool
-    operands: Mapping[str, np.ndarray]
-    mixed: bool = False
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """The flat rows of each batch entry's matrix (or output), led in a batch by `batch`, the entry's number
-        from 0.
-        """
-        for summary in self.summaries:
-            entry = {"batch": summary.place.text} if self.batch else {}
+    def cells() -> Iterator[dict[str, Any]]:
+        for summary in summaries:
+            entry = {"batch": summary.place.text} if batch else {}
             yield from (entry | row for row in summary.parts[0].records(summary))
 
-    def document(self) -> dict[str, Any]:
-        """The rule (scale, mask ...), the arrays as nested lists, and how many numbers are null, such as masked
-        scores.
-        """
-        first, arrays = self.summaries[0], self.arrays()
-        masked = int(np.isneginf(arrays["scores"]).sum())
-        rows = (summary.part(Masked) for summary in self.summaries)
-        computed = {
-            "batch": [*self.batch],
-            "heads": [*first.place.heads],
-            "call": first,
-            "masked_cells": masked,
-            "masked_rows": sum(int(part.rows.sum()) for part in rows if part is not None),
-            "nonfinite_cells": sum(int((~np.isfinite(x)).sum()) for x in arrays.values()) - masked,
-        }
-        return made(FIELDS, computed | arrays)
+    findings = []
+    for summary in summaries:
+        matrices = [part for part in summary.parts if isinstance(part, Matrix)]
+        if sentence := "".join(_strongest_keys(matrix, summary) for matrix in matrices):
+            place = np.unravel_index(summary.place.text, batch) if batch else ()
+            findings.append(f"batch {','.join(str(int(at)) for at in place)} · {sentence}" if batch else sentence)
+    tables = {"cells": LazyTable(cells), "run": Table.of([run])}
+    return Answer(SHAPE, tuple(findings), tables, arrays, next=Next("compute"))
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The collected arrays of `scores` and `weights` `[*batch, h, n, m]`, and `output`."""
-        arrays = {}
-        for name in ("scores", "weights", "output"):
-            entries = [
-                x for summary in self.summaries for part in summary.parts if (x := part.arrays().get(name)) is not None
-            ]
-            if entries:
-                shape = entries[0].shape if self._has_heads(name) else entries[0].shape[1:]
-                arrays[name] = np.stack(entries).reshape(*self.batch, *shape)
-        operands = {name: x if self.head_axis else x[..., 0, :, :] for name, x in self.operands.items()}
-        return arrays | operands
 
-    def _has_heads(self, name: str) -> bool:
-        return self.head_axis and not (name == "output" and self.joined)
+def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
+    """`query 0 gives key 2 most, 0.424; ...`; of more rows the sharpest, and the key that all give most."""
+    weights = next((values for kind, values in matrix.maps if kind == "weights"), None)
+    if weights is None or matrix.block != (1, 1) or matrix.keys is not None or not weights.size:
+        return ""
+    weights = np.nan_to_num(weights.astype(np.float64))
+    queries = [_named("query", summary.queries[row]) for row in matrix.row_numbers(summary)]
+    keys = [_named("key", token) for token in summary.keys]
+    most = weights.argmax(axis=-1)  # [h, n]
+    if len(weights) == 1 and len(queries) <= _FEW:
+        most_of = zip(queries, most[0].tolist(), weights[0], strict=True)
+        return "; ".join(
+            f"{query} gives {keys[key]} most, {row[key]:.3f}" if row[key] else f"{query} sees no key"
+            for query, key, row in most_of
+        )
+    chooses = (weights > 0).sum(axis=-1) > 1  # a row that sees one key gives it all
+    sharpest = np.where(chooses, weights.max(axis=-1), -1.0)
+    head, row = np.unravel_index(int(sharpest.argmax()), sharpest.shape)
+    if not chooses[head, row]:
+        return ""
+    of_head = f" of head {matrix.head_names(summary)[head]}" if len(weights) > 1 else ""
+    key, received = most[head, row], weights.mean(axis=(0, 1))
+    mean = (
+        f"in the mean of {counted(chooses.size, 'row')} {keys[int(received.argmax())]} gets most, {received.max():.3f}"
+    )
+    return f"sharpest: {queries[row]}{of_head} gives {keys[key]} {weights[head, row, key]:.3f}; {mean}"
+
+
+def _named(what: str, token: Token) -> str:
+    label = visible(token.text).strip()
+    return f"{what} {label}" if label.isdigit() else f'"{label}"'
