@@ -19,7 +19,6 @@ from attn_cli.selection_syntax import selection_of
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.memory import check_memory
-from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.check import OutputChecks
 from attn_cli.summaries.answers.check_numbers import Checked
 from attn_cli.summaries.answers.compute import computation
@@ -127,7 +126,7 @@ def compute(
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
-    verdicts = report.answer["verdicts"] if check.files and isinstance(report.answer, Answer) else ()
+    verdicts = report.answer["verdicts"] if check.files and report.answer is not None else ()
     return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
 
 

@@ -1,53 +1,18 @@
 """The result of a command, as views get it: texts, summaries or an answer, and the source."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from attn_cli.display import Displayed
-from attn_cli.fields import Field, Rows, made
 from attn_cli.prompt import Prompt
-from attn_cli.summaries import answer as tables
+from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Part, Summary, with_part
 
 if TYPE_CHECKING:  # few reports tell of them
     from attn_cli.summaries.told.story import Story
     from attn_cli.summaries.told.word_reads import Reads
-
-
-class Answer(ABC, Displayed):
-    """A result of a command that is not one result (`Part`) per attention call,
-    such as the nearest words or two contexts compared.
-
-    name    the name under which it is drawn, which selects a file of `views/answers`
-    fields  the fields of the JSON object `result`, where they are declared
-    table   the name of the field whose rows are the flat rows of csv and the like; "" for none
-    """
-
-    name: ClassVar[str]
-    fields: ClassVar[Sequence[Field]] = ()
-    table: ClassVar[str] = ""
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Flat rows for csv, tsv and jsonl: those of the field named `table`; without one, one row of all fields."""
-        if not self.table:
-            yield self.document()
-            return
-        table = next(field for field in self.fields if isinstance(field.type, Rows) and field.name == self.table)
-        assert isinstance(table.type, Rows)
-        yield from (made(table.type.fields, row) for row in table.read(self))
-
-    def document(self) -> dict[str, Any]:
-        """The answer as the `result` of the JSON object: its `fields` by name."""
-        return made(self.fields, self)
-
-    @abstractmethod
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The answer's numbers as arrays by name, for .npz files; each class of answers says its names and shapes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +37,7 @@ class Report(Displayed):
     prompts: tuple[Prompt, ...] = ()
     summaries: tuple[Summary, ...] = ()
     warnings: tuple[str, ...] = ()
-    answer: Answer | tables.Answer | None = None
+    answer: Answer | None = None
     index: int | None = None
     batch: tuple[int, ...] | None = None
     merged_from: int | None = None

@@ -14,7 +14,6 @@ from attn_cli._version import __version__
 from attn_cli.errors import InputError
 from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
@@ -28,19 +27,15 @@ _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 def envelope(report: Report) -> dict[str, Any]:
     """A report, the answer on one text, as the published JSON object; `attn schema COMMAND` prints its schema."""
-    new = isinstance(report.answer, Answer)
     document: dict[str, Any] = {
         "schema": output_of(report.command).id,
         "attn": __version__,
-        "about" if new else "source": dict(report.source),
+        "source" if report.answer is None else "about": dict(report.source),
     }
     if report.index is not None:
         document["index"] = report.index
     document |= _inputs(report)
-    if isinstance(report.answer, Answer):
-        document |= report.answer.document()
-    else:
-        document["result"] = _result(report) if report.answer is None else report.answer.document()
+    document |= {"result": _result(report)} if report.answer is None else report.answer.document()
     document["warnings"] = list(report.warnings)
     return document
 
@@ -120,7 +115,7 @@ def arrays_of(report: Report) -> dict[str, np.ndarray]:
 
 def to_npy(report: Report) -> bytes:
     """The attention output of `attn compute` as an .npy file; InputError for the report of another command."""
-    if not isinstance(report.answer, Answer) or report.answer.name != "compute":
+    if report.answer is None or report.answer.name != "compute":
         raise InputError("npy holds one array, for attn compute", "use npz")
     buffer = io.BytesIO()
     np.save(buffer, report.answer.matrices["output"])

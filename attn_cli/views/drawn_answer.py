@@ -6,7 +6,6 @@ from itertools import chain
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer, file_of
@@ -21,10 +20,8 @@ from attn_cli.views.same_input import more_of_matrices, on_same_input, on_texts
 def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes."""
     report = in_ascii(report) if screen.ascii_only else report
-    if isinstance(report.answer, Answer):
-        return (draw_table if report.answer.shape.screen else drawer(report.answer.name))(report.answer, report, screen)
     if report.answer is not None:
-        return drawer(report.answer.name)(report.answer, report, screen)
+        return (draw_table if report.answer.shape.screen else drawer(report.answer.name))(report.answer, report, screen)
     if report.is_overview:
         drawn = [drawer("overview")(report, screen)]
     else:
@@ -40,7 +37,7 @@ def next_words_of(report: Report, invocation: Invocation) -> list[str] | None:
     parts = [part for summary in report.summaries for part in summary.parts]
     if report.index is not None or (report.answer is None and not parts):
         return None
-    if isinstance(report.answer, Answer):
+    if report.answer is not None:
         onwards = report.answer.next
         if onwards is None:
             return None
@@ -50,7 +47,7 @@ def next_words_of(report: Report, invocation: Invocation) -> list[str] | None:
             return on_same_input(onwards.command, report, invocation, *onwards.more)
         model = invocation.words({"model"}) if onwards.takes_model else []
         return on_texts(onwards.command, onwards.texts, [*model, *onwards.more])
-    name = report.answer.name if report.answer else "overview" if report.is_overview else parts[0].name
+    name = "overview" if report.is_overview else parts[0].name
     next_words = getattr(file_of(name), "next_words", None)
     words: list[str] | None = None if next_words is None else next_words(report, invocation)
     return words

@@ -11,13 +11,13 @@ from attn_cli.kernel.definition.dense import Attention
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.recording.whole import RecordedHead
-from attn_cli.summaries import answer as tables
+from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
-from attn_cli.summaries.report import Answer, Report
+from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
@@ -53,7 +53,7 @@ def _report(report: Report) -> Bundle:
 
 
 @bundle.register
-def _answer(answer: Answer | tables.Answer) -> Bundle:
+def _answer(answer: Answer) -> Bundle:
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
     text = _cut(printed(draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN), _SCREEN).lstrip("\n"))
     return {"text/plain": text, "text/html": f'<pre style="{UNBROKEN}">{escape(text)}</pre>'}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received, mean_received
@@ -31,7 +30,7 @@ class MarkdownView(View):
 
     def show(self, report: Report) -> None:
         """Write the report's tables; InputError for a command without any, and a matrix of over 64 rows or keys."""
-        if report.command not in _COMMANDS and not isinstance(report.answer, Answer):
+        if report.command not in _COMMANDS and report.answer is None:
             raise InputError(
                 f"md has no table for the answer of {report.command}",
                 "use --format csv or html: md is for inspect, heads, top, matrix, layers",
