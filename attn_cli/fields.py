@@ -51,21 +51,17 @@ class Object:
 class Rows:
     """A JSON list of objects with these values, `count` of them if it is fixed; `meaning` says what one is.
 
-    closed  whether the JSON Schema allows them no fields but these
     any_of  sets of optional fields, of which every object has one set at least
     """
 
     fields: Sequence["Field"]
     meaning: str = ""
     count: int | None = None
-    closed: bool = False
     any_of: Sequence[Sequence[str]] = ()
 
     def schema(self) -> Schema:
         """The JSON Schema of a list of objects with these fields."""
-        more: Schema = {"additionalProperties": False} if self.closed else {}
-        if self.any_of:
-            more |= {"anyOf": [{"required": [*names]} for names in self.any_of]}
+        more: Schema = {"anyOf": [{"required": [*names]} for names in self.any_of]} if self.any_of else {}
         return each(object_schema(self.fields) | more, self.meaning, self.count)
 
     def of(self, things: Iterable[object]) -> list[dict[str, Any]]:
@@ -80,7 +76,6 @@ class Field:
     meaning   with its unit, as the JSON Schema says it
     value     the path of an attribute or key, or a function, that reads it; the one called `name` if not given
     optional  whether it is left out where it is None
-    heading   of its column in a table of a screen; "" for its name
     """
 
     name: str
@@ -88,7 +83,6 @@ class Field:
     meaning: str = ""
     value: str | Callable[[Any], Any] = ""
     optional: bool = False
-    heading: str = ""
     read: Callable[[Any], Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +105,6 @@ class Output:
     id: str
     meaning: str
     fields: Sequence[Field]
-    several_texts: bool = False
     input: Schema | None = None
     definitions: Mapping[str, Schema] = field(default_factory=dict)
 

@@ -78,8 +78,6 @@ class Shape:
     legend: Sequence[str] = ()
     matrices: Mapping[str, str] = field(default_factory=dict)
     several_texts: bool = False
-    input: Schema | None = None
-    definitions: Mapping[str, Schema] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -133,7 +133,7 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _inputs(report: Report) -> dict[str, Any]:
-    if output_of(report.command).several_texts:
+    if report.answer is not None and report.answer.shape.several_texts:
         return {"inputs": [input_document(prompt) for prompt in report.prompts]}
     return {"input": input_document(report.prompts[0] if report.prompts else Prompt("", ()), report.merged_from)}
 

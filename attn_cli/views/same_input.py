@@ -25,7 +25,6 @@ _HIDING = ("inspect", "matrix", "top", "heads")
 _OUTPUT = {"format", "json", "output", "force", "quiet", "verbose", "plain"}
 _OF_MATRICES = {"steps", "decode", "token", "expect", "expect_weights", "tol", "color_scale"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
-EXAMPLE = "he sat on the river bank"
 
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:

@@ -86,8 +86,11 @@ def schema_text(name: str) -> str:
 def composed(name: str) -> dict[str, Any]:
     """The whole JSON Schema of the output of a command, by the schema's name."""
     output = output_of(name)
-    results = output.schema() if isinstance(output, Shape) else {"result": object_schema(output.fields)}
-    source = "about" if isinstance(output, Shape) else "source"
+    if isinstance(output, Shape):
+        source, results = "about", output.schema()
+    else:
+        source, results = "source", {"result": object_schema(output.fields)}
+    definitions = output.definitions if isinstance(output, Output) else {}
     properties = {
         "schema": {"const": output.id},
         "attn": TEXT | {"description": "the version of attn that wrote this"},
@@ -104,16 +107,16 @@ def composed(name: str) -> dict[str, Any]:
         "type": "object",
         "required": [field for field in properties if field != "index"],
         "properties": properties,
-        "$defs": {**output.definitions, "nested": _NESTED},
+        "$defs": {**definitions, "nested": _NESTED},
     }
 
 
 def _inputs(output: Output | Shape) -> dict[str, Schema]:
     """The schema of the text, or of several."""
-    if output.input is not None:
+    if isinstance(output, Output) and output.input is not None:
         return {"input": output.input}
     from attn_cli.summaries.input_fields import INPUT  # here: a writer of JSON asks for names of schemas alone
 
-    if output.several_texts:
+    if isinstance(output, Shape) and output.several_texts:
         return {"inputs": each(INPUT, "a text; empty for random tokens") | {"minItems": 1, "description": "the texts"}}
     return {"input": INPUT}

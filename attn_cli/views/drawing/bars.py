@@ -9,7 +9,6 @@ from attn_cli.views.drawing.screen import Screen
 
 _COLOR = Color.parse("#44708c")  # darker than what maps show as large
 _CYAN = 6
-HEIGHTS = "▁▂▃▄▅▆▇█"
 _SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT}
 
 
