@@ -33,8 +33,12 @@ def corpus_tables(
     return tables, words + (f": {excerpt(listed(files, 3), 60)}" if files else "")
 
 
+def head_choice(row: Row) -> str:
+    """The head of a row as -H takes it: `18.6`, or `cross:1.1`."""
+    stream = row.get("stream", "self")
+    return f"{'' if stream == 'self' else f'{stream}:'}{row['layer']}.{row['head']}"
+
+
 def show_head(folder: str, row: Row) -> Next:
     """The command that shows the head of a row of the scan in `folder`."""
-    stream = row.get("stream", "self")
-    name = f"{'' if stream == 'self' else f'{stream}:'}{row['layer']}.{row['head']}"
-    return Next("scan", ("show", folder), ("--head", name), takes_model=False)
+    return Next("scan", ("show", folder), ("--head", head_choice(row)), takes_model=False)

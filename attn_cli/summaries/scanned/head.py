@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row
+from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row, head_choice
 from attn_cli.text import visible
 
 EXAMPLE = (
@@ -50,7 +50,7 @@ def head_answer(
 ) -> Answer:
     """One head of a scan: its kind, and the rows that the scan has of it, examples of its kind first."""
     examples = sorted(tables["examples"], key=lambda example: example["kind"] != head["kind"])
-    name = f"{head['layer']}.{head['head']}"
+    name = head_choice(head)
     if head["share"] is not None:
         certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
         finding = f"head {name} is a {head['kind']} head{certainty}: share {head['share']:.2f}"

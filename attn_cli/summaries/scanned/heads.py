@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from attn_cli.summaries.answer import Answer, Shape, Table
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row, show_head
+from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row, head_choice, show_head
 from attn_cli.text import counted
 
 SORTED = ("document_mean", "low", "high", "q05", "q50", "q95")
@@ -61,8 +61,7 @@ def heads_answer(
         finding = f"{some} {ranking.words}" if has_numbers else f"no head has a number for {ranking.heading} here"
     elif rows and rows[0]["share"] is not None:
         first = rows[0]
-        name = f"{first['layer']}.{first['head']}"
-        finding = f"head {name} is the clearest {first['kind']} head: share {first['share']:.2f}"
+        finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
     else:
         finding = "no head is of any kind"
     findings = (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), corpus[1])
