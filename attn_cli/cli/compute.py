@@ -93,7 +93,7 @@ def compute(
       attn compute --x x.csv --projections w.npz --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --projections 7 --heads 4 --kv-heads 2
-      attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .matrices.output
+      attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .matrices
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy

@@ -41,6 +41,9 @@ ASKED: dict[str, tuple[object, ...]] = {
     "logit": ("top", "the cat sat on a photo", "--by", "logit", "-m", "LLAMA"),
     "scale": ("scale",),
     "decode": ("compute", "the cat sat", "--decode"),
+    "decode grouped": ("compute", "the cat sat", "--decode", "--kv-heads", "1", "--projections", "1"),
+    "cost latent": (*COST, "--latent", "64"),
+    "cost window": (*COST, "--window", "32"),
     "sort logit": ("heads", "the cat sat on a photo", "--sort", "-logit", "-m", "LLAMA"),
 }
 

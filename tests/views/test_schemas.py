@@ -160,20 +160,6 @@ def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, mo
     assert sum(nulls) == run.json["tables"]["run"][0]["masked_cells"]
 
 
-@pytest.mark.parametrize("options", [[], ["--kv-heads", "1", "--projections", "1"]], ids=["plain", "grouped"])
-def test_decoding_holds(options: list[str]) -> None:
-    hold(attn("compute", "the cat sat", "--decode", "--json", *options), "decode")
-
-
-@pytest.mark.parametrize("options", [[], ["--latent", "64"], ["--window", "32"]], ids=["plain", "latent", "window"])
-def test_costs_hold(options: list[str]) -> None:
-    hold(attn("cost", "-n", "999", "--heads", "8", "--dim", "16", "--json", *options), "cost")
-
-
-def test_the_scale_holds() -> None:
-    hold(attn("scale", "--json"), "scale")
-
-
 def test_verdicts_hold(tmp_path: Path) -> None:
     np.save(tmp_path / "q.npy", q := np.ones((2, 3, 4)))
     q[1, 1] = np.nan

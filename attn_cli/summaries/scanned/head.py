@@ -29,7 +29,7 @@ SHAPE = Shape(
     screen={
         "statistics": ("statistic", "document_mean", "low", "high", "q05", "q50", "q95"),
         "kinds": ("kind", "share", "share_low", "share_high", "baseline", "certainty"),
-        "examples": ("weight", "query_token", "key_token", "text"),
+        "examples": ("kind", "weight", "query_token", "key_token", "text"),
         "distances": ("range", "weight", "baseline"),
         "tokens_to": ("token", "times", "rows"),
         "parts": ("part", "weight", "baseline"),
