@@ -49,7 +49,7 @@ def heads_answer(
     """The heads of a scan in the order of `ranking`, else by kind; of one `kind` alone if that is given."""
     counts = Counter(row["kind"] for row in heads)
     rows = [row for row in heads if kind in (None, row["kind"])]
-    unsure = sum((row["certainty"] or 1.0) < 0.95 for row in rows)
+    unsure = 0 if ranking else sum((row["certainty"] or 1.0) < 0.95 for row in rows)
     if ranking is not None:
         rows = ranking.of(rows, lambda row: float("nan") if row["document_mean"] is None else row["document_mean"])
     rows = rows[:top]
