@@ -171,11 +171,10 @@ def test_statistics_of_every_name_are_there(scanned: tuple[Path, ModelSource]) -
 _ADDED = """
 import sys
 from pathlib import Path
-from attn_cli.summaries.reducers.heads import statistics
-from attn_cli.summaries.reducers.heads.statistics import key_before, key_weight
-for back in (1, 2):
-    added = key_weight(key_before(back), name=f"weight_{back}_back", heading="", caption="", meaning="")
-    statistics.STATISTICS = (*statistics.STATISTICS, added)
+from attn_cli.summaries.reducers.heads.statistics import statistic
+def second_key(text): return text.back(2)
+@statistic("", "")
+def weight_2_back(rows): return rows.mean(rows.on(second_key))
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
@@ -194,9 +193,8 @@ def test_a_statistic_that_is_added_is_in_the_tables_of_a_scan(minilm: Any, minil
     rows = {(row["statistic"], row["head"]): row for row in table(tmp_path / "scan", "statistics")}
     columns = {row["head"]: row for row in table(tmp_path / "scan", "heads")}
     for head in range(len(of_texts[0])):
-        previous, two_back = (rows[name, head]["mean"] for name in ("previous_weight", "weight_2_back"))
+        two_back = rows["weight_2_back", head]["mean"]
         expected = np.mean([each[head].diagonal(-2).sum() / len(each[head]) for each in of_texts])
-        assert rows["weight_1_back", head]["mean"] == previous
         assert two_back == columns[head]["weight_2_back"] == pytest.approx(expected, abs=1e-5)
 
 

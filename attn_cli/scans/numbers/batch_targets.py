@@ -9,8 +9,8 @@ from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
-from attn_cli.summaries.reducers.heads.alignment import Alignment
-from attn_cli.summaries.reducers.heads.head_statistics import HeadMeans
+from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
+from attn_cli.summaries.reducers.heads.statistics import TextRows as HeadTextRows
 from attn_cli.summaries.reducers.kinds import head_kinds as kinds
 from attn_cli.summaries.reducers.kinds.control import TextRows, offset_of
 from attn_cli.summaries.reducers.kinds.head_kinds import DUPLICATE, FIRST, INDUCTION, WINDOW
@@ -74,20 +74,16 @@ class BatchTargets:
             tops=(LARGEST,),
             distance_edges=(STEP_EDGES[: self.stretches.stop + 1],),
         )
-        return of_kinds | self.means.wanted()
+        return of_kinds | self.asked.wanted()
 
     @cached_property
-    def means(self) -> HeadMeans:
-        """What computes the head statistics (entropy ...) of each text from those of its rows that see any key."""
-        rows = self.rows
-        made = HeadMeans.of([
-            Alignment(rows.length, rows.length, tokens, 0, same_tokens=True, is_causal=self.is_causal,
-                      has_sink=self.learned_sink, shows_scores=True, hides=False)
-            for tokens in rows.tokens
-        ])  # fmt: skip
+    def asked(self) -> HeadRows:
+        """What the head statistics (entropy ...) of each text ask of its rows."""
+        rows, n = self.rows, self.rows.length
+        flags = (True, self.is_causal, self.learned_sink, True, False, False)
+        made = HeadRows.asked([HeadTextRows(n, n, tokens, *flags) for tokens in rows.tokens])
         begin, real = rows.begin[:, None], rows.real[:, None]
-        keys = {cell: np.where((of_text >= 0) & real, of_text + begin, -1) for cell, of_text in made.keys.items()}
-        return replace(made, keys=keys)
+        return replace(made, keys={rule: np.where((of >= 0) & real, of + begin, -1) for rule, of in made.keys.items()})
 
     @cached_property
     def by_kind(self) -> Targets:

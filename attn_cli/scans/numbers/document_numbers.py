@@ -12,7 +12,6 @@ from attn_cli.kernel.cpu.c_threads import team
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, LISTS
 from attn_cli.scans.numbers.row_counts import BASELINE_AT, RowCounts
-from attn_cli.summaries.reducers.heads.head_rows import HeadRows
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM, WINDOW, Kind
 
@@ -184,9 +183,8 @@ class BatchValues:
     def _statistics(self, stats: RowStats) -> np.ndarray:
         targets = self.counts.targets
         masked = np.broadcast_to(~targets.live, self.mass.shape)  # padding, too
-        of_heads = targets.means
-        means = of_heads.means(HeadRows(replace(stats, masked=masked), of_heads.texts, of_heads.keys))
-        return np.stack([means[name] for name in STATISTIC_NAMES])
+        numbers = targets.asked.answered(replace(stats, masked=masked))
+        return np.stack([numbers[name] for name in STATISTIC_NAMES])
 
     def _placed_kinds(self) -> None:
         """The kinds with one target at a fixed distance, together."""

@@ -12,7 +12,13 @@ from rich.text import Text
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.heads.statistics import FIRST_WEIGHT, STATISTICS, Statistic
+from attn_cli.summaries.reducers.heads.statistics import (
+    STATISTICS,
+    Statistic,
+    first_weight,
+    followers,
+    induction_weight,
+)
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
@@ -32,7 +38,11 @@ _TOP = 15  # heads at the top of an order of which is told what they do
 _FEWEST = 3  # heads at the top, of which a sentence is said
 _MOSTLY, _NEARLY_ALL = 0.5, 0.8  # of a head's weight on one place, and of the heads that have it
 _NOT_IN_OVERVIEW = frozenset({"max_score"})
-_PLACES = {FIRST_WEIGHT: "the first token", "previous_weight": "the token before", "self_weight": "their own token"}
+_PLACES = {
+    first_weight.__name__: "the first token",
+    "previous_weight": "the token before",
+    "self_weight": "their own token",
+}
 
 
 class HeadRow(NamedTuple):
@@ -110,7 +120,7 @@ def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking:
         resting = weights >= _MOSTLY
         if resting.sum() >= _NEARLY_ALL * len(top):
             who = f"the first {len(top)}" if resting.all() else f"{resting.sum()} of the first {len(top)}"
-            is_first = column == FIRST_WEIGHT
+            is_first = column == first_weight.__name__
             name = f", {token_label(top[0].summary.keys[0])}," if is_first else ""
             every = head_rows(summaries)
             half = sum(row.heads.statistics[column][row.at] >= _MOSTLY for row in every)
@@ -130,10 +140,9 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
 
 def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
     """The number of rows behind a mean over some rows, and its value under uniform attention; else none."""
-    statistic = next(each for each in STATISTICS if each.name == ranking.column)
-    if statistic.keys_of is None:
+    if ranking.column != induction_weight.__name__:
         return
-    keys = statistic.keys_of(summary.keys)[len(summary.keys) - len(summary.queries) :]
+    keys = followers(summary.keys)[len(summary.keys) - len(summary.queries) :]
     found = np.flatnonzero(keys >= 0)
     if not len(found):
         return

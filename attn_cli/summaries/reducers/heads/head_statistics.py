@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import to_numpy, to_numpy_together
+from attn_cli.arrays import to_numpy_together
 from attn_cli.call import Call
 from attn_cli.fields import COUNT, SHARE, STREAM, Field, Output
 from attn_cli.fields import Rows as FieldRows
@@ -17,9 +17,8 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER, LAYERS
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment, KeyRule
-from attn_cli.summaries.reducers.heads.head_rows import HeadRows
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS, TextRows
+from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
 
 _ROW = (
     STREAM,
@@ -81,60 +80,19 @@ class Heads(Part):
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 
 
-@dataclass(frozen=True, eq=False)
-class HeadMeans:
-    """Which row statistics the head statistics of some texts are made of, and how.
-
-    texts    how the queries of each text stand among its keys
-    unknown  by statistic which texts have no such number, booleans `[texts]`
-    keys     for each key whose weight is a statistic (first, previous ...) its index in each of n rows `[n, 1]`
-    """
-
-    texts: AlignedTexts
-    unknown: Mapping[Statistic, np.ndarray]
-    keys: Mapping[KeyRule, np.ndarray]
-
-    @classmethod
-    def of(cls, alignments: Sequence[Alignment]) -> "HeadMeans":
-        """How statistics are made for texts whose queries and keys are aligned as `alignments` say, one for each."""
-        if len({text.is_causal for text in alignments}) > 1:  # a text of one token has nothing to look ahead to
-            alignments = [replace(text, is_causal=False) for text in alignments]
-        texts = AlignedTexts(tuple(alignments))
-        unknown = {each: np.array([not each.exists(text) for text in alignments]) for each in STATISTICS}
-        rules = [each.key_rule for each, missing in unknown.items() if each.key_rule is not None and not missing.all()]
-        return cls(texts, unknown, {rule: texts.keys(rule)[:, None] for rule in dict.fromkeys(rules)})
-
-    def wanted(self, rows: Rows = None) -> Wanted:
-        """A request for the row statistics (entropy, weight on the first key ...) that head statistics are made of."""
-        names = [name for each, missing in self.unknown.items() for name in each.moments if not missing.all()]
-        return Wanted(rows, ("masked", "weight_sum", *dict.fromkeys(names)), tuple(self.keys.values()))
-
-    def means(self, of_rows: HeadRows) -> dict[str, np.ndarray]:
-        """Every head statistic by its name, `[h, texts]`, a mean over rows (of scores the largest);
-        NaN for texts without it.
-        """
-        known = [statistic for statistic, unknown in self.unknown.items() if not unknown.all()]
-        finished = dict(zip(known, to_numpy_together([each.finish(of_rows) for each in known]), strict=True))
-        nothing = np.full(of_rows.live_rows.shape, np.nan)
-        return {
-            each.name: np.where(unknown, np.nan, finished[each]) if each in finished else nothing
-            for each, unknown in self.unknown.items()
-        }
-
-    def taken(self, stats: RowStats, rows: Rows = None) -> list[Heads]:
-        """For each text its head statistics, made of the row statistics of a call."""
-        of_rows = HeadRows(stats, self.texts, self.keys, rows)
-        columns, live = self.means(of_rows), to_numpy(of_rows.live_rows)  # [h, texts]
-        rest = to_numpy(of_rows.rest) if self.texts.first.hides else None
-        masked = (self.texts.counts if rows is None else len(rows)) - live
-        return [
-            Heads(
-                {name: values[:, text] for name, values in columns.items()},
-                masked[:, text],
-                None if rest is None else rest[:, text],
-            )
-            for text in range(live.shape[1])
-        ]
+def heads_of(asked: HeadRows, stats: RowStats, rows: Rows = None) -> list[Heads]:
+    """For each text its head statistics, made of the row statistics of a call."""
+    answered = asked.answered(stats, rows)
+    columns = dict(zip(answered, to_numpy_together([*answered.values()]), strict=True))  # [h, texts]
+    live, rest = columns.pop("live_rows"), columns.pop("rest")
+    return [
+        Heads(
+            {name: values[:, text] for name, values in columns.items()},
+            (asked.texts[text].n if rows is None else len(rows)) - live[:, text],
+            rest[:, text] if asked.first.hides else None,
+        )
+        for text in range(live.shape[1])
+    ]
 
 
 class HeadStatistics:
@@ -157,11 +115,11 @@ class HeadStatistics:
         """A request for each row's sums (entropy, distance ...), and its weight on each key that a statistic is
         about.
         """
-        return _means_of(call).wanted(self.rows)
+        return _asked(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
-        return _means_of(call).taken(stats, self.rows)[0]
+        return heads_of(_asked(call), stats, self.rows)[0]
 
     def wanted_of_texts(self, packed: PackedCall) -> Wanted:
         """A request for the row statistics that head statistics are made of, of the rows of all packed texts."""
@@ -169,28 +127,29 @@ class HeadStatistics:
 
     def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
         """For each packed text in order the statistics of every head, means over rows (entropy, distance ...)."""
-        means, _ = self._of_texts(packed)
-        return means.taken(replace(stats, wanted=means.wanted()))
+        asked, _ = self._of_texts(packed)
+        return heads_of(asked, replace(stats, wanted=asked.wanted()))
 
-    def _of_texts(self, packed: PackedCall) -> tuple[HeadMeans, Wanted]:
-        """The means, whose keys are counted in each text, and what they need, with keys counted among all."""
+    def _of_texts(self, packed: PackedCall) -> tuple[HeadRows, Wanted]:
+        """What is asked of the rows, whose keys are counted in each text, and the request, of keys among all."""
 
-        def make() -> tuple[HeadMeans, Wanted]:
-            means = HeadMeans.of([Alignment.of(call) for call in packed.calls])
-            wanted = means.wanted()
+        def make() -> tuple[HeadRows, Wanted]:
+            asked = HeadRows.asked([TextRows.of(call) for call in packed.calls])
+            wanted = asked.wanted()
             of_texts = ([keys[rows] for rows in packed.texts] for keys in wanted.key_sets)
-            return means, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
+            return asked, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
 
-        return packed.keep((HeadMeans, packed.place.stream, packed.rule.sink is None), make)
+        return packed.keep((HeadRows, packed.place.stream, packed.rule.sink is None), make)
 
 
-def _means_of(call: Call) -> HeadMeans:
-    alignment, known = Alignment.of(call), _means_of_keys(call.keys)
-    if alignment.without_keys not in known:
-        known[alignment.without_keys] = HeadMeans.of([alignment])
-    return known[alignment.without_keys]
+def _asked(call: Call) -> HeadRows:
+    text, known = TextRows.of(call), _asked_of(call.keys)
+    flags = text._replace(keys=())
+    if flags not in known:
+        known[flags] = HeadRows.asked([text])
+    return known[flags]
 
 
 @memoised
-def _means_of_keys(keys: Sequence[Token]) -> dict[tuple[int, ...], HeadMeans]:
+def _asked_of(keys: Sequence[Token]) -> dict[TextRows, HeadRows]:
     return {}

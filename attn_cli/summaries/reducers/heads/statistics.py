@@ -1,112 +1,94 @@
-"""Per-head statistics: what each head does, in a handful of numbers.
+"""Per-head statistics: what each head does, in a handful of numbers, each a function of the rows of a call.
 
-To add one, write it here and name it in `STATISTICS`: columns of tables, fields of JSON and CSV, arrays and schemas
-follow from it. A narrow screen leaves out the last ones first.
+To add one, write it here: columns of tables, fields of JSON and CSV, arrays and schemas follow from it. A narrow screen
+leaves out the last ones first.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, namespace
+from attn_cli.arrays import Array, as_float64, moved_to, namespace
+from attn_cli.call import Call
 from attn_cli.fields import NUMBER, Field
+from attn_cli.kernel.stats.wanted import Rows as PickedRows
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
+from attn_cli.summaries.calls.hidden_keys import hidden_keys
+from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reducers.heads.alignment import Alignment, KeyRule
-from attn_cli.summaries.reducers.heads.head_rows import HeadRows
 
 RULES = 0.95  # of a row's weight
-FIRST_WEIGHT = "first_weight"
 _BITS_PER_NAT = float(1 / np.log(2))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Statistic:
-    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
+class TextRows(NamedTuple):
+    """Where the n queries of a text stand among its m keys, and which numbers its weights can have.
 
-    name     what Python, machine output and schemas call it
-    heading  the heading of its column in a table
-    caption  what the line below a table says of the column; {unit} stands for token or word
-    meaning  what the JSON Schema says
-    finish   the number of each head and text `[h, texts]`, from the statistics of their rows
-    unit     "bits", "tokens", "score", "weight" or "share of rows"
-    digits   after the point, in a table
-    minimum  of the JSON Schema, None for none
-    nothing  the values of no interest: a column of them alone is left out of tables. (): the column always stays
-    moments  names of the row statistics (sums over a row's keys ...) that it is made of
-    key_rule  the rule that gives each row the key whose weight it is the mean of; None for none
-    keys_of  from tokens the key of each row that it is a mean over, -1 for other rows; None where it is over all
-    known    whether a call has it; it must have a key by `key_rule`, too
-    largest_first  whether heads with large values come first where a table is sorted by it
+    same_tokens  whether the queries are keys too; not so in cross-attention
+    shows_scores whether the model's own scores are known; not of weights alone, nor between words
+    hides        whether the user left some keys out, so that what a row gives to them is missing from its sum
+    is_signed    whether weights may be below 0, so that they are no shares
     """
 
-    name: str
-    heading: str
-    caption: str
-    meaning: str
-    finish: Callable[[HeadRows], Array]
-    unit: str = "weight"
-    digits: int = 2
-    minimum: float | None = None
-    nothing: tuple[float, ...] = ()
-    moments: tuple[str, ...] = ()
-    key_rule: KeyRule | None = None
-    keys_of: Callable[[Sequence[Token]], np.ndarray] | None = None
-    known: Callable[[Alignment], bool] | None = None
-    largest_first: bool = True
+    n: int
+    m: int
+    keys: tuple[Token, ...]
+    same_tokens: bool
+    is_causal: bool
+    has_sink: bool
+    shows_scores: bool
+    hides: bool
+    is_signed: bool
 
-    def exists(self, alignment: Alignment) -> bool:
-        """True if the number is defined for a call: in cross-attention, for one, there is no distance."""
-        if self.key_rule is not None and self.key_rule(alignment) is None:
-            return False
-        return self.known is None or self.known(alignment)
+    @classmethod
+    def of(cls, call: Call) -> "TextRows":
+        """Those of a call."""
+        shows_scores = call.shows_scores and not isinstance(call, InWords)
+        return cls(
+            *(call.n, call.m, call.keys, call.place.stream != "cross", call.is_causal, call.rule.sink is not None),
+            *(shows_scores, bool(hidden_keys(call)), not call.rule.softmax),
+        )
 
-    def says_nothing(self, values: np.ndarray) -> bool:
-        """True if all `values`, a number per head, are among `nothing`, the values of no interest."""
-        if not self.nothing:
-            return False
-        return all(any(np.array_equal(value, other, equal_nan=True) for other in self.nothing) for value in values)
-
-    @property
-    def field(self) -> Field:
-        """The statistic as a column of tables and JSON: its name, the JSON Schema of its numbers, its meaning."""
-        return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
+    def back(self, count: int) -> np.ndarray:
+        """The key `count` places before each query `[n]`, -1 where there is none."""
+        keys = np.arange(self.n) + (self.m - self.n - count)
+        return np.where((keys >= 0) & (keys < self.m) & self.same_tokens, keys, -1)
 
 
-def key_weight(key_rule: KeyRule, **texts: Any) -> Statistic:
-    """The mean weight on one key per query, which `key_rule` gives, over all queries that may attend to anything."""
-    return Statistic(finish=lambda rows: rows.mean(rows.on(key_rule)), key_rule=key_rule, **texts)
+KeyRule = Callable[[TextRows], np.ndarray]
+"""Gives each of n queries one key: its index in the text `[n]`, -1 where there is none."""
 
 
-@cache
-def fixed_key(key: int) -> KeyRule:
-    """The rule by which all rows have the same key, such as the first."""
-    return lambda alignment: np.full(alignment.n, key)
+def first_key(text: TextRows) -> np.ndarray:
+    """The first key, for every query."""
+    return np.zeros(text.n, np.int64)
 
 
-@cache
-def key_before(back: int) -> KeyRule:
-    """The rule of the key `back` tokens before each query; after it if `back` is negative, and its own for 0."""
-
-    def keys(alignment: Alignment) -> np.ndarray | None:
-        if not alignment.same_tokens or (back < 0 and alignment.is_causal):
-            return None
-        keys = np.arange(alignment.n) + (alignment.offset - back)
-        return np.where((keys >= 0) & (keys < alignment.m), keys, -1)
-
-    return keys
+def previous_key(text: TextRows) -> np.ndarray:
+    """The key before each query."""
+    return text.back(1)
 
 
-def following_key(alignment: Alignment) -> np.ndarray | None:
+def own_key(text: TextRows) -> np.ndarray:
+    """The query's own place."""
+    return text.back(0)
+
+
+def next_key(text: TextRows) -> np.ndarray:
+    """The key after each query; none where a mask is causal."""
+    return text.back(text.m if text.is_causal else -1)
+
+
+def following_key(text: TextRows) -> np.ndarray:
     """The key after the last earlier occurrence of each query's token."""
-    if not alignment.same_tokens or alignment.offset < 0:
-        return None
-    keys = followers(alignment.keys)[alignment.offset :]
-    return keys if (keys >= 0).any() else None
+    known = text.same_tokens and text.n <= text.m
+    return followers(text.keys)[text.m - text.n :] if known else np.full(text.n, -1)
 
 
 @memoised
@@ -126,10 +108,212 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
     return places
 
 
-def _entropy(rows: HeadRows) -> Array:
-    """Bits; a learned sink counts as one key, and so do all keys together that the user left out."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a text, or of texts one after the other, whose means are numbers of h heads, in float64.
+
+    Without `stats` it notes what numbers ask of the rows, and answers 0. Of several texts arrays are NumPy's.
+
+    keys  for each rule the key of every row `[n, 1]`
+    rows  the rows that means are taken over; None for those of each text
+    """
+
+    texts: tuple[TextRows, ...]
+    stats: RowStats | None = None
+    rows: PickedRows = None
+    keys: dict[KeyRule, np.ndarray] = field(default_factory=dict)
+    moments: dict[str, None] = field(default_factory=dict)
+
+    @classmethod
+    def asked(cls, texts: Sequence[TextRows]) -> "Rows":
+        """What all numbers ask of the rows of these texts, which differ in tokens and lengths alone."""
+        if len({text.is_causal for text in texts}) > 1:  # a text of one token has nothing to look ahead to
+            texts = [text._replace(is_causal=False) for text in texts]
+        rows = cls(tuple(texts), moments=dict.fromkeys(("masked", "weight_sum")))
+        for number in STATISTICS:
+            number.of(rows)
+        return rows
+
+    def wanted(self, rows: PickedRows = None) -> Wanted:
+        """The request for what was asked."""
+        return Wanted(rows, tuple(self.moments), tuple(self.keys.values()))
+
+    def answered(self, stats: RowStats, rows: PickedRows = None) -> dict[str, Array]:
+        """Each number by name `[h, texts]`, NaN where a text has none; and the rows that may attend to any key."""
+        own = replace(self, stats=stats, rows=rows)
+        nothing = own.xp.full_like(own.weight_sum[:, : len(self.texts)], np.nan)
+        numbers = {number.name: number.of(own) for number in STATISTICS}
+        numbers = {name: nothing if values is None else values for name, values in numbers.items()}
+        return numbers | {"live_rows": own.live_rows, "rest": own.mean(own.weight_sum)}
+
+    @property
+    def first(self) -> TextRows:
+        """The first text, from which can be read what all texts share."""
+        return self.texts[0]
+
+    def moment(self, name: str) -> Array:
+        """A moment of each row's weights `[h, n]`: the field `name` of `RowStats`, such as "entropy_nats"."""
+        if self.stats is None:
+            self.moments[name] = None
+            return self._nothing
+        return as_float64(self.stats.of_rows(getattr(self.stats, name), self.rows))
+
+    def on(self, rule: KeyRule) -> Array:
+        """The weight of each of n rows on the key that `rule` gives it `[h, n]`; 0 without one."""
+        if self.stats is None:
+            keys = np.concatenate([rule(text) for text in self.texts])
+            if (keys >= 0).any():
+                self.keys[rule] = keys[:, None]
+        if self.stats is None or rule not in self.keys:
+            return self._nothing
+        return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[rule]), self.rows))
+
+    def has(self, rule: KeyRule) -> Array:
+        """Which of n rows have a key by `rule`, whether they may attend to it or not, booleans `[n]`."""
+        if rule not in self.keys:
+            return self._nothing[0] > 0
+        found = self.keys[rule][:, 0] >= 0
+        return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
+
+    @cached_property
+    def _nothing(self) -> Array:
+        if self.stats is None:
+            return np.zeros((1, sum(text.n for text in self.texts)))
+        masked = self.moment("masked")
+        return namespace(masked).zeros_like(masked)
+
+    @cached_property
+    def xp(self) -> ModuleType:
+        """The module of array functions (NumPy's, or torch's as the array API has them) for these arrays."""
+        return namespace(self.live)
+
+    @cached_property
+    def live(self) -> Array:
+        """Whether each row may attend to any key, by head, booleans `[h, n]`."""
+        if self.stats is None:
+            return self._nothing == 0
+        seen = self.stats.of_rows(self.stats.masked, self.rows) == 0
+        return seen if self.stats.hidden is None else seen | (self.hidden > 0)
+
+    @cached_property
+    def weight_sum(self) -> Array:
+        """The sum of the weights on keys of each row `[h, n]`; less than 1 by hidden keys and a learned sink."""
+        return self.moment("weight_sum") if self.first.has_sink or self.first.hides else as_float64(self.live)
+
+    @cached_property
+    def hidden(self) -> Array:
+        """The weight of every row on keys that the user left out, summed over them, `[h, n]`."""
+        if self.stats is None or self.stats.hidden is None:
+            return self._nothing
+        return self.moment("hidden")
+
+    @cached_property
+    def sink(self) -> Array:
+        """The weight of every row on a learned sink `[h, n]`; 0 without one."""
+        if not self.first.has_sink:
+            return self._nothing
+        return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
+
+    def largest(self, values: Array) -> Array:
+        """The largest of `values` `[h, n]` in each text, `[h, texts]`."""
+        if len(self.texts) > 1:
+            return np.maximum.reduceat(values, self._starts, axis=-1)
+        if not values.shape[-1]:
+            return np.full((len(values), 1), -np.inf)
+        return self.xp.max(values, axis=-1, keepdims=True)
+
+    def total(self, values: Array) -> Array:
+        """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
+        if len(self.texts) == 1:
+            return self.xp.sum(values, axis=-1, keepdims=True)
+        return np.add.reduceat(values if values.dtype == np.float64 else values.astype(np.int64), self._starts, axis=-1)
+
+    def mean(self, values: Array) -> Array:
+        """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
+        return self.total(values) / (self.live_rows + (self.live_rows == 0))
+
+    @cached_property
+    def live_rows(self) -> Array:
+        """The number of rows that may attend to any key, by head and text `[h, texts]`."""
+        return self.total(self.live)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.cumsum([0, *(text.n for text in self.texts[:-1])])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Statistic:
+    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
+
+    of       the number of each head and text `[h, texts]`; None of a call that has none
+    heading  the heading of its column in a table
+    caption  what the line below a table says of the column; {unit} stands for token or word
+    meaning  what the JSON Schema says
+    unit     "bits", "tokens", "score", "weight" or "share of rows"
+    digits   after the point, in a table
+    minimum  of the JSON Schema, None for none
+    nothing  the values of no interest: a column of them alone is left out of tables
+    largest_first  whether heads with large values come first where a table is sorted by it
+    """
+
+    name: str
+    of: Callable[[Rows], Array | None]
+    caption: str
+    meaning: str
+    heading: str
+    unit: str = "weight"
+    digits: int = 2
+    minimum: float | None = None
+    nothing: tuple[float, ...] = ()
+    largest_first: bool = True
+
+    def says_nothing(self, values: np.ndarray) -> bool:
+        """True if all `values`, a number per head, are among `nothing`, the values of no interest."""
+        if not self.nothing:
+            return False
+        return all(any(np.array_equal(value, other, equal_nan=True) for other in self.nothing) for value in values)
+
+    @property
+    def field(self) -> Field:
+        """The statistic as a column of tables and JSON: its name, the JSON Schema of its numbers, its meaning."""
+        return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
+
+
+STATISTICS: list[Statistic] = []
+_Function = Callable[[Rows], Array | None]
+
+
+def statistic(caption: str, meaning: str, heading: str = "", **others: Any) -> Callable[[_Function], _Function]:
+    """Add a function to `STATISTICS` under its own name, headed by the name's first word."""
+
+    def add(function: _Function) -> _Function:
+        name = function.__name__
+        words: dict[str, Any] = {
+            "caption": caption,
+            "meaning": meaning,
+            "heading": heading or name.removesuffix("_weight"),
+        }
+        STATISTICS.append(Statistic(name=name, of=function, **words, **others))
+        return function
+
+    return add
+
+
+@statistic(
+    "entropy of the weights",
+    "entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0",
+    "entropy (bits)",
+    unit="bits",
+    minimum=-1e-6,
+    largest_first=False,
+)
+def entropy_bits(rows: Rows) -> Array | None:
+    """A learned sink counts as one key, and so do all keys together that the user left out."""
+    if rows.first.is_signed:
+        return None
     nats = rows.moment("entropy_nats")
-    if rows.texts.first.has_sink or rows.stats.hidden is not None:
+    if rows.first.has_sink or rows.first.hides:
         nats = nats - _times_log(rows.sink) - _times_log(rows.hidden)
     # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
     return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
@@ -140,125 +324,98 @@ def _times_log(values: Array) -> Array:
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
-def _induction_weight(rows: HeadRows) -> Array:
-    """Over the rows whose token came up before; NaN in texts without such rows."""
-    repeated = rows.total(rows.live & rows.has(following_key))
+@statistic(
+    "distance in {unit}s",
+    "how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ, "
+    "or of weights below 0",
+    unit="tokens",
+    digits=1,
+)
+def distance(rows: Rows) -> Array | None:
+    """Of the attended keys from the query."""
+    is_known = rows.first.same_tokens and not rows.first.is_signed
+    return rows.mean(rows.moment("distance")) if is_known else None
+
+
+@statistic("weight on the first key", "weight on key 0", nothing=(0.0,))
+def first_weight(rows: Rows) -> Array:
+    """Where attention sinks usually are."""
+    return rows.mean(rows.on(first_key))
+
+
+@statistic(
+    "on the previous {unit} (0 for the first)",
+    "weight on the token (or word) before the query; null where queries and keys differ",
+)
+def previous_weight(rows: Rows) -> Array | None:
+    """Of previous token heads."""
+    return rows.mean(rows.on(previous_key)) if rows.first.same_tokens else None
+
+
+@statistic("on the query itself", "weight on the query itself; null where queries and keys differ")
+def self_weight(rows: Rows) -> Array | None:
+    """On the diagonal."""
+    return rows.mean(rows.on(own_key)) if rows.first.same_tokens else None
+
+
+@statistic(
+    "on what followed the query's {unit} before (over queries that have it)",
+    "weight on the token (or word) that followed when the query's token (or word) last came up, "
+    "over the queries whose did; null where none does",
+    nothing=(math.nan,),
+)
+def induction_weight(rows: Rows) -> Array:
+    """Prefix matching (Olsson et al. 2022)."""
     total = rows.total(rows.on(following_key))
+    repeated = rows.total(rows.live & rows.has(following_key))
     return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
-def _next_weight(rows: HeadRows) -> Array:
+@statistic("on the learned sink", "weight on the learned sink; 0 without one", nothing=(0.0,))
+def sink_weight(rows: Rows) -> Array:
+    """The sink has a score but no value (gpt-oss)."""
+    return rows.mean(rows.sink)
+
+
+@statistic(
+    "on the next {unit}",
+    "weight on the token (or word) after the query; null where queries and keys differ, "
+    "or no query may attend to what follows it",
+    nothing=(math.nan,),
+)
+def next_weight(rows: Rows) -> Array:
     """NaN if it is 0 for all queries and heads, as in causal attention."""
-    cells = rows.on(key_before(-1))
+    cells = rows.on(next_key)
     return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
-def _max_score(rows: HeadRows) -> Array:
-    """Scores as the softmax gets them: scaled, capped, with bias; NaN where no row may attend to anything."""
-    largest = rows.largest(rows.maximum)
+@statistic(
+    "max score: the largest before the softmax",
+    "largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
+    "max score",
+    unit="score",
+    digits=1,
+    nothing=(math.nan,),
+)
+def max_score(rows: Rows) -> Array | None:
+    """Scores as the softmax gets them; they grow where training becomes unstable (QK-clip, QK-norm)."""
+    if not rows.first.shows_scores or rows.first.hides:  # the largest may be on a hidden key
+        return None
+    largest = rows.largest(rows.xp.where(rows.live, rows.moment("maximum"), -np.inf))
     return rows.xp.where(rows.live_rows > 0, largest, np.nan)
 
 
-STATISTICS: tuple[Statistic, ...] = (
-    Statistic(
-        name="entropy_bits",
-        unit="bits",
-        heading="entropy (bits)",
-        finish=_entropy,
-        moments=("entropy_nats",),
-        known=lambda alignment: not alignment.is_signed,
-        caption="entropy of the weights",
-        meaning="entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0",
-        minimum=-1e-6,
-        largest_first=False,
-    ),
-    Statistic(
-        name="distance",
-        unit="tokens",
-        finish=lambda rows: rows.mean(rows.moment("distance")),
-        moments=("distance",),
-        known=lambda alignment: alignment.same_tokens and not alignment.is_signed,
-        heading="distance",
-        digits=1,
-        caption="distance in {unit}s",
-        meaning="how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ, "
-        "or of weights below 0",
-    ),
-    key_weight(  # where attention sinks usually are
-        fixed_key(0),
-        name=FIRST_WEIGHT,
-        heading="first",
-        caption="weight on the first key",
-        meaning="weight on key 0",
-        nothing=(0.0,),
-    ),
-    key_weight(
-        key_before(1),
-        name="previous_weight",
-        heading="previous",
-        caption="on the previous {unit} (0 for the first)",
-        meaning="weight on the token (or word) before the query; null where queries and keys differ",
-    ),
-    key_weight(
-        key_before(0),
-        name="self_weight",
-        heading="self",
-        caption="on the query itself",
-        meaning="weight on the query itself; null where queries and keys differ",
-    ),
-    Statistic(  # prefix matching (Olsson et al. 2022)
-        name="induction_weight",
-        heading="induction",
-        caption="on what followed the query's {unit} before (over queries that have it)",
-        meaning="weight on the token (or word) that followed when the query's token (or word) last came up, "
-        "over the queries whose did; null where none does",
-        nothing=(math.nan,),
-        finish=_induction_weight,
-        key_rule=following_key,
-        keys_of=followers,
-    ),
-    Statistic(  # which has a score but no value (gpt-oss)
-        name="sink_weight",
-        finish=lambda rows: rows.mean(rows.sink),
-        heading="sink",
-        caption="on the learned sink",
-        meaning="weight on the learned sink; 0 without one",
-        nothing=(0.0,),
-    ),
-    Statistic(  # in models that see what follows
-        name="next_weight",
-        finish=_next_weight,
-        heading="next",
-        caption="on the next {unit}",
-        meaning="weight on the token (or word) after the query; null where queries and keys differ, "
-        "or no query may attend to what follows it",
-        nothing=(math.nan,),
-        key_rule=key_before(-1),
-    ),
-    Statistic(  # which grows where training becomes unstable (QK-clip, QK-norm)
-        name="max_score",
-        finish=_max_score,
-        moments=("maximum",),
-        # the largest score may be on a key that the user left out
-        known=lambda alignment: alignment.shows_scores and not alignment.hides,
-        unit="score",
-        heading="max score",
-        digits=1,
-        caption="max score: the largest before the softmax",
-        meaning="largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
-        nothing=(math.nan,),
-    ),
-    Statistic(  # entropy collapse
-        name="ruled",
-        finish=lambda rows: rows.total(rows.peak >= RULES) / rows.counted_rows,
-        moments=("maximum", "logsumexp"),
-        known=lambda alignment: not alignment.hides and not alignment.is_signed,
-        nothing=(0.0, math.nan),
-        unit="share of rows",
-        heading="ruled",
-        caption=f"ruled: share of queries that give one key {RULES} or more",
-        meaning=f"share of queries whose largest weight is {RULES} or more; null where keys are hidden, "
-        "or of weights below 0",
-        minimum=0.0,
-    ),
+@statistic(
+    f"ruled: share of queries that give one key {RULES} or more",
+    f"share of queries whose largest weight is {RULES} or more; null where keys are hidden, or of weights below 0",
+    unit="share of rows",
+    minimum=0.0,
+    nothing=(0.0, math.nan),
 )
+def ruled(rows: Rows) -> Array | None:
+    """Large where entropy collapses."""
+    if rows.first.hides or rows.first.is_signed:
+        return None
+    with np.errstate(invalid="ignore"):  # rows without a key
+        exponents = rows.moment("maximum") - rows.moment("logsumexp")
+    return rows.mean(rows.xp.exp(rows.xp.where(rows.live, exponents, -np.inf)) >= RULES)

@@ -15,7 +15,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
-from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS, fixed_key, key_before, key_weight
+from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS
 from tests.strategies import Problem, problems
 from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
 from tests.summaries.test_laws import CLOSE, attended, call_of
@@ -142,10 +142,5 @@ def test_statistics_are_attributes_and_arrays_in_the_order_of_the_list() -> None
     ],
 )
 def test_a_column_of_nothing_else_says_nothing(nothing: tuple[float, ...], values: list[float], empty: bool) -> None:
-    statistic = key_weight(fixed_key(0), name="x", heading="x", caption="x", meaning="x", nothing=nothing)
+    statistic = replace(STATISTICS[0], nothing=nothing)
     assert statistic.says_nothing(np.array(values)) is empty
-
-
-def test_what_several_statistics_need_is_equal() -> None:
-    assert key_before(1) == key_before(1) != key_before(0)
-    assert len({key_before(1), key_before(1), fixed_key(1)}) == 2
