@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, Kind
-from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, LEAST_WEIGHT
+from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, LEAST_WEIGHT
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 
 _FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number

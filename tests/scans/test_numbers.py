@@ -24,7 +24,7 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.kind_sums import judged
+from attn_cli.summaries.reducers.kinds.numbers import KindNumbers, judged
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.program import environment
@@ -96,7 +96,9 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
             assert known.min() - rounding <= row["q50"] <= known.max() + rounding
     for row in table(folder, "kinds"):
         number = [kind.name for kind in KINDS].index(row["kind"])
-        of_all = judged([text for part in kinds[row["layer"]] for text in part.texts], by_share=True)
+        parts = kinds[row["layer"]]
+        is_sink = np.concatenate([part.first_is_sink for part in parts], axis=1)
+        of_all = judged(KindNumbers.together([part.numbers for part in parts]), is_sink, by_share=True)
         for name, of_text in {
             "weight": "weight",
             "share": "share",

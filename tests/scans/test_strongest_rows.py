@@ -1,11 +1,8 @@
-"""The strongest rows of each kind, by compiled code and by NumPy, against a loop over heads, kinds and texts."""
-
-from collections.abc import Callable
+"""The strongest rows of each kind, against a loop over heads, kinds and texts."""
 
 import numpy as np
-import pytest
 
-from attn_cli.scans.numbers.examples import rows_by_sorting, strongest_rows
+from attn_cli.scans.numbers.examples import strongest_rows
 
 H, TEXTS, N, KINDS, MOST = 3, 9, 6, 17, 5
 RANDOM = np.random.default_rng(0)
@@ -27,9 +24,8 @@ def wanted(head: int, kind: int) -> list[int]:
     return rows + [-1] * (MOST - len(rows))
 
 
-@pytest.mark.parametrize("way", [strongest_rows, rows_by_sorting])
-def test_they_are_one_of_a_text_by_weight_and_then_by_the_texts_order(way: Callable[..., np.ndarray]) -> None:
-    found = way(WEIGHTS, BITS.astype(np.uint32), LEAST.astype(np.float32), ORDER, MOST)
+def test_they_are_one_of_a_text_by_weight_and_then_by_the_texts_order() -> None:
+    found = strongest_rows(WEIGHTS, BITS.astype(np.uint32), LEAST, ORDER, MOST)
     expected = [[wanted(head, kind) for kind in range(KINDS)] for head in range(H)]
     assert found.tolist() == expected
     assert {0, MOST} < {sum(row >= 0 for row in rows) for head in expected for rows in head}

@@ -4,7 +4,7 @@ import ctypes
 from functools import cache
 from importlib.util import find_spec
 
-from attn_cli.kernel.cpu.c_structs import AttentionStruct, StrongestStruct, TextSumsStruct, TextSumStruct
+from attn_cli.kernel.cpu.c_structs import AttentionStruct
 
 _POINTER = ctypes.c_void_p
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
@@ -30,19 +30,7 @@ def library() -> ctypes.CDLL | None:
     code.attn_fused_size.restype = ctypes.c_size_t
     code.attn_fused_work.argtypes = [_POINTER, ctypes.c_int]
     code.attn_fused_team.argtypes = [_POINTER, ctypes.c_int, _POINTER, ctypes.c_uint]
-    return code if code.attn_fused_size() == ctypes.sizeof(AttentionStruct) and _sums_texts(code) else None
-
-
-def _sums_texts(code: ctypes.CDLL) -> bool:
-    """True if the compiled code has what is done with rows of texts, as this version knows it."""
-    for name, structs in (("attn_text_sums", (TextSumsStruct, TextSumStruct)), ("attn_strongest", (StrongestStruct,))):
-        if not hasattr(code, name):
-            return False
-        size, work = getattr(code, f"{name}_size"), getattr(code, name)
-        size.restype, work.argtypes, work.restype = ctypes.c_size_t, [_POINTER, _POINTER, ctypes.c_uint], None
-        if size() != sum(map(ctypes.sizeof, structs)):
-            return False
-    return True
+    return code if code.attn_fused_size() == ctypes.sizeof(AttentionStruct) else None
 
 
 def is_built() -> bool:

@@ -48,37 +48,3 @@ class AttentionStruct(ctypes.Structure):
         *((name, _INT) for name in ("task_rows", "next_piece", "packed_pieces", "next_task", "broken_values")),
         ("locks", _POINTER),
     ]
-
-
-class TextSumStruct(ctypes.Structure):
-    """The C struct `TextSum` of text_sums.h: one weighted sum over the rows of each text of a batch."""
-
-    _fields_ = [
-        ("columns", _INT),
-        ("x", _POINTER),
-        *((name, _INT) for name in ("x_head", "x_row", "x_column")),
-        ("factors", _POINTER),
-        *((name, _INT) for name in ("factor_row", "factor_column")),
-        *((name, _POINTER) for name in ("given", "least", "sums")),
-        *((name, _INT) for name in ("sums_head", "sums_text")),
-    ]
-
-
-class TextSumsStruct(ctypes.Structure):
-    """The C struct `TextSums` of text_sums.h: several sums over the rows of each text, made in one pass."""
-
-    _fields_ = [
-        *((name, _INT) for name in ("h", "texts", "n", "count")),
-        ("wanted", _POINTER),
-        ("next", _INT),
-    ]
-
-
-class StrongestStruct(ctypes.Structure):
-    """The C struct `Strongest` of strongest.h: for each head and kind of head, the rows with the largest weights."""
-
-    _fields_ = [
-        *((name, _INT) for name in ("h", "texts", "n", "kinds", "most")),
-        *((name, _POINTER) for name in ("weights", "bits", "least", "order", "rows")),
-        ("next", _INT),
-    ]

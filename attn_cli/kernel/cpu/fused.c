@@ -13,8 +13,7 @@
    Attention at the same time, and share its tasks; attn_fused_team has those of an OpenMP do so.
 
    This file has the arguments, the threads and their tasks. fused_tile.h has the arithmetic of some rows of one head,
-   compiled once for each width of vectors. text_sums.h and strongest.h are for numbers of rows that were noted before:
-   other entries, with arguments of their own. */
+   compiled once for each width of vectors. */
 
 #include <math.h>
 #include <stdint.h>
@@ -297,6 +296,3 @@ int attn_fused_team(Attention *t, int width_of_vectors,
     parallel(join, &team, threads, 0);
     return team.codes;
 }
-
-#include "text_sums.h"
-#include "strongest.h"

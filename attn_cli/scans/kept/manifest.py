@@ -7,7 +7,7 @@ from attn_cli._version import __version__
 from attn_cli.errors import InputError
 from attn_cli.text import counted, excerpt, visible
 
-LAYOUT = 4  # raised when sums or tables change, so that a folder of another version is not gone on with
+LAYOUT = 5
 
 _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "weights": "model",

@@ -18,7 +18,7 @@ from attn_cli.sources.corpora.inputs import CorpusFile, content_hash
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
-from attn_cli.summaries.reducers.kinds.kind_sums import least_for_name
+from attn_cli.summaries.reducers.kinds.numbers import least_for_name
 from attn_cli.summaries.scanned.corpus import ESTIMATE, KIND, Place, Row, corpus_tables
 from attn_cli.summaries.scanned.differences import Number, Paired, differences, differences_answer
 from attn_cli.summaries.scanned.head import EXAMPLE, head_answer, range_text

@@ -37,14 +37,13 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import LoadError
-from attn_cli.scans.numbers.document_numbers import AT, STATISTIC_NAMES
+from attn_cli.scans.numbers.document_numbers import AT, OF_HEADS, OF_TEXTS, STATISTIC_NAMES
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS
 from attn_cli.scans.numbers.ranges import distances, positions
-from attn_cli.scans.numbers.row_counts import BASELINE_AT
 from attn_cli.scans.sums.sums import ModuleSums, Moments, ScanSums
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
+from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, JudgedKinds
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
 from attn_cli.summaries.scanned.student import ci_half_width
 from attn_cli.text import visible
@@ -169,25 +168,13 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
 
 def judged_kinds(module: ModuleSums) -> JudgedKinds:
     """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets."""
-    values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
-    baselines = np.where(module.baselines.count > 0, module.baselines.mean, np.nan)
-    totals = module.baselines.mean * module.baselines.count
-    nothing = np.full(values.shape[1], np.nan)
-
-    def of(what: str) -> np.ndarray:
-        return np.stack([values[AT[name]] if (name := f"{kind.name}:{what}") in AT else nothing for kind in KINDS])
-
-    weight, control = of("weight"), of("control")
-    has_share = np.array([f"{kind.name}:share" in AT for kind in KINDS])[:, None]  # of the others it is the weight
-    share, past = (np.where(has_share, of(what), weight) for what in ("share", "non_sink_weight"))
-    for at, kind in enumerate(KINDS):
-        rows = BASELINE_AT.get(f"{kind.name}:control_rows")
-        if rows is not None and totals[rows] < LEAST_ROWS:
-            control[at] = np.nan
-    baseline = baselines[[BASELINE_AT[f"{kind.name}:baseline"] for kind in KINDS]]
-    rows = totals[[BASELINE_AT[f"{kind.name}:rows"] for kind in KINDS]]
+    values, baselines = (np.where(x.count > 0, x.mean, np.nan) for x in (module.values, module.baselines))
+    weight, share, past, row_support, control = np.split(values[len(STATISTIC_NAMES) :], len(OF_HEADS))  # [K, h]
+    (baseline, _, _), totals = np.split(baselines, len(OF_TEXTS)), module.baselines.mean * module.baselines.count
+    _, rows, control_rows = np.split(totals, len(OF_TEXTS))
+    control[control_rows < LEAST_ROWS] = np.nan
     agrees = np.ones(weight.shape, dtype=bool)  # documents are many
-    return JudgedKinds(weight, share, past, baseline, control, of("row_support"), rows, agrees, by_share=True)
+    return JudgedKinds(weight, share, past, baseline, control, row_support, rows, agrees, by_share=True)
 
 
 def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -227,8 +214,7 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
     width = ci_half_width(variance, module.values.count)
     for at, lead in _places(module):
         for number, kind in enumerate(KINDS):
-            weight = AT[f"{kind.name}:weight"]
-            of = {"weight": weight, "share": AT.get(f"{kind.name}:share", weight)}
+            of = {what: AT[f"{kind.name}:{what}"] for what in ("weight", "share")}
             numbers = {
                 f"{what}_{end}": value
                 for what, row in of.items()
@@ -239,7 +225,7 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
                 )
             }
             yield lead | numbers | {
-                "kind": kind.name, "documents": module.values.count[weight, at],
+                "kind": kind.name, "documents": module.values.count[of["weight"], at],
                 "rows": round(float(kinds.rows[number])),
                 "weight": kinds.weight[number, at], "share": kinds.share[number, at],
                 "non_sink_weight": kinds.non_sink_weight[number, at],

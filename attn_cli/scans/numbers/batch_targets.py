@@ -11,22 +11,11 @@ from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_E
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
 from attn_cli.summaries.reducers.heads.statistics import TextRows as HeadTextRows
-from attn_cli.summaries.reducers.kinds import head_kinds as kinds
 from attn_cli.summaries.reducers.kinds.control import TextRows, offset_of
-from attn_cli.summaries.reducers.kinds.head_kinds import DUPLICATE, FIRST, INDUCTION, WINDOW
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
-from attn_cli.summaries.reducers.kinds.targets import REACH, Targets, targets_of_rows
+from attn_cli.summaries.reducers.kinds.targets import Targets, targets_of_rows
 from attn_cli.summaries.sight import IntervalSight
 
-PLACED = tuple(sorted(kinds.PLACED, key=lambda kind: -(kind.back or 0)))  # in the order of their stretches
-PLACED_COLUMNS = slice(OWN - (PLACED[0].back or 0), OWN - (PLACED[-1].back or 0) + 1)  # one place each, none left out
-CONTENT_KINDS = (INDUCTION, DUPLICATE)
-# The lists of keys of every row beside key 0, in the order in which they are asked for: the targets of a kind, the
-# expected sinks among them, and the keys of its control.
-LISTS = (
-    *(f"{kind.name}:{what}" for kind in CONTENT_KINDS for what in ("targets", "on_sinks", "control")),
-    f"{WINDOW.name}:on_sinks",
-)
 LARGEST = TopK(1, scores=False)
 
 
@@ -43,11 +32,11 @@ class BatchTargets:
         self.rows, self.learned_sink, self.seed = rows, learned_sink, seed
         span = Intervals(span.first, np.where(rows.real, span.last, span.first))  # padding sees nothing
         self.sight = IntervalSight(span, len(rows.real))
-        self.seen = self.sight.count.astype(np.float64)  # [R]
+        seen = self.sight.count.astype(np.float64)  # [R]
         after = np.maximum(np.arange(len(rows.real)) + 1, self.sight.first)  # each row's first key that is ahead
         self.is_causal = bool((self.sight.last <= after).all())
-        self.live = self.seen > 0
-        self.even = np.divide(1.0, self.seen, out=np.zeros_like(self.seen), where=self.live)
+        self.live = seen > 0
+        self.even = np.divide(1.0, seen, out=np.zeros_like(seen), where=self.live)
 
     @cached_property
     def sinks(self) -> np.ndarray:
@@ -55,26 +44,15 @@ class BatchTargets:
         return self.rows.real & (self.rows.place == 0) if self.is_causal else self.rows.special
 
     @cached_property
-    def stretches(self) -> slice:
-        """The ranges of distances, query - key, that rows may see, as a slice of all: causal ones see none below 0."""
-        return slice(0, OWN + 1 if self.is_causal else len(STEP_EDGES) - 1)
+    def edges(self) -> np.ndarray:
+        """The edges of ranges of distances, query - key, that rows may see: causal ones see none below 0."""
+        return STEP_EDGES[: OWN + 2] if self.is_causal else STEP_EDGES
 
     @cached_property
     def wanted(self) -> Wanted:
         """The request for the row statistics of all R rows that the kinds and statistics of heads are computed from."""
-        lists, on_sinks, controls = self.by_kind.lists, self.by_kind.on_sinks, self.by_kind.controls
-        keys = {f"{kind.name}:on_sinks": on_sinks[kind] for kind in (*CONTENT_KINDS, WINDOW)}
-        for kind in CONTENT_KINDS:
-            keys |= {f"{kind.name}:targets": lists[kind], f"{kind.name}:control": controls[kind]}
-        of_kinds = Wanted(
-            moments=("weight_sum", "entropy_nats"),
-            key_sets=(lists[FIRST], *(keys[name] for name in LISTS)),
-            vectors=tuple(self.by_kind.marks),
-            column_sums=(ColumnSums(),),
-            tops=(LARGEST,),
-            distance_edges=(STEP_EDGES[: self.stretches.stop + 1],),
-        )
-        return of_kinds | self.asked.wanted()
+        others = Wanted(column_sums=(ColumnSums(),), tops=(LARGEST,), distance_edges=(self.edges,))
+        return self.by_kind.wanted | others | self.asked.wanted()
 
     @cached_property
     def asked(self) -> HeadRows:
@@ -101,16 +79,11 @@ class BatchTargets:
         return factors_of(self.by_kind, self.sight, learned_sink=self.learned_sink)
 
     @cached_property
-    def ahead(self) -> int:
-        """How many keys after the query the kind `window` counts among its targets: 0 in causal attention, else 4."""
-        return 0 if self.is_causal else REACH
-
-    @cached_property
     def even_steps(self) -> np.ndarray:
         """Uniform attention's weight by range of distances, query - key, summed over rows of B texts `[B, ranges]`."""
         own = np.arange(len(self.rows.real))[:, None]
         first, last = self.sight.first[:, None], self.sight.last[:, None]
-        edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
+        edges = own + self.edges.astype(np.int64)
         inside = np.clip(edges[:, 1:], first, last) - np.clip(edges[:, :-1], first, last)
         return (inside * self.even[:, None]).reshape(self.rows.count, self.rows.length, -1).sum(axis=1)
 

@@ -1,70 +1,40 @@
 """The strongest cells of every head, for each kind: of a document the strongest one alone, ties by its number."""
 
-import ctypes
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.kernel.cpu.c_library import is_built, library
-from attn_cli.kernel.cpu.c_structs import StrongestStruct
-from attn_cli.kernel.cpu.c_threads import team
-from attn_cli.scans.numbers.batch_targets import PLACED, BatchTargets
+from attn_cli.scans.numbers.batch_targets import BatchTargets
 from attn_cli.sources.corpora import Document
-from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, DUPLICATE, FIRST, INDUCTION, KINDS, UNIFORM, WINDOW
-from attn_cli.summaries.reducers.kinds.targets import REACH
+from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, KINDS, UNIFORM, WINDOW
 
 
 def strongest_rows(
     weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
 ) -> np.ndarray:
-    """The rows with the largest weights of each head and kind, at most one of a text: `[h, kinds, most]`.
+    """The rows with the largest weights of each head and kind, at most one of a text: `[h, kinds, most]`, then -1.
+
+    bits   of which kinds each row is `[h, R]`
+    least  weaker ones are left out `[h, kinds]`
+    order  the texts: of equally strong rows that of the first text here comes first
 
     >>> weights, bits = np.float32([[0.5, 0.2, 0.7, 0.7]]), np.uint32([[1, 3, 1, 2]])
     >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
     [[[2, 0], [3, 1]]]
     """
-    arguments = np.ascontiguousarray(weights), np.ascontiguousarray(bits), np.ascontiguousarray(least, np.float32)
-    if is_built():
-        return _by_compiled_code(*arguments, np.ascontiguousarray(order, np.int64), most)
-    return rows_by_sorting(*arguments, order, most)
-
-
-def rows_by_sorting(
-    weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
-) -> np.ndarray:
-    """The rows with the largest weights of each head and kind, one of a text, by sorting: `strongest_rows` without C.
-
-    `[h, kinds, most]`, the strongest first, then -1. Arguments are as for `strongest_rows`.
-    """
-    (heads, kinds), n = least.shape, weights.shape[1] // len(order)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
+    (heads, kinds), texts = least.shape, len(order)
+    n = weights.shape[1] // texts
+    weights, bits = (x.reshape(heads, texts, n)[:, order] for x in (weights, bits))
     rows = np.full((heads, kinds, most), -1)
     for kind in range(kinds):
-        strong = (bits >> kind & 1 > 0) & (weights > 0) & (weights >= least[:, kind, None])
-        head, row = np.nonzero(strong)
-        by_weight = np.lexsort((row % n, place[row // n], -weights[head, row], head))
-        head, row = head[by_weight], row[by_weight]
-        _, first = np.unique(head * len(order) + row // n, return_index=True)  # of each text
-        head, row = (x[np.sort(first)] for x in (head, row))
-        rank = np.arange(len(head)) - np.searchsorted(head, head)
-        best = rank < most
-        rows[head[best], kind, rank[best]] = row[best]
-    return rows
-
-
-def _by_compiled_code(
-    weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
-) -> np.ndarray:
-    """The strongest rows by compiled code, of contiguous float32, uint32, float32 and int64."""
-    code, (h, kinds), texts = library(), least.shape, len(order)
-    assert code is not None
-    rows = np.full((h, kinds, most), -1, np.int64)
-    job = StrongestStruct(h=h, texts=texts, n=weights.shape[1] // texts, kinds=kinds, most=most)
-    for name, array in (("weights", weights), ("bits", bits), ("least", least), ("order", order), ("rows", rows)):
-        setattr(job, name, array.ctypes.data)
-    code.attn_strongest(ctypes.addressof(job), *(team() or (None, 1)))
+        own = np.where(bits >> kind & 1 > 0, weights, 0)
+        at = own.argmax(axis=-1)  # [h, texts]
+        best = np.take_along_axis(own, at[..., None], -1)[..., 0]
+        best = np.where(best >= least[:, kind, None], best, 0)
+        first = np.argsort(-best, axis=-1, kind="stable")[:, :most]
+        strongest, at = (np.take_along_axis(x, first, -1) for x in (best, at))
+        rows[:, kind, : first.shape[1]] = np.where(strongest > 0, order[first] * n + at, -1)
     return rows
 
 
@@ -178,32 +148,20 @@ def examples_of(
 
 
 _BIT = {name: np.uint32(1 << at) for at, name in enumerate(EXAMPLE_KINDS)}
-_ALL = np.uint32((1 << len(EXAMPLE_KINDS)) - 1)
-_FARTHEST = max(REACH, *(abs(kind.back or 0) for kind in PLACED)) + 1  # as far away, all keys are alike
 
 
 def _membership_bits(keys: np.ndarray, targets: BatchTargets) -> np.ndarray:
     """Of which kinds each row's key is a target `[h, R]`, one bit each in the order of EXAMPLE_KINDS."""
-    rows, own = targets.rows, np.arange(len(targets.rows.real))
-    kinds_of_keys = {ANY: ~targets.sinks, WINDOW.name: ~targets.sinks, FIRST.name: own == rows.begin,
-                     DELIMITER.name: rows.delimiters, INDUCTION.name: own > rows.begin}  # fmt: skip
-    of_keys = _bits(kinds_of_keys, len(own))
-    back = np.arange(-_FARTHEST, _FARTHEST + 1)
-    near = (back <= REACH) & (back >= -targets.ahead)
-    placed = {kind.name: back == kind.back for kind in PLACED}
-    others = {WINDOW.name: near, DUPLICATE.name: back != 0, INDUCTION.name: back >= 0}
-    of_distances = _bits(placed | others, len(back))
-    assert {*kinds_of_keys, *placed, *others} == {*EXAMPLE_KINDS}, "a kind without a rule would take every row"
-    bits: np.ndarray = of_keys[keys] & of_distances[np.clip(own - keys, -_FARTHEST, _FARTHEST) + _FARTHEST]
-    bits &= np.where(rows.names[keys] == rows.names, _ALL, _ALL - _BIT[DUPLICATE.name])
-    bits &= np.where(rows.names[np.maximum(keys - 1, 0)] == rows.names, _ALL, _ALL - _BIT[INDUCTION.name])
-    return bits
-
-
-def _bits(kinds: dict[str, np.ndarray], count: int) -> np.ndarray:
-    bits = np.full(count, _ALL)
-    for name, of in kinds.items():
-        bits[~of] &= _ALL - _BIT[name]
+    off_sinks, lists = ~targets.sinks[keys], targets.by_kind.lists
+    bits = np.where(off_sinks, _BIT[ANY], np.uint32(0))
+    for kind in KINDS:
+        if kind is DELIMITER:
+            bits |= np.where(targets.rows.delimiters[keys], _BIT[kind.name], np.uint32(0))
+        elif kind in lists:
+            is_target = np.zeros(keys.shape, bool)
+            for column in lists[kind].T:
+                is_target |= keys == column
+            bits |= np.where(is_target & off_sinks if kind is WINDOW else is_target, _BIT[kind.name], np.uint32(0))
     return bits
 
 

@@ -12,10 +12,9 @@ from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, RankedKeys, RowStats, Wanted
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets
-from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
+from attn_cli.scans.numbers.document_numbers import BASELINE_NAMES, NAMES, STATISTIC_NAMES, values_of
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, examples_of
 from attn_cli.scans.numbers.ranges import STEPS
-from attn_cli.scans.numbers.row_counts import BASELINE_NAMES, RowCounts
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.scans.sums.quantiles import Quantiles
@@ -123,7 +122,7 @@ class BatchCollector(PackedVisit):
 
     def __init__(self, rows: TokenRows, texts: Sequence[ScannedText], seed: int, least: LeastWeights) -> None:
         self.rows, self.texts, self.seed, self.least = rows, texts, seed, least
-        self._counts: dict[tuple[int | None, bytes, bytes, bool], RowCounts] = {}
+        self._targets: dict[tuple[int | None, bytes, bytes, bool], BatchTargets] = {}
         self._single: dict[int, TokenRows] = {}
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
@@ -136,12 +135,12 @@ class BatchCollector(PackedVisit):
             return
         padded = packed.keep(PaddedRows, lambda: PaddedRows(rows.real, packed.n))
         seen = packed.keep((PaddedRows, "seen"), lambda: padded.seen(mask))
-        counts = self._counts_of(None, rows, seen, learned=packed.rule.sink is not None)
-        wanted = counts.targets.wanted
-        packed_wanted = packed.keep((PaddedRows, id(counts)), lambda: padded.packed(wanted))
+        targets = self._targets_of(None, rows, seen, learned=packed.rule.sink is not None)
+        wanted = targets.wanted
+        packed_wanted = packed.keep((PaddedRows, id(targets)), lambda: padded.packed(wanted))
         stats = padded.stats(packed.stats_of_texts(packed_wanted), wanted)
         self._check(rows.by_text(np.asarray(stats.weight_sum)), range(rows.count))
-        self._add(packed.place, self._sums(packed.place, stats, counts, self.texts))
+        self._add(packed.place, self._sums(packed.place, stats, targets, self.texts))
 
     def __call__(self, call: Call) -> None:
         """Take in one text of a layer."""
@@ -152,16 +151,16 @@ class BatchCollector(PackedVisit):
         if not own or span is None or not isinstance(call, AttentionCall):
             self._add(call.place, _statistics_alone(call, self.texts[text]))
             return
-        counts = self._counts_of(text, rows, span, learned=call.rule.sink is not None)
-        stats = call.row_stats(counts.targets.wanted)
+        targets = self._targets_of(text, rows, span, learned=call.rule.sink is not None)
+        stats = call.row_stats(targets.wanted)
         self._check(np.asarray(stats.weight_sum)[:, None], [text])
-        self._add(call.place, self._sums(call.place, stats, counts, [self.texts[text]]))
+        self._add(call.place, self._sums(call.place, stats, targets, [self.texts[text]]))
 
-    def _counts_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> RowCounts:
+    def _targets_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> BatchTargets:
         key = (text, span.first.tobytes(), span.last.tobytes(), learned)
-        if key not in self._counts:
-            self._counts[key] = RowCounts(BatchTargets(rows, span, learned_sink=learned, seed=self.seed))
-        return self._counts[key]
+        if key not in self._targets:
+            self._targets[key] = BatchTargets(rows, span, learned_sink=learned, seed=self.seed)
+        return self._targets[key]
 
     def _rows_of(self, text: int) -> TokenRows:
         if text not in self._single:
@@ -173,10 +172,10 @@ class BatchCollector(PackedVisit):
         if broken.any():
             raise NotFiniteError([text for text, bad in zip(texts, broken.tolist(), strict=True) if bad])
 
-    def _sums(self, place: Place, stats: RowStats, counts: RowCounts, texts: Sequence[ScannedText]) -> ModuleSums:
+    def _sums(self, place: Place, stats: RowStats, targets: BatchTargets, texts: Sequence[ScannedText]) -> ModuleSums:
         module = _module_place(place)
         least = np.broadcast_to(self.least(module.key), (len(place.heads), len(EXAMPLE_KINDS)))
-        return _sums(module, stats, counts, texts, least)
+        return _sums(module, stats, targets, texts, least)
 
     def _add(self, place: Place, sums: ModuleSums) -> None:
         self.modules.setdefault(_module_place(place).key, []).append(sums)
@@ -197,21 +196,23 @@ def _module_place(place: Place) -> ModuleHeads:
 
 
 def _sums(
-    place: ModuleHeads, stats: RowStats, counts: RowCounts, texts: Sequence[ScannedText], least: np.ndarray
+    place: ModuleHeads, stats: RowStats, targets: BatchTargets, texts: Sequence[ScannedText], least: np.ndarray
 ) -> ModuleSums:
     """The sums of a module over texts whose rows' statistics are known."""
-    targets, made = counts.targets, BatchValues(stats, counts)
-    rows = targets.rows
+    rows, (values, baselines) = targets.rows, values_of(stats, targets)
     top, keys = stats.tops[LARGEST].weights[..., 0], stats.tops[LARGEST].keys[..., 0]
     documents, pieces = np.array([text.document for text in texts]), np.array([text.piece for text in texts])
-    h, statistics = len(top), made.values[: len(STATISTIC_NAMES)]
+    h, statistics = len(top), values[: len(STATISTIC_NAMES)]
     received = rows.by_text(stats.column_sums[ColumnSums()])
     return ModuleSums(
         place,
         rows.count,
-        Moments.of(made.values),
-        Moments.of(counts.baselines),
-        Ranges(_padded(made.step_sums, STEPS), _padded(targets.even_steps.sum(axis=0), STEPS)),
+        Moments.of(values),
+        Moments.of(baselines),
+        Ranges(
+            _padded(stats.distance_sums[0].sum(axis=1, dtype=np.float64), STEPS),
+            _padded(targets.even_steps.sum(axis=0), STEPS),
+        ),
         Ranges(received.sum(axis=1) @ targets.in_ranges, targets.even_received.sum(axis=0)),
         Quantiles.of(np.moveaxis(statistics, 0, 1).reshape(h * len(STATISTIC_NAMES), -1)),
         _token_counts(keys, targets),

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES
+from attn_cli.scans.numbers.document_numbers import BASELINE_NAMES, NAMES, STATISTIC_NAMES
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, MOST, Examples, Excerpt
 from attn_cli.scans.numbers.ranges import POSITIONS, STEPS
-from attn_cli.scans.numbers.row_counts import BASELINE_NAMES
 from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.sums.blocks import MOST as MOST_BLOCKS
 from attn_cli.scans.sums.blocks import Blocks

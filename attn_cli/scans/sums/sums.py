@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES
+from attn_cli.scans.numbers.document_numbers import BASELINE_NAMES, NAMES, STATISTIC_NAMES
 from attn_cli.scans.numbers.examples import Examples
 from attn_cli.scans.numbers.ranges import POSITIONS, STEPS
-from attn_cli.scans.numbers.row_counts import BASELINE_NAMES
 from attn_cli.scans.read.poison import PoisonRecords
 from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.scans.sums.quantiles import Quantiles

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from attn_cli.call import Call, Place
 from attn_cli.fields import Field, Rows
 from attn_cli.model.source import Source
@@ -13,6 +15,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.columns import COLUMNS
 from attn_cli.summaries.reduce import Summary, reduce, with_part
+from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
@@ -142,7 +145,9 @@ class CollectedKinds:
 def _together(one: Summary, other: Summary) -> Summary:
     first, second = one.part(HeadKinds), other.part(HeadKinds)
     assert first is not None and second is not None
-    return replace(one, parts=(replace(first, texts=first.texts + second.texts),))
+    numbers = KindNumbers.together([first.numbers, second.numbers])
+    is_sink = np.concatenate([first.first_is_sink, second.first_is_sink], axis=1)
+    return replace(one, parts=(replace(first, numbers=numbers, first_is_sink=is_sink),))
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:

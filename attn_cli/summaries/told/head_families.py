@@ -6,7 +6,7 @@ from typing import Any
 from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, Kind
-from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, NOT_JUDGED
+from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, NOT_JUDGED
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.standing_out import on_few_rows
 from attn_cli.text import counted

@@ -17,7 +17,7 @@ from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.kinds import head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
-from attn_cli.summaries.reducers.kinds.kind_sums import judged
+from attn_cli.summaries.reducers.kinds.numbers import KindNumbers, judged
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.text_sinks import SinkKey
 from tests.architectures.tiny import tiny_model
@@ -278,7 +278,8 @@ def named_of_random_network(network: str, width: int, scale: float, seed: int, r
             model(input_ids=ids)
     names = []
     for parts in found.values():
-        together = judged([x for part in parts for x in part.texts], by_share=by_share)
+        is_sink = np.concatenate([part.first_is_sink for part in parts], axis=1)
+        together = judged(KindNumbers.together([part.numbers for part in parts]), is_sink, by_share=by_share)
         names += [KINDS[kind].name for kind in together.kind if kind >= 0
                   and KINDS[kind].rank in (CONTENT, PLACE, MARKS)]  # fmt: skip
     return names

@@ -18,16 +18,8 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, PLACE, UNIFORM, Kind
-from attn_cli.summaries.reducers.kinds.kind_sums import (
-    NOT_JUDGED,
-    NOTHING,
-    JudgedKinds,
-    KindSums,
-    enough,
-    is_held_by_rows,
-    judged,
-)
+from attn_cli.summaries.reducers.kinds.head_kinds import KINDS, Kind
+from attn_cli.summaries.reducers.kinds.numbers import NOT_JUDGED, NOTHING, JudgedKinds, KindNumbers, judged
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
 from attn_cli.summaries.sight import IntervalSight, MaskSight
@@ -91,7 +83,8 @@ HEAD_COLUMNS = (
 class HeadKinds(Part):
     """What the heads of one call give to the keys that define each kind of head (its targets), beside what is uniform.
 
-    texts      the sums over the rows of each text; `judged` makes numbers and kinds of them
+    numbers    of each text; `judged` makes kinds of them
+    first_is_sink  whether key 0 is or may be a sink of the head, by text `[h, B]`
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
     value      the norm of each value over the median of all, median over key heads `[m]`; None without values
@@ -104,7 +97,8 @@ class HeadKinds(Part):
     name: ClassVar[str] = "kinds"
     together: ClassVar[bool] = True
 
-    texts: tuple[KindSums, ...]
+    numbers: KindNumbers
+    first_is_sink: np.ndarray
     sinks: tuple[np.ndarray, ...]
     reception: np.ndarray
     value: np.ndarray | None
@@ -118,7 +112,7 @@ class HeadKinds(Part):
         """For each head and kind the weight on the keys that define it, its share of non-sink weight, means over texts,
         and the head's kind.
         """
-        return judged(self.texts, by_share=self.by_share)
+        return judged(self.numbers, self.first_is_sink, by_share=self.by_share)
 
     def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
         """Which of n rows give their largest weight past sinks, in head number `at`, to a key that defines `kind`:
@@ -208,11 +202,7 @@ class HeadKindsReducer:
         """A request for each row's weights on the keys that define kinds, its entropy and 3 strongest keys,
         and for the sums of weights on each key.
         """
-        targets = self.texts.targets(call)
-        wanted = Wanted(
-            moments=("weight_sum", "entropy_nats"), key_sets=targets.all_lists, vectors=tuple(targets.marks),
-            column_sums=(ColumnSums(),), tops=(STRONGEST,),
-        )  # fmt: skip
+        wanted = self.texts.targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
         if _knows_mask(call):
             return wanted | Wanted(column_sums=(ColumnSums(self._factors(call, None).sink_rows.few_rows),))
         return wanted | Wanted(seen=True)
@@ -238,7 +228,8 @@ class HeadKindsReducer:
         is_sink = reception.is_sink | moved_to(reception.is_sink, np.isin(np.arange(call.m), targets.sinks))
         beyond, values = as_float64(stats.along(targets.marks[1])), relative_value_norms(call)
         return HeadKinds(
-            (_added_up(stats, targets, factors, _first_is_sink(call, values), by_share=by_share),),
+            KindNumbers.of(stats, targets, factors, by_share=by_share),
+            _first_is_sink(call, values)[:, None],
             tuple(np.flatnonzero(of_head) for of_head in to_numpy(reception.is_sink)),
             to_numpy(reception.mean.mean(axis=0)),
             None if values is None else median(values, axis=0),
@@ -247,76 +238,6 @@ class HeadKindsReducer:
             by_share,
             _residual_lengths(call),
         )
-
-
-def _added_up(
-    stats: RowStats, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
-) -> KindSums:
-    """The sums over rows of what was noted of each."""
-    lists, marks = (
-        [as_float64(of(x)) for x in some]
-        for of, some in ((stats.on_keys, targets.all_lists), (stats.along, targets.marks))
-    )
-    mass, entropy = as_float64(stats.weight_sum), as_float64(stats.entropy_nats)
-    h, rows = mass.shape[0], (factors.counted > 0).sum(axis=1)
-    least = enough(factors.baseline / np.maximum(rows, 1))
-    beyond = marks[1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
-    names = [("kind", kind) for kind in targets.lists]
-    names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
-    column = dict(zip(names, lists, strict=True))
-    factor, sums = factors.beside(mass), _SumsOfKinds(h)
-    for number, kind in enumerate(KINDS):
-        counted, rest = factor.counted[number], factor.rest[number]
-        if kind is UNIFORM:
-            sums.add("weight", number, entropy @ counted)
-            continue
-        if kind is not DELIMITER and kind not in targets.lists:
-            continue
-        of_rows = marks[0] if kind is DELIMITER else column["kind", kind]
-        if kind is FIRST:
-            of_rows = of_rows + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
-        sums.add("weight", number, of_rows @ counted)
-        sums.add("rest", number, (of_rows - column.get(("sinks", kind), 0.0)) @ rest)
-        if is_held_by_rows(kind):
-            given = counted * (beyond * rest) if by_share and kind.rank == PLACE else counted + 0 * mass
-            sums.add("row_support", number, _share_of_rows(of_rows, given, least[number]))
-        if kind in factor.controls:
-            sums.add("control", number, column["control", kind] @ factor.controls[kind])
-            sums.add("control_total", number, beyond @ as_float64(factor.controls[kind] > 0))
-    for number in range(len(KINDS)):
-        sums.add("rest_total", number, beyond @ factor.rest[number])
-    of_kinds = sums.in_numpy()
-    control_rows = np.zeros(len(KINDS))
-    for kind, drawn in factors.controls.items():
-        control_rows[KINDS.index(kind)] = (drawn > 0).sum()
-    return KindSums(
-        rows, of_kinds["weight"], factors.baseline, factors.rest.sum(axis=1), of_kinds["rest"], of_kinds["rest_total"],
-        control_rows, of_kinds["control"], of_kinds["control_total"], of_kinds["row_support"], is_sink,
-    )  # fmt: skip
-
-
-class _SumsOfKinds:
-    """Sums over the rows of h heads, of some kinds, by the names of `KindSums`."""
-
-    def __init__(self, h: int) -> None:
-        self.h = h
-        self._sums: dict[tuple[str, int], Array] = {}
-
-    def add(self, name: str, kind: int, of_heads: Array) -> None:
-        self._sums[name, kind] = of_heads
-
-    def in_numpy(self) -> dict[str, np.ndarray]:
-        names = ("weight", "rest", "rest_total", "control", "control_total", "row_support")
-        every = {name: np.full((len(KINDS), self.h), np.nan if name == "row_support" else 0.0) for name in names}
-        for (name, kind), of_heads in zip(self._sums, to_numpy_together([*self._sums.values()]), strict=True):
-            every[name][kind] = of_heads
-        return every
-
-
-def _share_of_rows(of_rows: Array, given: Array, least: float) -> Array:
-    where, total = namespace(given).where, given.sum(axis=1)
-    high = where(of_rows >= least * given, given, 0.0).sum(axis=1)
-    return where(total > 0, high / (total + (total == 0)), np.nan)
 
 
 def _knows_mask(call: Call) -> bool:

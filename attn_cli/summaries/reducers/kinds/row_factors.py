@@ -84,11 +84,6 @@ class RowFactors:
             self.copies[str(like.device)] = replace(self, counted=counted, rest=rest, controls=controls)
         return self.copies[str(like.device)]
 
-    @cached_property
-    def baseline(self) -> np.ndarray:
-        """The weight that uniform attention gives the keys that define each of K kinds, summed over rows `[K]`."""
-        return self.uniform.sum(axis=1)
-
     @property
     def seen(self) -> np.ndarray:
         """The number of keys that each row sees `[n]`."""

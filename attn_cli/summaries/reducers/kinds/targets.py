@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.prompt import Token
 from attn_cli.summaries.reducers.kinds.control import DrawnFrom, TextRows, control_keys, distances_of, offset_of
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, DUPLICATE, FIRST, INDUCTION, PLACED, WINDOW, Kind
@@ -33,9 +34,10 @@ class Targets:
     sinks: np.ndarray
 
     @property
-    def all_lists(self) -> tuple[np.ndarray, ...]:
-        """For n queries the keys that define kinds, those of them on sinks, and the random keys to compare with."""
-        return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
+    def wanted(self) -> Wanted:
+        """The request for what rows give to these keys, and for their entropy."""
+        lists = (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
+        return Wanted(moments=("weight_sum", "entropy_nats"), key_sets=lists, vectors=tuple(self.marks))
 
 
 class Distances:
@@ -85,7 +87,7 @@ def targets_of_rows(
     near = np.where((near >= begin) & (near < stop), near, -1)
     contents = content_lists(rows.names, is_causal=is_causal)
     lists = contents | {kind: near[:, at : at + 1] for at, kind in enumerate(placed)}
-    lists |= {FIRST: begin, WINDOW: near[:, len(placed) :]}
+    lists |= {FIRST: begin, WINDOW: compact(near[:, len(placed) :])}
     drawn = {kind: DrawnFrom.of(keys, rows) for kind, keys in contents.items()} if drawn is None else drawn
     controls = {kind: control_keys(kind, keys, rows, drawn[kind], seed) for kind, keys in contents.items()}
     on_sinks = {kind: compact(np.where((keys >= 0) & rows.at_sink[keys], keys, -1)) for kind, keys in lists.items()

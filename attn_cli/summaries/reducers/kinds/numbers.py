@@ -1,14 +1,16 @@
-"""Sums over the rows of heads, and the numbers made of them: weight, baseline, share, control, and each head's kind."""
+"""The numbers of each head for each kind, in one text or in each of a batch, and the kind that they make of a head."""
 
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from attn_cli.arrays import Array, as_float64, is_torch, moved_to, namespace, to_numpy_together
+from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.summaries.reducers.kinds.head_kinds import (
     CONTENT,
     DELIMITER,
@@ -20,11 +22,16 @@ from attn_cli.summaries.reducers.kinds.head_kinds import (
     WINDOW,
     Kind,
 )
+from attn_cli.summaries.reducers.kinds.row_factors import RowFactors
+from attn_cli.summaries.reducers.kinds.targets import Targets
 
+# What a name takes, measured on random networks: tests/sources/huggingface/test_kinds.py.
 LEAST_ROWS = 16  # with targets, for a kind to be judged
 FEW_ROWS, LEAST_OF_FEW = 8, 0.5  # on fewer rows a head that finds content is named by so high a number alone
-LEAST_WEIGHT, LEAST_WINDOW, LEAST_UNIFORM = 0.1, 0.6, 0.9  # for a name
-TIMES_BASELINE, TIMES_CONTROL, WINDOW_TIMES_BASELINE = 5, 2, 2
+LEAST_WEIGHT, TIMES_BASELINE = 0.1, 5  # of kinds with targets
+TIMES_CONTROL = 2  # of content
+LEAST_WINDOW, WINDOW_TIMES_BASELINE = 0.6, 2
+LEAST_UNIFORM = 0.9
 TIMES_OTHER_PLACES = 1.5  # what the second best place gets, for a name by place on a text
 MOST_ROWS = 0.6  # of a text, that must hold a name by place or marks by themselves
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
@@ -33,37 +40,112 @@ _TARGETED = [at for at, kind in enumerate(KINDS) if kind is not UNIFORM]
 
 
 @dataclass(frozen=True, eq=False)
-class KindSums:
-    """Sums over the query rows of one text, for h heads and K kinds of heads (induction, previous token ...).
+class KindNumbers:
+    """Numbers of h heads for K kinds in each of B texts, NaN where a text has none.
 
     A kind's targets are the keys that define it; sinks are keys that heads rest on whatever they say.
 
-    rows           number of rows with a target `[K]`
-    weight         weight on targets `[K, h]`; of the uniform kind, entropy over that of uniform attention
-    baseline       weight that uniform attention gives the targets `[K]`, NaN where the kind has none
-    rest_rows      number of rows with a target that is no sink `[K]`
-    rest           weight on targets that are no sinks `[K, h]`
-    rest_total     weight of these rows on all keys that are no sinks `[K, h]`
-    control_rows   number of rows with control keys, random ones at the distances of targets `[K]`
-    control        weight on control keys, scaled to the number of targets `[K, h]`
-    control_total  weight of these rows on all keys that are no sinks `[K, h]`
-    row_support    fraction of rows whose weight on targets is at least 0.1 and 5 times the baseline `[K, h]`; where
-                   heads are named by share, for kinds of a fixed distance that of the row's non-sink weight, by which
-                   the row counts, too; NaN for kinds other than those of a fixed distance, first and delimiter
-    is_sink        whether key 0 is or may be a sink of the head `[h]`
+    weight    mean weight on the targets over rows with one `[K, h, B]`; of the uniform kind, entropy over its largest
+    share     weight on targets that are no sinks over all that these rows give to keys that are no sinks `[K, h, B]`;
+              of the kinds first, delimiter and uniform the weight
+    non_sink_weight  mean weight on the targets that are no sinks, over rows with one `[K, h, B]`
+    row_support  of kinds of a fixed distance, first and delimiter the fraction of rows whose weight on targets is at
+              least 0.1 and 5 times the baseline `[K, h, B]`, by share alone; of a fixed distance that of the row's
+              non-sink weight, by which the row counts, too
+    control   for induction and duplicate the weight (by_share: the share) on random keys at the targets' distances
+              `[K, h, B]`
+    baseline  what uniform attention would give the targets `[K, B]`
+    rows      how many rows have a target (by_share: one that is no sink) `[K, B]`
+    control_rows  how many rows have control keys `[K, B]`
     """
 
-    rows: np.ndarray
     weight: np.ndarray
-    baseline: np.ndarray
-    rest_rows: np.ndarray
-    rest: np.ndarray
-    rest_total: np.ndarray
-    control_rows: np.ndarray
-    control: np.ndarray
-    control_total: np.ndarray
+    share: np.ndarray
+    non_sink_weight: np.ndarray
     row_support: np.ndarray
-    is_sink: np.ndarray
+    control: np.ndarray
+    baseline: np.ndarray
+    rows: np.ndarray
+    control_rows: np.ndarray
+
+    @classmethod
+    def of(
+        cls, stats: RowStats, targets: Targets, factors: RowFactors, texts: int = 1, *, by_share: bool = True
+    ) -> "KindNumbers":
+        """Those of `texts` texts of as many rows each, one after the other, from the weights of their rows."""
+        counted, rest = (_of_texts(x, texts) for x in (factors.counted > 0, factors.rest))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            baseline = _of_texts(factors.uniform, texts) / counted
+        control_rows = np.zeros(counted.shape)
+        for kind, drawn in factors.controls.items():
+            control_rows[KINDS.index(kind)] = _of_texts(drawn > 0, texts)
+        sums = _sums(stats, targets, factors, baseline, by_share=by_share)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight, share = sums["weight"] / counted[:, None], sums["rest"] / sums["rest_total"]
+            past, row_support = sums["rest"] / rest[:, None], sums["support"] / sums["support_total"]
+            control = sums["control"] / (sums["control_total"] if by_share else control_rows[:, None])
+        of_weight = [KINDS.index(kind) for kind in (FIRST, DELIMITER, UNIFORM)]
+        share[of_weight] = past[of_weight] = weight[of_weight]
+        rows = rest if by_share else counted
+        return cls(weight, share, past, row_support, control, baseline, rows, control_rows)
+
+    @classmethod
+    def together(cls, parts: "Sequence[KindNumbers]") -> "KindNumbers":
+        """Those of the texts of all, one after the other."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names))
+
+
+def _of_texts(of_rows: np.ndarray, texts: int) -> np.ndarray:
+    sums: np.ndarray = of_rows.reshape(len(of_rows) if of_rows.ndim > 1 else 1, texts, -1).sum(axis=-1)
+    return sums if of_rows.ndim > 1 else sums[0]
+
+
+def _sums(
+    stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray, *, by_share: bool
+) -> dict[str, np.ndarray]:
+    """Sums over the rows of each text, by what is added up `[K, h, B]`; NaN of kinds that have none."""
+    mass, texts = stats.weight_sum, baseline.shape[1]
+    assert mass is not None
+    beyond = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
+    own, found = factors.beside(mass), dict[tuple[str, int], Array]()
+    for at, kind in enumerate(KINDS):
+        counted, rest = own.counted[at], own.rest[at]
+        if kind is UNIFORM:
+            found["weight", at] = _total(stats.entropy_nats, counted, texts)
+        if kind is not DELIMITER and kind not in targets.lists:
+            continue
+        given = stats.along(targets.marks[0]) if kind is DELIMITER else stats.on_keys(targets.lists[kind])  # [h, R]
+        if kind is FIRST:
+            given = given + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
+        found["weight", at] = _total(given, counted, texts)
+        if kind.rank != MARKS:
+            found["rest_total", at] = _total(beyond, rest, texts)
+            found["rest", at] = _total(given, rest, texts)
+            if kind in targets.on_sinks:
+                found["rest", at] = found["rest", at] - _total(stats.on_keys(targets.on_sinks[kind]), rest, texts)
+        if by_share and is_held_by_rows(kind):
+            whole = beyond * rest if kind.rank == PLACE else counted + 0 * mass
+            least = np.repeat(enough(baseline[at]), mass.shape[1] // texts)  # [R]
+            high = namespace(whole).where(given >= whole * moved_to(whole, least), whole, whole * 0)
+            found["support", at], found["support_total", at] = (_total(x, counted, texts) for x in (high, whole))
+        if kind in own.controls:
+            drawn = own.controls[kind]
+            found["control", at] = _total(stats.on_keys(targets.controls[kind]), drawn, texts)
+            found["control_total", at] = _total(beyond, drawn > 0, texts)
+    names = ("weight", "rest", "rest_total", "support", "support_total", "control", "control_total")
+    sums = {name: np.full((len(KINDS), len(mass), texts), np.nan) for name in names}
+    for (name, at), of_heads in zip(found, to_numpy_together([*found.values()]), strict=True):
+        sums[name][at] = of_heads
+    return sums
+
+
+def _total(x: Array, factors: Array, texts: int) -> Array:
+    """The sum `[h, texts]` over the rows of each text of `x` `[h, R]` times `factors` `[R]`, in float64."""
+    if is_torch(x):
+        return (as_float64(x) @ as_float64(factors))[:, None]
+    x, factors = x.reshape(len(x), texts, -1), factors.reshape(texts, -1)
+    return np.einsum("htn,tn->ht", x, factors, dtype=np.float64, casting="unsafe")
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,42 +276,26 @@ def is_held_by_rows(kind: Kind) -> bool:
     return kind.rank in (PLACE, MARKS)
 
 
-def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
-    """The mean weight, share, baseline ... of K kinds for h heads: over the rows of each text, then over the texts."""
-    weight, share, past, baseline, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
-    if not by_share:
-        control = np.stack([text.control / np.maximum(text.control_rows, 1)[:, None] for text in texts])
-    control[np.stack([text.control_rows == 0 for text in texts])] = np.nan
-    measured = share if by_share else weight  # [T, K, h]
-    few = np.sum([text.control_rows for text in texts], axis=0) < LEAST_ROWS
+def judged(numbers: KindNumbers, is_sink: np.ndarray, *, by_share: bool) -> JudgedKinds:
+    """The numbers of K kinds for h heads, means over texts, by which heads are named.
+
+    is_sink  whether key 0 is or may be a sink of the head, by text `[h, B]`
+    """
+    three = (numbers.weight, numbers.share, numbers.non_sink_weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
-        row_support = np.stack([text.row_support for text in texts])
-        means = [np.nanmean(each, axis=0) for each in (weight, share, past, baseline, control, row_support)]
-    means[4][few] = np.nan
+        means = [np.nanmean(each, axis=-1) for each in (*three, numbers.baseline, numbers.control, numbers.row_support)]
     weight, share, past, baseline, control, row_support = means
-    rows: np.ndarray = np.sum([text.rest_rows if by_share else text.rows for text in texts], axis=0)
-    agrees = _agreement(texts, measured)
-    return JudgedKinds(weight, share, past, baseline, control, row_support, rows, agrees, by_share)
+    control[numbers.control_rows.sum(axis=-1) < LEAST_ROWS] = np.nan
+    agrees = _agreement(numbers, is_sink, by_share=by_share)
+    return JudgedKinds(weight, share, past, baseline, control, row_support, numbers.rows.sum(axis=-1), agrees, by_share)
 
 
-def _agreement(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
+def _agreement(numbers: KindNumbers, is_sink: np.ndarray, *, by_share: bool) -> np.ndarray:
     """True if most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked."""
-    least = np.stack([enough(text.baseline / np.maximum(text.rows, 1)) for text in texts])[..., None]
+    measured = numbers.share if by_share else numbers.weight
     with np.errstate(invalid="ignore"):
-        agrees: np.ndarray = 2 * (measured >= least).sum(axis=0) > len(texts)
-    agrees[[kind.rank not in (PLACE, MARKS) for kind in KINDS]] = True
-    agrees[KINDS.index(FIRST)] &= 2 * np.sum([text.is_sink for text in texts], axis=0) > len(texts)
+        agrees: np.ndarray = (measured >= enough(numbers.baseline)[:, None]).mean(axis=-1) > 0.5
+    agrees[[not is_held_by_rows(kind) for kind in KINDS]] = True
+    agrees[KINDS.index(FIRST)] &= is_sink.mean(axis=-1) > 0.5
     return agrees
-
-
-def _means(text: KindSums) -> tuple[np.ndarray, ...]:
-    """Weight, share, weight past sinks, baseline and control of one text, NaN where no row counts."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight, baseline = text.weight / text.rows[:, None], text.baseline / text.rows
-        past = text.rest / text.rest_rows[:, None]
-        share, control = text.rest / text.rest_total, text.control / text.control_total
-    for at, kind in enumerate(KINDS):
-        if kind in (FIRST, DELIMITER, UNIFORM):  # of these the weight itself
-            share[at] = past[at] = weight[at]
-    return weight, share, past, baseline, control
