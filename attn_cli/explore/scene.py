@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.in_words import has_words
-from attn_cli.summaries.head_words import HeadWork, work_of
+from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
+from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 
@@ -27,6 +29,17 @@ _BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
 LONGEST_TABLE = 16
 _JUDGED_CELLS = 2**27  # of all heads, that are judged before the first picture
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
+
+
+class JudgedHeads(NamedTuple):
+    """What heads attend to: the summaries of all layers with `HeadKinds`, and the heads that stand out."""
+
+    summaries: tuple[Summary, ...]
+    outs: list[StandOut]
+
+    def of(self, call: int, at: int) -> StandOut | None:
+        """Head number `at` of call number `call` as it stands out; None if it doesn't."""
+        return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +55,7 @@ class Scene:
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
     _images: ShownPictures = field(default_factory=ShownPictures)
-    _work: dict[int, HeadWork] = field(default_factory=dict)
+    _judged: dict[int, JudgedHeads] = field(default_factory=dict)
 
     @property
     def lines(self) -> int:
@@ -83,26 +96,27 @@ class Scene:
     @property
     def is_judged(self) -> bool:
         """True once it is computed what the recording's heads attend to."""
-        return id(self.recording.prompt) in self._work
+        return id(self.recording.prompt) in self._judged
 
     @property
     def is_quickly_judged(self) -> bool:
         """True where finding out what heads attend to is quick enough to be done before the first picture."""
         return sum(layer.h * layer.n * layer.m for layer in self.recording.layers) <= _JUDGED_CELLS
 
-    def judge(self) -> HeadWork:
-        """What each head attends to on the text, in words and letters; computed once."""
+    def judge(self) -> JudgedHeads:
+        """What each head attends to on the text; computed once."""
         key = id(self.recording.prompt)
-        if key not in self._work:
-            self._work[key] = work_of(recorded_kinds(self.recording))
-        return self._work[key]
+        if key not in self._judged:
+            summaries = recorded_kinds(self.recording)
+            self._judged[key] = JudgedHeads(summaries, standing_out(summaries))
+        return self._judged[key]
 
-    def shown_work(self, view: Viewpoint) -> HeadWork | None:
+    def shown_work(self, view: Viewpoint) -> JudgedHeads | None:
         """What each head attends to, where the map of heads shows it; None elsewhere, and where none does much."""
         if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
             return None
-        work = self.judge()
-        return work if work.outs else None
+        judged = self.judge()
+        return judged if judged.outs else None
 
     @property
     def opening(self) -> Viewpoint:

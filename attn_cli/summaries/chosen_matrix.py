@@ -8,8 +8,7 @@ from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import ChosenHead, standing_out
-from attn_cli.summaries.text_sinks import text_sinks
+from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.story import head_place, main_head
 
 
@@ -18,17 +17,23 @@ def with_one_head(summary: Summary) -> Summary:
     kinds, matrix = summary.part(HeadKinds), summary.part(Matrix)
     if kinds is None or matrix is None or matrix.chosen is not None:
         return summary
-    out, weights = next(iter(standing_out([summary])), None), kinds.peaks.weight
-    at = int(weights.argmax()) if out is None else out.at
-    chosen = ChosenHead(at, out, float(weights[at]), bool(text_sinks([(summary, kinds)])))
+    out = next(iter(standing_out([summary])), None) or _most_focused(summary, kinds)
+    at = out.at
 
     def of_head(part: Part) -> Part:
         if not isinstance(part, Matrix):
             return part
         weights = None if part.weights is None else part.weights[[at]]
-        return replace(part, weights=weights, heads=(summary.place.heads[at],), chosen=chosen)
+        return replace(part, weights=weights, heads=(summary.place.heads[at],), chosen=out)
 
     return replace(summary, parts=tuple(map(of_head, summary.parts)))
+
+
+def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
+    """The head of the strongest keys past sinks, of a call in which none stands out."""
+    at, place = int(kinds.peaks.weight.argmax()), summary.place
+    weight = float(kinds.peaks.weight[at])
+    return StandOut(0, at, place.layer, place.heads[at], None, False, weight, kinds.peaks.uniform, 0, None)
 
 
 def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:

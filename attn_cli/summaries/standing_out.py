@@ -1,5 +1,6 @@
-"""The heads that stand out on a text, in order, each with the reason: the one answer that all screens give."""
+"""The heads that stand out on a text, in order, and what they do in words: the one answer that all faces give."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,12 +11,11 @@ from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, 
 from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, LEAST_WEIGHT
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 
+# Of a head that stands out without a kind: its share on one key a row, and how much more than uniform that is.
+LEAST_SHARE, _TIMES_UNIFORM = 0.5, 3
 _FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number
-LEAST_SHARE = 0.5  # on one key a row, of what isn't given to sinks
-_TIMES_UNIFORM = 3
 _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] for rank in (CONTENT, PLACE))
-
-_NO_HEAD = "no head stands out"
+_FOCUSED, _NO_KIND = "focused", "no kind"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class StandOut:
     weight     mean weight on the keys that define the kind and are no sinks, over the rows with one; without a kind on
                the strongest key that is no sink, over the rows that see 4 keys or more
     baseline   what uniform attention would give
-    rows       how many rows these are
+    rows       how many rows these are; 0 of a head that doesn't stand out, but is shown for want of another
     strongest  the query and key of the largest weight among them, by their indices in the call, and that weight
     """
 
@@ -52,7 +52,9 @@ class StandOut:
 
     @property
     def reason(self) -> str:
-        """Why it stands out, in words: its kind (induction ...) and mean weight there, or that on one key a row."""
+        """Why it is shown, in words: its kind (induction ...) and mean weight there, or that on one key a row."""
+        if not self.rows:
+            return "no head stands out"
         if self.kind is None:
             return f"{self.weight:.2f} of a row on one key, sinks excluded"
         few = "" if self.is_judged else f" on {self.rows} rows"
@@ -62,36 +64,10 @@ class StandOut:
     def order(self) -> tuple[float, float]:
         """A key to sort by, small for a head that says more of a text."""
         if self.kind is None:
-            return 3, -self.weight
+            return (3 if self.rows else 4), -self.weight
         if self.kind.rank == CONTENT:
             return (0 if self.is_judged else 1), -self.weight
         return 2, -self.weight
-
-
-@dataclass(frozen=True)
-class ChosenHead:
-    """The head of one call whose matrix is shown: that which stands out most, else that of the strongest keys.
-
-    at         its index among the heads of the call
-    out        why it stands out; None where no head of the call does
-    weight     its mean weight on a row's strongest key past the sinks
-    has_sinks  whether some key is a sink of at least a tenth of the call's heads
-    """
-
-    at: int
-    out: StandOut | None
-    weight: float
-    has_sinks: bool
-
-    @property
-    def reason(self) -> str:
-        """Why it was chosen, in words: what it stands out by, or the weight on its strongest keys."""
-        return _NO_HEAD if self.out is None else self.out.reason
-
-    @property
-    def order(self) -> tuple[float, float]:
-        """A key to sort by, small for a head that is chosen before those of other calls."""
-        return (4.0, -self.weight) if self.out is None else self.out.order
 
 
 def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
@@ -109,6 +85,44 @@ def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
 def on_few_rows(summaries: Sequence[Summary]) -> dict[tuple[int, int], StandOut]:
     """The heads that may be of a kind, on too few rows (4 to 15) to be named by it."""
     return {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
+
+
+def does(kind: Kind | None) -> str:
+    """What a head of a kind (induction ...) attends to, as a phrase; for None, what one of no kind does."""
+    return "gives one key a row most of what sinks don't get" if kind is None else kind.does
+
+
+def sentence(out: StandOut) -> str:
+    """A sentence on what a head that stands out attends to, with its mean weight there."""
+    few = "" if out.is_judged else f" on {out.rows} rows"
+    return f"{'' if out.is_judged else 'may be '}{kind_words(out)}: {does(out.kind)}, weight {out.weight:.2f}{few}"
+
+
+def kind_words(out: StandOut) -> str:
+    """The name of what a head that stands out does: of its kind, or "focused"."""
+    return _FOCUSED if out.kind is None else out.kind.words
+
+
+def families_of(outs: Sequence[StandOut]) -> list[list[StandOut]]:
+    """The heads that stand out by kind: those that find content first, then those of a place, then focused ones."""
+    kinds: dict[Kind | None, list[StandOut]] = {}
+    for out in outs:
+        kinds.setdefault(out.kind, []).append(out)
+    return sorted(kinds.values(), key=lambda heads: KINDS.index(heads[0].kind) if heads[0].kind else len(KINDS))
+
+
+def others_of(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> list[str]:
+    """The heads that don't stand out, counted by kind: `79 first`, those of no kind last."""
+    counts: Counter[str] = Counter()
+    named = {(out.call, out.at) for out in outs}
+    for call, summary in enumerate(summaries):
+        part = summary.part(HeadKinds)
+        for at in range(len(summary.place.heads)):
+            kind = -1 if part is None else int(part.judged.kind[at])
+            if (call, at) not in named:
+                counts[KINDS[kind].words if kind >= 0 else _NO_KIND] += 1
+    ordered = sorted(counts.items(), key=lambda each: (each[0] == _NO_KIND, -each[1]))
+    return [f"{count} {name}" for name, count in ordered]
 
 
 def _stands_out(

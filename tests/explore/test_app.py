@@ -15,7 +15,7 @@ from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Session
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.head_words import work_of
+from attn_cli.summaries.standing_out import standing_out
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.recordings import recording
 from tests.explore.test_session import session
@@ -182,7 +182,7 @@ def test_heads_of_a_long_text_are_judged_beside_the_first_picture(monkeypatch: p
     monkeypatch.setattr("attn_cli.explore.scene._JUDGED_CELLS", 0)  # every text is a long one
     scene = Scene(recording(n=30), Screen(80, "truecolor", height=24))
     made = Session(scene, session().outside, scene.opening)
-    outs = work_of(recorded_kinds(recording(n=30))).outs
+    outs = standing_out(recorded_kinds(recording(n=30)))
     assert outs and not scene.is_judged
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:

@@ -11,7 +11,7 @@ from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.record import record
-from attn_cli.summaries.head_words import sentence
+from attn_cli.summaries.standing_out import sentence
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.panes.test_screens import text_of
 from tests.explore.test_session import session

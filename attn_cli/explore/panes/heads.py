@@ -12,8 +12,8 @@ from attn_cli.explore.panes.heads_grid import (
     cell_columns,
     corner,
     heads_a_line,
-    marked,
-    restyled,
+    number_grid,
+    number_text,
     row_label,
     ruler,
 )
@@ -31,7 +31,7 @@ from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.segments import cell_style, full_cells, half_cells, steps_of
+from attn_cli.views.drawing.segments import full_cells, half_cells, steps_of
 
 _STEPS = 12  # of levels: few bytes
 _LEAST = (3, 2)  # columns and lines
@@ -94,7 +94,6 @@ def _resized(values: np.ndarray, down: int, across: int) -> np.ndarray:
 
 
 _HEADING = 3  # lines above the heads: model, title, ruler
-_NUMBER = 6  # columns of a cell from which it holds a number
 _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; its lines at most
 
 
@@ -195,51 +194,15 @@ def _values(scene: Scene, statistic: Statistic) -> np.ndarray:
 
 def _grid(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
     """The numbers of all heads as cells, and below them the head under the cursor where there is room."""
-    statistic, columns = scene.statistic(view), cell_columns(scene, width)
-    down = heads_a_line(scene, room - 1)
+    statistic = scene.statistic(view)
     values = _values(scene, statistic)
     finite = values[np.isfinite(values)]
     ramp = Ramp(float(finite.min()) if finite.size else 0.0, float(finite.max()) if finite.size else 1.0)
-    steps = steps_of(ramp.levels(values))
-    left, top = corner(scene, view, width, room - 1, columns, 1, down)
-    across = slice(left, left + (width - LABEL) // columns)
-    lines: list[Line] = [ruler(scene, left, columns, width)]
-    for row in range(top, min(top + room - 1, -(-len(values) // down))):
-        head = row * down
-        if down == 2:
-            below = steps[head + 1] if head + 1 < len(steps) else steps_of(np.full(values.shape[1], np.nan))
-            cells = half_cells(
-                np.repeat(steps[head, across], columns), np.repeat(below[across], columns), ramp, scene.screen
-            )
-        elif columns >= _NUMBER:
-            cells = [
-                Segment(_number(value, columns, statistic), cell_style(step, ramp, scene.screen))
-                for value, step in zip(values[head, across].tolist(), steps[head, across].tolist(), strict=True)
-            ]
-        else:
-            cells = full_cells(steps[head, across], columns, ramp, scene.screen)
-        if view.head // down == row:
-            upper = down == 2 and view.head % 2 == 0
-            mark = "▀" if upper else "▄" if down == 2 else "◆"
-            cells = marked(cells, (view.at - left) * columns, columns if columns < _NUMBER else 0, mark)
-            if columns >= _NUMBER:
-                cells = restyled(cells, view.at - left)
-        lines.append([row_label(scene, view, head), *cells])
+    lines = number_grid(scene, view, values, ramp, statistic.digits, width, room)
     free = room - len(lines) - 1
     if free >= _SMALL[0]:
         lines += [[], *_preview(scene, view, width, min(free, _SMALL[2]))]
     return lines
-
-
-def _number(value: float, columns: int, statistic: Statistic) -> str:
-    """A number in a cell, with as many digits as fit."""
-    if value != value:
-        return "·".rjust(columns)
-    for digits in range(statistic.digits, -1, -1):
-        text = f"{value:.{digits}f}"
-        if len(text) < columns:
-            return text.rjust(columns)
-    return "~".rjust(columns)
 
 
 def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
@@ -285,7 +248,7 @@ def _table(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
         name = f"{layer.place.layer}.{layer.place.heads[head]}"
         stream = "" if layer.place.stream == "self" else layer.place.stream[:3] + " "
         numbers = "".join(
-            _number(float(layer.statistics.get(each.name, np.full(layer.h, np.nan))[head]), columns, each)
+            number_text(float(layer.statistics.get(each.name, np.full(layer.h, np.nan))[head]), columns, each.digits)
             for each, columns in zip(shown, wide, strict=False)
         )
         is_cursor = (at, head) == (view.at, view.head)

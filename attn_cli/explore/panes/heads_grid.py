@@ -1,12 +1,16 @@
-"""Where heads stand in a map of all of them: layers across, heads down, with their numbers around."""
+"""A map of all heads: layers across, heads down, with their numbers around, coloured by a number of each."""
 
+import numpy as np
 from rich.segment import Segment
 
 from attn_cli.explore.panes.lines import CURSOR, DIM, PLAIN, Line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.views.drawing.palette import Ramp
+from attn_cli.views.drawing.segments import cell_style, full_cells, half_cells, steps_of
 
 LABEL = 6  # columns before the first head
+_NUMBER = 6  # columns of a cell from which it holds a number
 
 
 def cell_columns(scene: Scene, width: int) -> int:
@@ -53,7 +57,51 @@ def row_label(scene: Scene, view: Viewpoint, head: int) -> Segment:
     return Segment(f"{heads[head]:>4}  " if head < len(heads) else " " * LABEL, DIM)
 
 
-def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
+def number_grid(
+    scene: Scene, view: Viewpoint, values: np.ndarray, ramp: Ramp, digits: int, width: int, room: int
+) -> list[Line]:
+    """The lines of the map, coloured by numbers of all heads `[heads, layers]`, NaN for none, the cursor's marked."""
+    columns, down = cell_columns(scene, width), heads_a_line(scene, room - 1)
+    steps = steps_of(ramp.levels(values))
+    left, top = corner(scene, view, width, room - 1, columns, 1, down)
+    across = slice(left, left + (width - LABEL) // columns)
+    lines: list[Line] = [ruler(scene, left, columns, width)]
+    for row in range(top, min(top + room - 1, -(-len(values) // down))):
+        head = row * down
+        if down == 2:
+            below = steps[head + 1] if head + 1 < len(steps) else steps_of(np.full(values.shape[1], np.nan))
+            cells = half_cells(
+                np.repeat(steps[head, across], columns), np.repeat(below[across], columns), ramp, scene.screen
+            )
+        elif columns >= _NUMBER:
+            cells = [
+                Segment(number_text(value, columns, digits), cell_style(step, ramp, scene.screen))
+                for value, step in zip(values[head, across].tolist(), steps[head, across].tolist(), strict=True)
+            ]
+        else:
+            cells = full_cells(steps[head, across], columns, ramp, scene.screen)
+        if view.head // down == row:
+            upper = down == 2 and view.head % 2 == 0
+            mark = "▀" if upper else "▄" if down == 2 else "◆"
+            cells = _marked(cells, (view.at - left) * columns, columns if columns < _NUMBER else 0, mark)
+            if columns >= _NUMBER:
+                cells = _restyled(cells, view.at - left)
+        lines.append([row_label(scene, view, head), *cells])
+    return lines
+
+
+def number_text(value: float, columns: int, digits: int) -> str:
+    """A number in a cell, with as many of its digits as fit."""
+    if value != value:
+        return "·".rjust(columns)
+    for shown in range(digits, -1, -1):
+        text = f"{value:.{shown}f}"
+        if len(text) < columns:
+            return text.rjust(columns)
+    return "~".rjust(columns)
+
+
+def _marked(cells: Line, start: int, columns: int, mark: str) -> Line:
     """A line of the map of heads with a mark, in reverse, over `columns` of its columns from `start` on."""
     if columns <= 0:
         return cells
@@ -63,7 +111,7 @@ def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
     return [*before, Segment(mark.ljust(columns) if mark == "◆" else mark * columns, style + CURSOR), *after]
 
 
-def restyled(cells: Line, at: int) -> Line:
+def _restyled(cells: Line, at: int) -> Line:
     """A line of the map of heads with the cell of index `at` in reverse."""
     return [
         Segment(cell.text, (cell.style or PLAIN) + CURSOR) if number == at else cell

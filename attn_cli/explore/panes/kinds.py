@@ -1,34 +1,31 @@
-"""The map of what heads do: letters, coloured where they stand out; families by name; the head under the cursor."""
+"""What heads do: a map coloured where they stand out; families by name; the head under the cursor."""
 
 import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.heads_grid import LABEL, cell_columns, corner, heads_a_line, row_label, ruler
+from attn_cli.explore.panes.heads_grid import number_grid
 from attn_cli.explore.panes.legend import with_ramp
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, MARKED, PLAIN, Line, line, parts_line
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import short_label
-from attn_cli.explore.scene import Scene
+from attn_cli.explore.scene import JudgedHeads, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.head_words import NONE, Family, HeadWork, sentence
+from attn_cli.summaries.standing_out import StandOut, does, families_of, kind_words, others_of, sentence
+from attn_cli.summaries.told.head_families import work_in_words
 from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.palette import Ramp
-from attn_cli.views.drawing.segments import cell_style, half_cells, steps_of
 
-_WITH_NUMBER = 7  # columns of a cell that has a weight beside its letter
 _LISTED = 7  # lines below the map, where all heads have room above them
 _NAME = 16  # columns of a family's name and size
 _WIDE = 100  # columns from which a family's line says what its heads do
 _RAMP = Ramp(0.0, 1.0)
 
 
-def kinds_title(scene: Scene, work: HeadWork, width: int) -> Line:
+def kinds_title(scene: Scene, judged: JudgedHeads, width: int) -> Line:
     """The first line of the map of heads by kind (induction, previous token ...): what it shows."""
-    heads = sum(map(len, work.letters))
-    parts = ["what heads do", f"{len(work.outs)} of {heads} stand out"]
-    if scene.screen.depth == "none":
-        return parts_line([*parts, "a letter and tenths of the weight"], width)
-    return with_ramp(parts_line([*parts, "weight"], width), _RAMP, ("0", "1"), width, scene.screen)
+    heads = sum(layer.h for layer in scene.recording.layers)
+    parts = ["what heads do", f"{len(judged.outs)} of {heads} stand out", "weight"]
+    return with_ramp(parts_line(parts, width), _RAMP, ("0", "1"), width, scene.screen)
 
 
 def map_room(scene: Scene, room: int) -> int:
@@ -37,14 +34,17 @@ def map_room(scene: Scene, room: int) -> int:
     return min(most + 1, max(room - _LISTED, room // 2))
 
 
-def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: int) -> list[Line]:
-    """The lines of the map of heads by kind, of the kinds with their heads, and of the head under the cursor."""
-    lines = _map(scene, view, work, width, map_room(scene, room))
-    own = _own(scene, view, work, width)
+def draw_kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, room: int) -> list[Line]:
+    """The lines of the map of heads, of the kinds with their heads, and of the head under the cursor."""
+    layers = scene.recording.layers
+    values = np.full((max(layer.h for layer in layers), len(layers)), np.nan)
+    for out in judged.outs:
+        values[out.at, out.call] = out.weight
+    lines = number_grid(scene, view, values, _RAMP, 2, width, map_room(scene, room))
+    own = _own(scene, view, judged, width)
     listed = room - len(lines) - len(own)
-    families = [_family(family, view, scene, width) for family in work.families]
-    others = [f"{count} {name}" for name, count in work.others]
-    if others:
+    families = [_family(heads, view, scene, width) for heads in families_of(judged.outs)]
+    if others := others_of(judged.summaries, judged.outs):
         families.append(parts_line(["others: " + others[0], *others[1:]], width, DIM))
     if len(families) > listed > 0:
         families = [*families[: listed - 1], families[-1]]
@@ -52,58 +52,13 @@ def draw_kinds(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: 
     return [*lines, *[[]] * (gaps > 0), *families[: max(listed, 0)], *[[]] * (gaps > 1), *own]
 
 
-def _map(scene: Scene, view: Viewpoint, work: HeadWork, width: int, room: int) -> list[Line]:
-    """A letter for every head; colours alone where two heads share a line."""
-    columns, down = cell_columns(scene, width), heads_a_line(scene, room - 1)
-    left, top = corner(scene, view, width, room - 1, columns, 1, down)
-    shown = range(left, min(left + max((width - LABEL) // columns, 1), len(work.letters)))
-    most = max(layer.h for layer in scene.recording.layers)
-    lines: list[Line] = [ruler(scene, left, columns, width)]
-    for row in range(top, min(top + room - 1, -(-most // down))):
-        if down == 2:
-            upper, lower = (_steps(work, shown, 2 * row + at) for at in (0, 1))
-            cells: Line = []
-            for at, pair in zip(shown, zip(upper, lower, strict=True), strict=True):
-                is_cursor = at == view.at and view.head // 2 == row
-                part = half_cells(np.array([pair[0]] * columns), np.array([pair[1]] * columns), _RAMP, scene.screen)
-                cells += [Segment(("▀" if view.head % 2 == 0 else "▄") * columns, CURSOR)] if is_cursor else part
-        else:
-            cells = [_cell(scene, work, at, row, columns, is_cursor=(at, row) == (view.at, view.head)) for at in shown]
-        lines.append([row_label(scene, view, row * down), *cells])
-    return lines
-
-
-def _steps(work: HeadWork, shown: range, head: int) -> np.ndarray:
-    values = [work.weights[at][head] if head < len(work.weights[at]) else np.nan for at in shown]
-    return steps_of(_RAMP.levels(np.array(values)))
-
-
-def _cell(scene: Scene, work: HeadWork, at: int, head: int, columns: int, *, is_cursor: bool) -> Segment:
-    """One head: its letter, its weight where there is room or no colour, its colour where it stands out."""
-    if head >= len(work.letters[at]):
-        return Segment(" " * columns, PLAIN)
-    letter, weight = work.letters[at][head], float(work.weights[at][head])
-    stands = weight == weight
-    letter = "." if letter == NONE and scene.screen.ascii_only else letter
-    text = letter
-    if stands and columns >= _WITH_NUMBER:
-        text = f"{letter} {weight:.2f}"
-    elif stands and columns > 1 and scene.screen.depth == "none":
-        text = f"{letter}{min(int(weight * 10), 9)}"
-    style = cell_style(int(steps_of(_RAMP.levels(np.array([weight])))[0]), _RAMP, scene.screen) if stands else DIM
-    if is_cursor:
-        marked = scene.screen.depth in MARKED
-        style = Style.parse(f"bold #000000 on {MARKED[scene.screen.depth]}") if marked else style + CURSOR
-    return Segment(f"{text:{columns}}"[:columns], style)
-
-
-def _family(family: Family, view: Viewpoint, scene: Scene, width: int) -> Line:
-    """A family: its letter, name and size, and its heads with their weights, as many as fit."""
-    name = f"{family.letter} {family.name} {len(family.heads)}"
+def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) -> Line:
+    """A family: its name and size, and its heads with their weights, as many as fit."""
+    name = f"{kind_words(heads[0])} {len(heads)}"
     segments: Line = [Segment(f"{name:{_NAME}}", BOLD)]
-    words = f"  {family.does}" if width >= _WIDE else ""
+    words = f"  {does(heads[0].kind)}" if width >= _WIDE else ""
     used = max(len(name), _NAME)
-    for out in family.heads:
+    for out in heads:
         here = (out.call, out.at) == (view.at, view.head)
         text = f"{scene.head_label(out.call, out.at)} {out.weight:.2f}"
         if used + len(text) + 2 + len(words) > width:
@@ -114,11 +69,11 @@ def _family(family: Family, view: Viewpoint, scene: Scene, width: int) -> Line:
     return [*segments, Segment(words, DIM)] if words else segments
 
 
-def _own(scene: Scene, view: Viewpoint, work: HeadWork, width: int) -> list[Line]:
+def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:
     """The sentence on the head under the cursor, and the strongest of what it reads."""
-    name, out = scene.head_label(view.at, view.head), work.of(view.at, view.head)
+    name, out = scene.head_label(view.at, view.head), judged.of(view.at, view.head)
     if out is None:
-        words = work.does[view.at][view.head] or "does nothing that has a name on this text"
+        words = work_in_words(judged.summaries[view.at], view.head) or "does nothing that has a name on this text"
         return [line(f"{name} {words}", width, BOLD), []]
     reads: Line = []
     if out.strongest is not None:

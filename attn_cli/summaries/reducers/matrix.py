@@ -18,7 +18,7 @@ from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
 if TYPE_CHECKING:
-    from attn_cli.summaries.standing_out import ChosenHead
+    from attn_cli.summaries.standing_out import StandOut
 
 
 def _map(name: str, meaning: str) -> Field:
@@ -88,7 +88,7 @@ class Matrix(Part, Displayed):
     shares: np.ndarray | None = None
     keys: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
-    chosen: "ChosenHead | None" = None
+    chosen: "StandOut | None" = None
     ends: tuple[float, float] | None = None
 
     def __repr__(self) -> str:

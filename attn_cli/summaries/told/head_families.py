@@ -1,14 +1,13 @@
-"""The heads of a text counted by what they do; the words are those of `head_words`."""
+"""The heads of a text counted by what they do; the words are those of `standing_out`."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from attn_cli.summaries.head_words import does
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, NOT_JUDGED
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.standing_out import on_few_rows
+from attn_cli.summaries.standing_out import does, on_few_rows
 from attn_cli.text import counted
 
 _NAMED = 6  # heads of a kind
@@ -94,7 +93,7 @@ def finding(summaries: Sequence[Summary]) -> str:
 
 
 def work_in_words(summary: Summary, at: int) -> str:
-    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind, or rests on sinks."""
+    """What one head of a call attends to on this text, as a phrase; "" where it fits no kind."""
     part = summary.part(HeadKinds)
     number = -1 if part is None else int(part.judged.kind[at])
-    return does(KINDS[number]) if number >= 0 and KINDS[number] is not FIRST else ""
+    return does(KINDS[number]) if number >= 0 else ""

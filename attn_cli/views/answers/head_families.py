@@ -5,10 +5,9 @@ from typing import Any
 
 from rich.text import Text
 
-from attn_cli.summaries.head_words import does, readings
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.standing_out import StandOut
+from attn_cli.summaries.standing_out import StandOut, does
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.head_families import any_judged, by_stream, families
 from attn_cli.views.answers.story import named
@@ -28,7 +27,8 @@ def standing_out_lines(outs: Sequence[StandOut], summaries: Sequence[Summary], s
     rows: list[dict[str, Any]] = []
     for out in outs:
         rows.append({"does": does(out.kind), "weight": out.weight})
-        for _, key, _ in readings(summaries[out.call], out.at, 1):
+        if out.strongest is not None:
+            key = summaries[out.call].keys[out.strongest[1]]
             rows[-1] |= {"key": key.index, "key_token": key.text}
     labels = [head_name(summaries[out.call], out.at) for out in outs]
     yield from table_lines(rows, labels, ("does", "weight", "key_token"), screen, title="head")

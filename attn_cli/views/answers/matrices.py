@@ -9,11 +9,10 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.head_words import sentence
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import ChosenHead
+from attn_cli.summaries.standing_out import StandOut, sentence
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import own_picture, query_maps
@@ -54,17 +53,14 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from arranged(maps, screen)
 
 
-def _head_lines(chosen: ChosenHead, summary: Summary, screen: Screen) -> Iterator[Text]:
+def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Text]:
     """A chosen head's kind: `head 17.5 · induction: looks at what followed this token before, weight 0.76`."""
-    place, out = summary.place, chosen.out
-    stream = "" if place.stream == "self" else f"{place.stream} "
-    name = f"{stream}head {place.layer}.{place.heads[chosen.at]}"
-    if out is None:
-        past = ", sinks excluded" if chosen.has_sinks else ""
-        said = f"{name}: a row's strongest key{past} gets {chosen.weight:.2f}, mean over rows"
+    stream = "" if summary.place.stream == "self" else f"{summary.place.stream} "
+    if not out.rows:
+        said = f": a row's strongest key past sinks gets {out.weight:.2f}, mean over rows"
     else:
-        said = f"{name} · {sentence(out)}"
-    yield Text("\n".join(packed([said], screen.width)), BOLD)
+        said = f" · {sentence(out)}"
+    yield Text("\n".join(packed([f"{stream}head {out.name}{said}"], screen.width)), BOLD)
 
 
 def _pattern(matrix: Matrix, summary: Summary) -> str:

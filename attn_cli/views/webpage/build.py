@@ -15,7 +15,6 @@ from typing import Any
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.head_words import work_of
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
     Choice,
@@ -72,9 +71,9 @@ def page_html(
 ) -> bytes:
     """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML."""
     shell = _shell(recording, screen)
-    work = work_of(recorded_kinds(recording))
+    summaries = recorded_kinds(recording)
     for pixels in _pixels(recording):
-        contents = Contents(recording, pixels, work)
+        contents = Contents(recording, pixels, summaries)
         left = size - len(shell) - len(_first_stream(contents, None))
         if left > 0 or pixels == 0:
             break

@@ -14,9 +14,19 @@ from attn_cli.picture import Box, ReadPicture
 from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.head_words import HeadWork, sentence
+from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import runs_model
+from attn_cli.summaries.standing_out import (
+    StandOut,
+    does,
+    families_of,
+    kind_words,
+    others_of,
+    sentence,
+    standing_out,
+)
+from attn_cli.summaries.told.head_families import work_in_words
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -63,21 +73,22 @@ class Contents:
     blob      the bytes of the arrays, which the object points into
     """
 
-    def __init__(self, recording: Recording, pixels: int, work: HeadWork) -> None:
+    def __init__(self, recording: Recording, pixels: int, summaries: Sequence[Summary]) -> None:
         self.blob = bytearray()
         self._masks: dict[bytes, int] = {}
         read, side = recording.prompt.picture, _PICTURE_SIDES[pixels]
         picture = None if read is None or not side else PagePicture(read, side)
         texts = _Texts(recording.prompt, picture)
         layers = [self._layer(layer, texts, pixels) for layer in recording.layers]
+        outs = standing_out(summaries)
         self.document: dict[str, Any] = {
             "title": title(recording),
             "model": _model(recording),
             "about": list(about(recording)),
             "statistics": _statistics(recording.layers),
             "layers": layers,
-            "start": start(work),
-            "work": _work(work),
+            "start": start(outs),
+            "work": _work(summaries, outs),
             "texts": texts.documents,
             "picture": None if picture is None else [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
         }
@@ -156,28 +167,25 @@ def title(recording: Recording) -> str:
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
 
 
-def start(work: HeadWork) -> tuple[int, int]:
+def start(outs: Sequence[StandOut]) -> tuple[int, int]:
     """The head to begin with, as the indices of its layer and of it in the layer: the one most clearly of a kind."""
-    out = next(iter(work.outs), None)
-    return (0, 0) if out is None else (out.call, out.at)
+    return (outs[0].call, outs[0].at) if outs else (0, 0)
 
 
-def _work(work: HeadWork) -> dict[str, Any]:
-    """The heads that stand out, each with a sentence and its strongest cell; families; letters."""
+def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, Any]:
+    """The heads that stand out, each with a sentence and its strongest cell; families; what every head does."""
     return {
         "heads": [
             {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),
              "cell": None if out.strongest is None else out.strongest[:2]}
-            for out in work.outs
+            for out in outs
         ],
         "families": [
-            {"name": family.name, "does": family.does, "heads": [work.outs.index(out) for out in family.heads]}
-            for family in work.families
+            {"name": kind_words(heads[0]), "does": does(heads[0].kind), "heads": [outs.index(out) for out in heads]}
+            for heads in families_of(outs)
         ],
-        "others": [f"{count} {name}" for name, count in work.others],
-        "letters": ["".join(letters) for letters in work.letters],
-        "does": {letter: does for of_call in zip(work.letters, work.does, strict=True)
-                 for letter, does in zip(*of_call, strict=True)},
+        "others": others_of(summaries, outs),
+        "does": [[work_in_words(summary, at) for at in range(len(summary.place.heads))] for summary in summaries],
     }  # fmt: skip
 
 

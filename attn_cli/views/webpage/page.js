@@ -166,7 +166,7 @@ function stepOut(by) {
 }
 
 function sayWork() {
-  const of = layer(), out = outOf(look.layer, look.head), does = page.work.does[page.work.letters[look.layer][look.head]];
+  const of = layer(), out = outOf(look.layer, look.head), does = page.work.does[look.layer][look.head];
   $("title").textContent = `${page.model} · ${layerName(of)} head ${of.heads[look.head]}${streams.length > 1 ? ` · ${of.stream}` : ""}`;
   $("does").textContent = out ? out.words : does;
   for (const button of $("families").querySelectorAll("button")) button.setAttribute("aria-current", button.out === out);
@@ -214,15 +214,14 @@ function drawHeads() {
   if (y < box.scrollTop || y + side > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
 }
 
-// A head's letter, on the colour of its weight where it stands out.
+// The colour of a head's weight where it stands out.
 function kindCell(draw, at, head, left, top, side) {
-  const out = outOf(at, head), letter = page.work.letters[at][head], colour = out && colourOf(Math.min(out.weight, 1));
-  draw.fillStyle = out ? css(colour) : getComputedStyle($("about")).color;
-  if (out) {
-    draw.fillRect(left, top, side - 1, side - 1);
-    draw.fillStyle = inkOn(colour);
-  }
-  if (side >= 9 && (out || side >= 12)) write(draw, side >= 44 && out ? `${letter} ${out.weight.toFixed(2)}` : letter, left + side / 2, top + side / 2, "center");
+  const out = outOf(at, head), colour = out && colourOf(Math.min(out.weight, 1));
+  if (!out) return;
+  draw.fillStyle = css(colour);
+  draw.fillRect(left, top, side - 1, side - 1);
+  draw.fillStyle = inkOn(colour);
+  if (side >= 44) write(draw, out.weight.toFixed(2), left + side / 2, top + side / 2, "center");
 }
 
 function picture(draw, of, head, left, top, side) {

@@ -17,7 +17,6 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
-from attn_cli.summaries.head_words import work_of
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
@@ -156,7 +155,7 @@ def test_the_matrix_of_an_overview_is_more_than_one_column(model: str, request: 
         ]
         [(summary, matrix)] = chosen
         assert matrix.weights is not None and matrix.weights.shape[0] == 1
-        assert matrix.chosen is not None and (matrix.chosen.out is None) == (not of_text.outs)
+        assert matrix.chosen is not None and (matrix.chosen.rows == 0) == (not of_text.outs)
         if of_text.outs:
             assert (summary.place.layer, matrix.heads) == (of_text.outs[0].layer, (of_text.outs[0].head,)), name
         if name != "a word" and of_text.outs:
@@ -168,7 +167,7 @@ def test_overview_explorer_and_page_begin_at_the_same_head(minilm: LoadedModel, 
     out = of_minilm["a chat"].outs[0]
     recording = record(ModelSource(minilm), TEXTS["a chat"])
     opening = Scene(recording, Screen(80, "none", height=24)).opening
-    assert (opening.at, opening.head) == start(work_of(recorded_kinds(recording))) == (out.call, out.at)
+    assert (opening.at, opening.head) == start(standing_out(recorded_kinds(recording))) == (out.call, out.at)
     assert (out.layer, out.head) == (out.call, out.at) != (0, 0)
 
 

@@ -18,7 +18,7 @@ from selenium.webdriver.common.keys import Keys
 
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.head_words import sentence, work_of
+from attn_cli.summaries.standing_out import sentence, standing_out
 from attn_cli.text import visible
 from attn_cli.views.webpage.build import StaticScreen, page_html
 from tests.browser import Browser
@@ -344,7 +344,7 @@ def test_the_scripts_functions_are_those_of_the_recording(shown: Browser) -> Non
 
 def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browser: Browser, tmp_path: Path) -> None:
     recording = causal_model()
-    outs = work_of(recorded_kinds(recording)).outs
+    outs = standing_out(recorded_kinds(recording))
     assert len(outs) > 1
     browser.open(page_html(recording), tmp_path)
     for by, out in ((None, outs[0]), ("after", outs[1]), ("before", outs[0]), ("before", outs[-1])):
