@@ -10,8 +10,8 @@ from attn_cli.kernel.definition.masks import Given as Given
 from attn_cli.kernel.definition.masks import Keys as Keys
 from attn_cli.kernel.definition.masks import Window as Window
 from attn_cli.kernel.definition.rule import Rule as Rule
+from attn_cli.model.intervention import Change as Change
 from attn_cli.model.intervention import HeadPlace as HeadPlace
-from attn_cli.model.intervention import Intervention as Intervention
 from attn_cli.notebook.commands import Findings as Findings
 from attn_cli.notebook.commands import Table as Table
 from attn_cli.notebook.commands import heads as heads

@@ -1,10 +1,10 @@
-"""Interventions in a model's attention, and their effects against the baseline run.
+"""Changes of a model's attention, and their effects against the baseline run.
 
 A head is ablated (its output is 0), or tokens are hidden (masked as keys), in chosen rows; the rest of the run is the
 model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -15,9 +15,7 @@ from attn_cli.selection import ALL, Selection
 
 RunMode = Literal["cache", "prefix", "whole"]
 """The mode of a run: the last rows alone, with keys and values of the rows before them kept; whole passes that
-skip the blocks before the intervention; or whole passes."""
-LOOKS_AHEAD = "rows see what comes after them"
-"""The reason why no rows can be kept in a cache that a model without a causal mask has."""
+skip the blocks before the change; or whole passes."""
 
 
 class HeadPlace(NamedTuple):
@@ -51,8 +49,8 @@ class AttentionLayer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Intervention:
-    """What is changed in one run of the model, against the baseline: heads ablated, tokens hidden; by default nothing.
+class Change:
+    """What is changed in one run of the model, against the baseline: by default nothing.
 
     ablated      heads whose output, before W_O, is set to 0 (or to their mean over the other rows, if the experiment
                  does)
@@ -69,32 +67,40 @@ class Intervention:
     hidden_from: Selection = ALL
 
 
+def ablate(*heads: HeadPlace, rows: tuple[int, ...] | None = None) -> Change:
+    """The change of a run that ablates heads."""
+    return Change(ablated=heads, rows=rows)
+
+
+def hide(tokens: Iterable[int], rows: tuple[int, ...] | None = None, selection: Selection = ALL) -> Change:
+    """The change of a run that hides tokens from the chosen layers and heads."""
+    return Change(hidden=tuple(tokens), rows=rows, hidden_from=selection)
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """The effect of one intervention against the baseline run; None for numbers that the model or the rows don't have.
+    """The effect of one change against the baseline run; None for numbers that the model or the rows don't have.
 
     The target is the answer: the likeliest next token of the baseline run, or all tokens that were generated.
 
-    bits       log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target less
+    bits       log2 p(target) with the change, less log2 p(target) without: negative where it made the target less
                likely. With several target tokens log2 p is added up
-    kl_bits    sum over the vocabulary of p log2(p / p with the intervention), in the last row that predicts a
+    kl_bits    sum over the vocabulary of p log2(p / p with the change), in the last row that predicts a
                target token; never below 0
-    loss_bits  mean -log2 p of the text's own tokens with the intervention, less that without; only where it was asked
+    loss_bits  mean -log2 p of the text's own tokens with the change, less that without; only where it was asked
                for, and all rows are rows of the experiment
     cosine_distance  of a model without a language-model head: 1 - cosine of the text's vectors with and without, the
                      mean of the outputs of its tokens (hidden ones left out) or the first output
-    token_bits  the change of log2 p of each target token, which sum to `bits`; () where these aren't known
     """
 
     bits: float | None = None
     kl_bits: float | None = None
     loss_bits: float | None = None
     cosine_distance: float | None = None
-    token_bits: tuple[float, ...] = ()
 
     @property
     def effect(self) -> float:
-        """The number by which interventions are compared: the change of log2 p of the answer, negative where it
+        """The number by which changes are compared: the change of log2 p of the answer, negative where it
         fell.
         """
         value = self.bits if self.cosine_distance is None else self.cosine_distance
@@ -103,7 +109,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """The answer whose probability interventions change: the likeliest next token, or the tokens that were generated.
+    """The answer whose probability changes change: the likeliest next token, or the tokens that were generated.
 
     tokens       one, or all that were generated
     probability  of the one token, or of all of them in a row, in the baseline run
@@ -144,15 +150,16 @@ class NoiseFloor:
 
 
 class Experiment(Protocol):
-    """A model, a text, the baseline run over it without changes, and any number of interventions.
+    """A model, a text, the baseline run over it without changes, and any number of changes.
 
     layers           every attention layer that ran, in the order of the forward pass
-    rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
+    rows             the rows in which changes hold, ascending; of the decoder in an encoder-decoder
     tokens           all tokens of the stack that these rows are of
     target           the answer: one token or those generated; None for a model without a language-model head
     likeliest        the five likeliest next tokens with their probabilities; empty without a language-model head
     vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
+    noise_floor      the largest effects of runs without changes so far, which are rounding alone
     visited          whether the visitor saw the baseline's attention: some shows itself only in a run of its own
     """
 
@@ -163,26 +170,18 @@ class Experiment(Protocol):
     likeliest: tuple[tuple[Token, float], ...]
     vector: Literal["mean", "first"]
     visited: bool
-
-    @property
-    def noise_floor(self) -> NoiseFloor:
-        """The largest effects, in bits or cosine distances, of runs without changes, which are rounding alone."""
+    noise_floor: NoiseFloor
 
     @property
     def run_mode(self) -> RunMode:
-        """How runs with interventions compute their rows."""
+        """How runs with changes compute their rows."""
 
     @property
     def no_cache_reason(self) -> str:
         """A sentence on why runs can't compute the last rows alone, such as "all rows run"; "" where they can."""
 
-    def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """The outcome of each intervention, in their order."""
-
-    def outcomes_from_cache(
-        self, interventions: Sequence[Intervention], step: Callable[[int, int], None] = lambda done, count: None
-    ) -> list[Outcome] | None:
-        """The outcome of each intervention from its last rows alone; None where any needs whole runs."""
+    def outcomes(self, changes: Sequence[Change], *, with_loss: bool = False) -> Iterator[Outcome]:
+        """The outcome of each change, in their order."""
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
         """For every head about how much its ablation changes log2 p of the answer, in bits: to first order."""
@@ -193,9 +192,6 @@ class Experiment(Protocol):
 
     def run_again(self) -> None:
         """Run the rows from `first_again` on once more, with nothing changed."""
-
-    def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
-        """How a run with these interventions computes its rows: "cache", "prefix" or "whole"."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import math
 from transformers import PreTrainedModel
 
 from attn_cli.errors import AttnError
-from attn_cli.model.intervention import Intervention
+from attn_cli.model.intervention import Change
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -53,7 +53,7 @@ def speaking(model: PreTrainedModel) -> ModelSource:
 def _way(experiment: ModelExperiment) -> str:
     """The way of an experiment, and how far from whole passes it leads, if it does."""
     heads = [head for layer in experiment.layers for head in layer.heads][:: max(1, len(experiment.layers))]
-    interventions = [Intervention((head,)) for head in heads]
+    interventions = [Change((head,)) for head in heads]
     bits = [outcome.bits or 0.0 for outcome in experiment.outcomes(interventions)]
     if any(map(math.isnan, bits)):
         return "no: the tiny model's own numbers are NaN"

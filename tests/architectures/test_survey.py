@@ -10,7 +10,7 @@ import torch
 
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
-from attn_cli.model.intervention import Intervention
+from attn_cli.model.intervention import Change
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
@@ -107,7 +107,7 @@ def test_a_decoder_beside_a_tower_with_an_encoder_and_a_decoder_is_no_encoder(na
     if text is None:  # it reads codes of audio, or an image beside its text
         return
     experiment = speaking(model).experiment(prompt_of(text))
-    for outcome in experiment.outcomes([Intervention(hidden=(1, 2, 3, 4)), Intervention(hidden=tuple(range(1, 11)))]):
+    for outcome in experiment.outcomes([Change(hidden=(1, 2, 3, 4)), Change(hidden=tuple(range(1, 11)))]):
         assert outcome.kl_bits is not None and outcome.kl_bits > 0.01
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers.models.llama.modeling_llama import LlamaMLP
 
-from attn_cli.model.intervention import Intervention
+from attn_cli.model.intervention import Change
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.knock import knock
@@ -99,7 +99,7 @@ def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
     experiment = source.experiment(prompt)
     (hidden,), key = found["hidden"], found["heads"][0]["key"]
     assert key != found["rows"][0]["row"]
-    (expected,) = experiment.outcomes([Intervention(hidden=(key,))])
+    (expected,) = experiment.outcomes([Change(hidden=(key,))])
     assert hidden["key"] == key and hidden["bits"] == pytest.approx(expected.bits, abs=1e-4)
 
 

@@ -10,10 +10,11 @@ from attn_cli.model.intervention import (
     AttentionLayer,
     Experiment,
     HeadPlace,
-    Intervention,
     LogitParts,
     NoiseFloor,
     Outcome,
+    ablate,
+    hide,
 )
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
@@ -158,11 +159,6 @@ def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list
     return chosen
 
 
-def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
-    """For each chosen head, in order, the change of a run that ablates it alone: to 0, or to the mean if runs do so."""
-    return [Intervention((head,)) for _, heads in layers for head in heads]
-
-
 def knock_of(
     baseline: KnockBaseline,
     *,
@@ -176,7 +172,8 @@ def knock_of(
     shown  how many heads a screen shows, for which alone losses are measured; None for all
     """
     experiment, layers, target = baseline.experiment, baseline.layers, baseline.experiment.target
-    outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
+    changes = [ablate(head) for _, heads in layers for head in heads]
+    outcomes = experiment.outcomes(changes, with_loss=shown is None)
     found: list[tuple[HeadPlace, int, Outcome]] = []
     for layer, places in layers:
         found += [(place, layer.groups[place.head], next(outcomes)) for place in places]
@@ -185,11 +182,11 @@ def knock_of(
     found.sort(key=lambda head: head[2].effect * (1 if head[2].cosine_distance is None else -1))
     everywhere = len(experiment.rows) == len(experiment.tokens)
     if shown is not None and everywhere and target is not None:
-        again = experiment.outcomes([Intervention((place,)) for place, _, _ in found[:shown]], with_loss=True)
+        again = experiment.outcomes([ablate(place) for place, _, _ in found[:shown]], with_loss=True)
         found[:shown] = [(place, group, next(again)) for place, group, _ in found[:shown]]
     at_once = None
     if together:
-        (at_once,) = experiment.outcomes([Intervention(tuple(place for place, _, _ in found))], with_loss=True)
+        (at_once,) = experiment.outcomes([ablate(*(place for place, _, _ in found))], with_loss=True)
     first = found[0][0]
     hidden = _hidden(experiment, first, baseline.top_keys.get(first, ()))
     floor, has_stacks = experiment.noise_floor, any(place.stream != "self" for place, _, _ in found)
@@ -253,12 +250,10 @@ def _hidden(experiment: Experiment, place: HeadPlace, keys: Sequence[tuple[Token
     if experiment.target is None or len(rows) != 1 or place.stream != "self" or not keys:
         return None
     token, _ = keys[0]
-    if token.index == rows[0]:
+    if token.index == rows[0] or experiment.no_cache_reason:
         return None
-    outcomes = experiment.outcomes_from_cache([Intervention(hidden=(token.index,))])
-    if outcomes is None:
-        return None
-    key = {"key": token.index, "key_token": token.text, "bits": outcomes[0].effect}
+    (outcome,) = experiment.outcomes([hide([token.index])])
+    key = {"key": token.index, "key_token": token.text, "bits": outcome.effect}
     return {"layer": place.layer, "head": place.head} | key
 
 

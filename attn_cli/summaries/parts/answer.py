@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.call import Call, Look, Place
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import Experiment, Intervention
+from attn_cli.model.intervention import Change, Experiment, hide
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
@@ -181,9 +181,9 @@ def _hidden(
     }  # fmt: skip
     order = sorted((at for at in rows if not after or rows[at]), key=lambda at: rows[at][0] if after else 0)
 
-    def without(numbers: Sequence[int], rows: tuple[int, ...] | None = None) -> Intervention:
+    def without(numbers: Sequence[int], rows: tuple[int, ...] | None = None) -> Change:
         tokens = tuple(token for at in numbers for token in parts[at].tokens)
-        return Intervention(hidden=tuple(set(tokens) - kept) or tokens, rows=rows, hidden_from=selection)
+        return hide(set(tokens) - kept or tokens, rows, selection)
 
     asks = predicts and not everywhere and len(context) > 1
     changes = [without([at], rows[at] if after else None) for at in order]

@@ -11,7 +11,7 @@ import numpy as np
 
 from attn_cli.errors import LoadError
 from attn_cli.fields import COUNT, FLAG, SHARE, TEXT, Field, each
-from attn_cli.model.intervention import Experiment, HeadPlace, Intervention
+from attn_cli.model.intervention import Experiment, HeadPlace, ablate, hide
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answer import row_schema
 from attn_cli.summaries.columns import COLUMNS
@@ -128,8 +128,8 @@ def tell(
     count, of_words = min(_HEADS, budget - len(tried)), [head_place(head) for head in reading if head]
     heads = ranked[:count] + [head for head in ranked[count:] if head_place(head) in of_words]
     choosing = tuple(sorted(set(target.rows)))
-    trials = [Intervention(hidden=tokens) for _, tokens in tried]
-    trials += [Intervention(ablated=(head_place(head),), rows=choosing) for head in heads]
+    trials = [hide(tokens) for _, tokens in tried]
+    trials += [ablate(head_place(head), rows=choosing) for head in heads]
     if trials and experiment.no_cache_reason:
         return story | {"obstacle": experiment.no_cache_reason}
     step(0, len(trials))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.model.intervention import Intervention, NoiseFloor
+from attn_cli.model.intervention import Change, NoiseFloor
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named
@@ -152,7 +152,7 @@ def test_parts_of_many_rows_are_hidden_from_all_that_follow(kind: str) -> None:
     some = read_parts(source, prompt, parts, everywhere=True, selection=Selection((1,), (0, 2)))
     experiment = source.experiment(prompt, everywhere=True)  # whole passes
     rows = tuple(range(9, n))
-    blind = Intervention(hidden=parts[1].tokens, rows=rows, hidden_from=Selection((1,), (0, 2)))
+    blind = Change(hidden=parts[1].tokens, rows=rows, hidden_from=Selection((1,), (0, 2)))
     (outcome,) = experiment.outcomes([blind])
     assert effects_of(some)[1] == pytest.approx(outcome.bits, abs=1e-5)
 

@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
-from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.intervene.rows_from_cache import (
@@ -46,7 +46,7 @@ class InterveningAttention(ObservedAttention):
         ledger: Ledger,
         baseline: BaselineRun,
         calls: BlockCalls,
-        batch: InterventionBatch | None = None,
+        batch: ChangeBatch | None = None,
         visit: Visit | None = None,
     ) -> None:
         super().__init__(ledger, visit)

@@ -8,7 +8,7 @@ import torch
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.model.intervention import LOOKS_AHEAD, AttentionLayer
+from attn_cli.model.intervention import AttentionLayer
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
@@ -90,7 +90,7 @@ class BaselineRun:
         if any(count == 1 for _, count in self._shared):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
-            self.no_cache_reason = LOOKS_AHEAD
+            self.no_cache_reason = "rows see what comes after them"
         self._shared.clear()
         if self.no_cache_reason:
             self.forget_past()

@@ -7,7 +7,7 @@ import torch
 
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.mask import Mask, Span
-from attn_cli.model.intervention import AttentionLayer, Intervention
+from attn_cli.model.intervention import AttentionLayer, Change
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 
 
@@ -48,7 +48,7 @@ class HiddenCells(Mask):
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
 
 
-class InterventionBatch:
+class ChangeBatch:
     """S interventions (heads ablated, tokens hidden ...) that run as the elements of one batch.
 
     rows       the rows in which they hold, unless they name rows themselves; None for all rows
@@ -57,7 +57,7 @@ class InterventionBatch:
     """
 
     def __init__(
-        self, interventions: Sequence[Intervention], rows: Sequence[int] | None, texts: int, *, first: int = 0
+        self, interventions: Sequence[Change], rows: Sequence[int] | None, texts: int, *, first: int = 0
     ) -> None:
         self.interventions, self.rows, self.texts, self.first = tuple(interventions), rows, texts, first
 
@@ -88,7 +88,7 @@ class InterventionBatch:
         hidden = [self._hidden_of(intervention, at, n, m) for intervention in self.interventions]
         return hidden if any(cells is not None for cells in hidden) else None
 
-    def _hidden_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
+    def _hidden_of(self, intervention: Change, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
         hidden_from, h = intervention.hidden_from, len(at.groups)
         if not intervention.hidden or not hidden_from.has_layer(at.layer, at.blocks, at.stream):
             return None
@@ -106,7 +106,7 @@ class InterventionBatch:
         """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows."""
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
-    def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:
+    def _in_rows(self, intervention: Change, stream: str, n: int) -> torch.Tensor:
         rows = self.rows if intervention.rows is None else intervention.rows
         if rows is None or stream not in _ANSWERING:
             return torch.ones(n, dtype=torch.bool)

@@ -3,20 +3,20 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from attn_cli.model.intervention import AttentionLayer, Intervention
+from attn_cli.model.intervention import AttentionLayer, Change
 from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
-from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
 
 _FEW_CELLS = 2**14  # of a layer, whose weights are held until derivatives are taken: 64 KiB, and keys as often
 _GATE = 0.9  # there the derivative foresees a bend on the way to 0: the heads chosen hold 2 % more of the effects
 
 
-class GatedRows(InterventionBatch):
+class GatedRows(ChangeBatch):
     """A run of the last rows, in which every head's output is multiplied by a gate of 0.9."""
 
     def __init__(self, texts: int, *, first: int) -> None:
-        super().__init__((Intervention(),), None, texts, first=first)
+        super().__init__((Change(),), None, texts, first=first)
         self.gates: dict[tuple[int, str], torch.Tensor] = {}
 
     def output(self, at: AttentionLayer, past: CachedAttention, own: Products, allowed: torch.Tensor) -> torch.Tensor:

@@ -25,7 +25,7 @@ from attn_cli.sources.huggingface.compat import cache_name
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
-from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BaselineOutputs, BlockCalls, outermost_blocks
 from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -104,7 +104,7 @@ class Runner:
         self.calls.finish()
         return output
 
-    def with_interventions(self, batch: InterventionBatch, mode: RunMode, skip: int, answers: int) -> Any:
+    def with_changes(self, batch: ChangeBatch, mode: RunMode, skip: int, answers: int) -> Any:
         """Run the interventions of `batch` side by side; returns the model's output for the rows that run."""
         kept = BaselineOutputs(self._outputs, batch.size, self.rows, batch.first)
         numbered = BlockCalls(0 if mode == "whole" else skip, kept)
@@ -115,7 +115,7 @@ class Runner:
         with self._attention(numbered, batch), numbered.of(self._blocks):
             return self.model(**arguments)
 
-    def _cut(self, batch: InterventionBatch) -> dict[str, Any]:
+    def _cut(self, batch: ChangeBatch) -> dict[str, Any]:
         arguments = dict(self.arguments)
         arguments.pop("attention_mask", None)  # the rule of the baseline holds
         ids = arguments["input_ids"]
@@ -130,7 +130,7 @@ class Runner:
     def _attention(
         self,
         numbered: BlockCalls,
-        batch: InterventionBatch | None,
+        batch: ChangeBatch | None,
         look: Look | None = None,
         prompt: Prompt | None = None,
     ) -> Iterator[Ledger]:
@@ -145,7 +145,7 @@ class Runner:
         ):
             yield ledger
 
-    def skippable(self, batch: InterventionBatch) -> int:
+    def skippable(self, batch: ChangeBatch) -> int:
         """How many calls of blocks come before the first one that an intervention of the batch changes."""
         numbers = [self.blocks]
         for intervention in batch.interventions:

@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from attn_cli.call import Look
-from attn_cli.model.intervention import HeadPlace, Intervention
+from attn_cli.model.intervention import Change, HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -62,15 +62,15 @@ def test_the_heads_that_paris_rests_on(smollm: ModelSource) -> None:
     assert experiment.target.tokens[0].text.strip() == "Paris"
     assert experiment.target.probability == pytest.approx(0.773, abs=5e-4)
     heads = [HeadPlace(23, 4), HeadPlace(12, 0), HeadPlace(12, 4), HeadPlace(11, 0)]
-    outcomes = list(experiment.outcomes([Intervention((head,)) for head in heads]))
+    outcomes = list(experiment.outcomes([Change((head,)) for head in heads]))
     assert [outcome.bits for outcome in outcomes] == pytest.approx([-2.40, -0.65, -0.20, 0.18], abs=6e-3)
     for head, outcome in zip(heads[:2], outcomes[:2], strict=True):
         oracle = bits_of_oracle(smollm, prompt, head, [4], OUTPUTS["llama"], 9)
         assert outcome.bits == pytest.approx(oracle, abs=1e-4)
     everywhere = smollm.experiment(prompt, everywhere=True)
-    kl = [x.kl_bits for x in everywhere.outcomes([Intervention((HeadPlace(23, 4),)), Intervention((HeadPlace(0, 4),))])]
+    kl = [x.kl_bits for x in everywhere.outcomes([Change((HeadPlace(23, 4),)), Change((HeadPlace(0, 4),))])]
     assert kl == pytest.approx([1.733, 1.334], abs=6e-4)
-    (outcome,) = everywhere.outcomes([Intervention((HeadPlace(0, 4),))])
+    (outcome,) = everywhere.outcomes([Change((HeadPlace(0, 4),))])
     oracle = bits_of_oracle(smollm, prompt, HeadPlace(0, 4), None, OUTPUTS["llama"], 9)
     assert outcome.bits == pytest.approx(oracle, abs=1e-4)
 
@@ -117,7 +117,7 @@ def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> 
     source, prompt = speaking_source(kind), prompt_of()
     experiment = source.experiment(prompt, everywhere=everywhere)
     heads = [head for layer in experiment.layers for head in layer.heads]
-    outcomes = list(experiment.outcomes([Intervention((head,)) for head in heads]))
+    outcomes = list(experiment.outcomes([Change((head,)) for head in heads]))
     rows = None if everywhere else [len(prompt.tokens) - 1]
     for head, outcome in list(zip(heads, outcomes, strict=True))[1::2]:
         oracle = bits_of_oracle(source, prompt, head, rows, OUTPUTS[kind], len(experiment.layers[0].groups))
@@ -129,7 +129,7 @@ def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> 
 @pytest.mark.parametrize("own", [None, False, True])
 def test_heads_of_sdpa_whose_texts_and_heads_share_an_axis(own: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     source, prompt = speaking_source("gpt2"), prompt_of()
-    heads = [Intervention((HeadPlace(layer, head),), hidden=(2,)) for layer in (0, 1) for head in (0, 3)]
+    heads = [Change((HeadPlace(layer, head),), hidden=(2,)) for layer in (0, 1) for head in (0, 3)]
     usual = [outcome.bits for outcome in source.experiment(prompt, everywhere=True).outcomes(heads)]
 
     def with_three_axes(self: Any, hidden_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, None]:
@@ -154,7 +154,7 @@ def test_hidden_tokens_are_masked_keys(everywhere: bool) -> None:
     source, prompt = speaking_source("llama"), prompt_of()
     n, hidden = len(prompt.tokens), [2, 3, 4]
     experiment = source.experiment(prompt, [8, 9, 10, 11], everywhere=everywhere)
-    (outcome,) = experiment.outcomes([Intervention(hidden=tuple(hidden))])
+    (outcome,) = experiment.outcomes([Change(hidden=tuple(hidden))])
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     seen = torch.ones(n, n, dtype=torch.bool).tril()
@@ -191,7 +191,7 @@ def test_heads_of_every_stream_of_an_encoder_decoder(kind: str) -> None:
     assert experiment.rows == (4,)
     for stream, path in HALVES[kind].items():
         head = HeadPlace(1, 1, stream)
-        (outcome,) = experiment.outcomes([Intervention((head,))])
+        (outcome,) = experiment.outcomes([Change((head,))])
         h = len(experiment.layers[0].groups)
         rows = None if stream == "encoder" else [4]
         assert outcome.bits == pytest.approx(bits_of_oracle(source, prompt, head, rows, path, h), abs=1e-4)
@@ -201,7 +201,7 @@ def test_heads_of_every_stream_of_an_encoder_decoder(kind: str) -> None:
 def test_the_oracle_tells_heads_from_slices_of_what_w_o_writes() -> None:
     """W_O mixes heads: its output cut into as many slices as there are heads is no head's work."""
     source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
-    (outcome,) = source.experiment(prompt).outcomes([Intervention((head,))])
+    (outcome,) = source.experiment(prompt).outcomes([Change((head,))])
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 
@@ -223,7 +223,7 @@ def test_the_oracle_tells_heads_from_slices_of_what_w_o_writes() -> None:
 def test_a_head_set_to_its_mean_over_the_other_rows(everywhere: bool) -> None:
     source, prompt, head = speaking_source("llama"), prompt_of(tuple(range(9, 29))), HeadPlace(0, 2)
     experiment = source.experiment(prompt, everywhere=everywhere, mean=True)
-    (outcome,) = experiment.outcomes([Intervention((head,))])
+    (outcome,) = experiment.outcomes([Change((head,))])
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 
@@ -252,7 +252,7 @@ def test_the_cheapest_way_that_is_right() -> None:
 def test_rows_before_those_that_run_are_run_with_them() -> None:
     """An intervention may name rows that the cache has no room for."""
     source, prompt = speaking_source("llama"), prompt_of()
-    early = Intervention(hidden=(1, 2), rows=tuple(range(3, 12)))
+    early = Change(hidden=(1, 2), rows=tuple(range(3, 12)))
     (kept,) = source.experiment(prompt).outcomes([early])
     (whole,) = source.experiment(prompt, everywhere=True).outcomes([early])
     assert kept.bits == pytest.approx(whole.bits, abs=1e-5)
@@ -261,7 +261,7 @@ def test_rows_before_those_that_run_are_run_with_them() -> None:
 
 def test_the_loss_of_the_text_is_that_of_its_own_tokens() -> None:
     source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
-    (outcome,) = source.experiment(prompt, everywhere=True).outcomes([Intervention((head,))], with_loss=True)
+    (outcome,) = source.experiment(prompt, everywhere=True).outcomes([Change((head,))], with_loss=True)
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     plain = log2_p(model, arguments)
@@ -287,7 +287,7 @@ def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedMo
             return minilm.model(**arguments).last_hidden_state[0, rows].double().mean(0)
 
     plain = vectors()
-    outcomes = experiment.outcomes([Intervention((head,)) for head in heads])
+    outcomes = experiment.outcomes([Change((head,)) for head in heads])
     for head, outcome in zip(heads, outcomes, strict=True):
         with Silenced(
             minilm.model, [head], {head.layer: f"encoder.layer.{head.layer}.attention.output.dense"}, 12, None
