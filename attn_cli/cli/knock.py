@@ -12,7 +12,8 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.selection_syntax import selection_of
-from attn_cli.summaries.answers.knock import KnockBaseline, knock_of
+from attn_cli.summaries.answers.knock import Ablation
+from attn_cli.summaries.answers.knock import knock as knock_heads
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -80,18 +81,11 @@ def knock(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
-        quiet, planned = options.quiet, len(source.planned_layers(selection))
-        with Progress(planned, 1, number or 0, quiet=quiet, verbose=False) as progress:
-            baseline = KnockBaseline.of(
-                source, prompt, rows, selection, everywhere=everywhere, mean=mean, step=progress.step
-            )
-        baseline.experiment.vector = vector or "mean"
-        with Progress(
-            len(baseline.layers), 1, number or 0, quiet=quiet, verbose=options.verbose, noun="heads of layer"
-        ) as progress:
-            answer = knock_of(
-                baseline, mean=mean, together=together is not None, step=progress.step,
-                shown=None if view.largest is None else k,
+        layers, quiet = 2 * len(source.planned_layers(selection)), options.quiet  # each runs, and then its heads
+        with Progress(layers, 1, number or 0, quiet=quiet, verbose=options.verbose, noun="step") as progress:
+            answer = knock_heads(
+                source, prompt, Ablation(rows, everywhere, mean, together is not None, vector or "mean"),
+                selection=selection, shown=None if view.largest is None else k, step=progress.step,
             )  # fmt: skip
         warnings = (*prompt.warnings, *notes)
         return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)

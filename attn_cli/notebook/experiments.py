@@ -61,10 +61,8 @@ def knock(
     source = opened(text, model, loading, predicts=True)
     if not isinstance(source, Predicting):
         raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
-    return of_knock.knock(
-        source, text, rows=rows, everywhere=everywhere, mean=mean, selection=selected(layers, heads),
-        together=together, vector=vector,
-    )  # fmt: skip
+    how = of_knock.Ablation(rows, everywhere, mean, together, vector)
+    return of_knock.knock(source, text, how, selection=selected(layers, heads))
 
 
 def read_parts(

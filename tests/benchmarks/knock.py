@@ -14,7 +14,7 @@ from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.knock import KnockBaseline, knock, knock_of
+from attn_cli.summaries.answers.knock import Ablation, knock
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
@@ -37,7 +37,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
             model(**arguments, use_cache=False)
 
     def everywhere(prompt: Prompt) -> None:  # as for a screen, which has the loss of the heads that it shows alone
-        knock_of(KnockBaseline.of(source, prompt, None, ALL, everywhere=True, mean=False), shown=12)
+        knock(source, prompt, Ablation(everywhere=True), shown=12)
 
     cases: list[tuple[str, int, float, Callable[[Prompt], object]]] = [
         ("knock, 270 heads, last row", TOKENS, LAST_ROW_BAR, lambda prompt: knock(source, prompt)),

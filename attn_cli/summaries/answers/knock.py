@@ -10,7 +10,6 @@ from attn_cli.model.intervention import (
     AttentionLayer,
     Experiment,
     HeadPlace,
-    LogitParts,
     NoiseFloor,
     Outcome,
     ablate,
@@ -27,67 +26,6 @@ from attn_cli.text import counted, quoted
 
 _TOP_KEYS = 3  # keys that are noted for a head
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
-
-ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
-"""A layer, and those of its heads that are ablated."""
-
-
-@dataclass(frozen=True, eq=False)
-class KnockBaseline:
-    """The run that ablations are held against, and what it shows of each chosen head.
-
-    top_keys          the 3 keys of largest mean weight over the rows that choose the answer, with these weights
-    direct            what outputs add through W_O to the target's logit, less the mean over all logits; None if unknown
-    no_direct_reason  why it isn't known; "" where it is or where there is no target
-    """
-
-    experiment: Experiment
-    layers: Sequence[ChosenHeads]
-    top_keys: Mapping[HeadPlace, tuple[tuple[Token, float], ...]]
-    direct: LogitParts | None = None
-    no_direct_reason: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        source: Predicting,
-        prompt: Prompt,
-        rows: Sequence[int] | None,
-        selection: Selection,
-        *,
-        everywhere: bool,
-        mean: bool,
-        step: Callable[[], None] = lambda: None,
-    ) -> "KnockBaseline":
-        """Run a prompt; `step` is called after each layer, and `rows` are those in which heads will be ablated."""
-        last = len(prompt.others.get("decoder", prompt.tokens)) - 1
-        choosing = rows_before_generated(prompt) or (last if rows is None or everywhere else max(rows),)
-        top_keys: dict[HeadPlace, tuple[tuple[Token, float], ...]] = {}
-
-        def visit(call: Call) -> None:
-            answers = source.has_lm_head and call.place.stream in _ANSWERING
-            summary = reduce(call, OverallKeys(_TOP_KEYS, rows=choosing if answers else None))
-            part = summary.part(Overall)
-            assert part is not None
-            for at, head in enumerate(summary.place.heads):
-                pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
-                keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
-                top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
-            step()
-
-        look = Look(selection, visit)
-        experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean, look=look)
-        layers = chosen_heads(experiment.layers, selection)
-        if not experiment.visited:
-            top_keys.clear()
-            source.each([prompt], *look)
-        direct, reason = None, ""
-        try:
-            direct = None if experiment.target is None else source.logit_parts(prompt, experiment)
-        except LoadError as error:
-            reason = error.message
-        return cls(experiment, layers, top_keys, direct, reason)
-
 
 SHAPE = Shape(
     "attn.knock/3",
@@ -111,25 +49,42 @@ SHAPE = Shape(
 _LEAST = 0.1  # bits of an effect that is a finding
 
 
+@dataclass(frozen=True)
+class Ablation:
+    """How heads are ablated, and what is compared.
+
+    rows        the rows in which heads are ablated; None for those that choose the answer
+    everywhere  ablate in all rows
+    mean        ablate a head to its mean output over the other rows, not to 0
+    together    ablate all chosen heads at once, too
+    vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
+    """
+
+    rows: Sequence[int] | None = None
+    everywhere: bool = False
+    mean: bool = False
+    together: bool = False
+    vector: Literal["mean", "first"] = "mean"
+
+
+AT_THE_ANSWER = Ablation()
+
+
 def knock(
     source: Predicting,
     text: str | Prompt,
+    how: Ablation = AT_THE_ANSWER,
     *,
-    rows: Sequence[int] | None = None,
-    everywhere: bool = False,
-    mean: bool = False,
     selection: Selection = ALL,
-    together: bool = False,
-    vector: Literal["mean", "first"] = "mean",
+    shown: int | None = None,
+    step: Callable[[], None] = lambda: None,
 ) -> Answer:
-    """Ablate each chosen head of a model in turn, and compare its answer with the baseline's.
+    """Ablate each chosen head of a model in turn, and compare its answer with the baseline's, as tables of `SHAPE`.
 
-    source      a model opened with `open_source(model, predicts=True)`
-    rows        the rows in which heads are ablated; None for those that choose the answer (with `everywhere` all)
-    mean        ablate a head to its mean output over the other rows, not to 0
-    selection   the heads; all by default
-    together    ablate all chosen heads at once, too
-    vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
+    source     a model opened with `open_source(model, predicts=True)`
+    selection  the heads; all by default
+    shown      how many heads a screen shows, for which alone losses are measured; None for all
+    step       called after each layer of the baseline, and after the heads of each layer
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
     the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
@@ -140,38 +95,33 @@ def knock(
             print(head["layer"], head["head"], head["bits"])
     """
     prompt = source.read([text])[0] if isinstance(text, str) else text
-    baseline = KnockBaseline.of(source, prompt, rows, selection, everywhere=everywhere, mean=mean)
-    baseline.experiment.vector = vector
-    return knock_of(baseline, mean=mean, together=together)
+    last = len(prompt.others.get("decoder", prompt.tokens)) - 1
+    choosing = rows_before_generated(prompt) or (last if how.rows is None or how.everywhere else max(how.rows),)
+    top_keys: dict[HeadPlace, tuple[tuple[Token, float], ...]] = {}  # over the rows that choose the answer
 
+    def visit(call: Call) -> None:
+        answers = source.has_lm_head and call.place.stream in _ANSWERING
+        summary = reduce(call, OverallKeys(_TOP_KEYS, rows=choosing if answers else None))
+        part = summary.part(Overall)
+        assert part is not None
+        for at, head in enumerate(summary.place.heads):
+            pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
+            keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
+            top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
+        step()
 
-def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
-    """The chosen heads by layer, in the order of the forward pass."""
-    if layers:
-        selection.check_layers([(layer.stream, layer.layer) for layer in layers])
-    chosen: list[ChosenHeads] = []
-    for layer in layers:
-        if selection.has_layer(layer.layer, layer.blocks, layer.stream):
-            heads = selection.pick_heads(len(layer.groups), layer.layer, layer.blocks)
-            chosen.append((layer, [layer.heads[head] for head in heads]))
-    if not any(heads for _, heads in chosen):
-        raise InputError("no head of the model is among those chosen", "attn layers lists layers and heads")
-    return chosen
-
-
-def knock_of(
-    baseline: KnockBaseline,
-    *,
-    mean: bool = False,
-    together: bool = False,
-    step: Callable[[], None] = lambda: None,
-    shown: int | None = None,
-) -> Answer:
-    """What ablating each chosen head by itself changes of the answer, the most needed first, as tables of `SHAPE`.
-
-    shown  how many heads a screen shows, for which alone losses are measured; None for all
-    """
-    experiment, layers, target = baseline.experiment, baseline.layers, baseline.experiment.target
+    look = Look(selection, visit)
+    experiment = source.experiment(prompt, how.rows, everywhere=how.everywhere, mean=how.mean, look=look)
+    experiment.vector, target = how.vector, experiment.target
+    layers = _chosen_heads(experiment.layers, selection)
+    if not experiment.visited:
+        top_keys.clear()
+        source.each([prompt], *look)
+    parts, no_direct_reason = None, ""
+    try:
+        parts = None if target is None else source.logit_parts(prompt, experiment)
+    except LoadError as error:
+        no_direct_reason = error.message
     changes = [ablate(head) for _, heads in layers for head in heads]
     outcomes = experiment.outcomes(changes, with_loss=shown is None)
     found: list[tuple[HeadPlace, int, Outcome]] = []
@@ -185,16 +135,16 @@ def knock_of(
         again = experiment.outcomes([ablate(place) for place, _, _ in found[:shown]], with_loss=True)
         found[:shown] = [(place, group, next(again)) for place, group, _ in found[:shown]]
     at_once = None
-    if together:
+    if how.together:
         (at_once,) = experiment.outcomes([ablate(*(place for place, _, _ in found))], with_loss=True)
     first = found[0][0]
-    hidden = _hidden(experiment, first, baseline.top_keys.get(first, ()))
+    hidden = _hidden(experiment, first, top_keys.get(first, ()))
     floor, has_stacks = experiment.noise_floor, any(place.stream != "self" for place, _, _ in found)
-    direct = {} if baseline.direct is None else baseline.direct.heads
+    direct = {} if parts is None else parts.heads
     heads, keys = [], []
     for place, group, outcome in found:
         named = ({"stream": place.stream} if has_stacks else {}) | {"layer": place.layer, "head": place.head}
-        read = [named | _key(*key) for key in baseline.top_keys.get(place, ())]
+        read = [named | _key(*key) for key in top_keys.get(place, ())]
         keys += read
         numbers = _numbers(outcome, floor) | {"direct_logit": direct.get(place)}
         heads.append(named | {"kv_head": group} | numbers | (read[0] if read else _key()))
@@ -203,10 +153,10 @@ def knock_of(
         "generated": None if target is None else target.generated,
         "vector": experiment.vector if target is None else None,
         "everywhere": everywhere,
-        "mean": mean,
+        "mean": how.mean,
         "run_mode": experiment.run_mode,
         "no_cache_reason": experiment.no_cache_reason,
-        "no_direct_reason": baseline.no_direct_reason,
+        "no_direct_reason": no_direct_reason,
         "noise": floor.effect,
     }
     answer = () if target is None else zip(target.rows, target.tokens, strict=True)
@@ -224,6 +174,22 @@ def knock_of(
     has_row = first.stream == "self" and not everywhere and last > 0  # row 0 sees itself alone
     onwards = Next("top", None, (*choice, "-t", str(last))) if has_row else Next("matrix", None, choice)
     return Answer(SHAPE, tuple(_findings(tables, experiment)), tables, shown=shown, next=onwards)
+
+
+def _chosen_heads(
+    layers: Sequence[AttentionLayer], selection: Selection
+) -> list[tuple[AttentionLayer, Sequence[HeadPlace]]]:
+    """The chosen heads by layer, in the order of the forward pass."""
+    if layers:
+        selection.check_layers([(layer.stream, layer.layer) for layer in layers])
+    chosen: list[tuple[AttentionLayer, Sequence[HeadPlace]]] = []
+    for layer in layers:
+        if selection.has_layer(layer.layer, layer.blocks, layer.stream):
+            heads = selection.pick_heads(len(layer.groups), layer.layer, layer.blocks)
+            chosen.append((layer, [layer.heads[head] for head in heads]))
+    if not any(heads for _, heads in chosen):
+        raise InputError("no head of the model is among those chosen", "attn layers lists layers and heads")
+    return chosen
 
 
 def head_name(row: Mapping[str, Any]) -> str:
