@@ -13,7 +13,6 @@ from attn_cli.kernel.definition.rule import Rule as Rule
 from attn_cli.model.intervention import Change as Change
 from attn_cli.model.intervention import HeadPlace as HeadPlace
 from attn_cli.notebook.commands import Findings as Findings
-from attn_cli.notebook.commands import Table as Table
 from attn_cli.notebook.commands import heads as heads
 from attn_cli.notebook.commands import inspect as inspect
 from attn_cli.notebook.commands import matrix as matrix

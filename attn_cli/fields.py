@@ -12,7 +12,6 @@ NUMBER: Schema = {"type": ["number", "null"]}  # what is NaN or infinite is null
 FINITE: Schema = {"type": "number"}
 SHARE: Schema = NUMBER | {"minimum": 0, "maximum": 1.0001}
 POSITIVE: Schema = NUMBER | {"minimum": 0}
-CHANCE: Schema = NUMBER | {"minimum": 0, "maximum": 1}
 COSINE: Schema = NUMBER | {"minimum": -1.0001, "maximum": 1.0001}
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
@@ -49,20 +48,19 @@ class Object:
 
 @dataclass(frozen=True)
 class Rows:
-    """A JSON list of objects with these values, `count` of them if it is fixed; `meaning` says what one is.
+    """A JSON list of objects with these values; `meaning` says what one is.
 
     any_of  sets of optional fields, of which every object has one set at least
     """
 
     fields: Sequence["Field"]
     meaning: str = ""
-    count: int | None = None
     any_of: Sequence[Sequence[str]] = ()
 
     def schema(self) -> Schema:
         """The JSON Schema of a list of objects with these fields."""
         more: Schema = {"anyOf": [{"required": [*names]} for names in self.any_of]} if self.any_of else {}
-        return each(object_schema(self.fields) | more, self.meaning, self.count)
+        return each(object_schema(self.fields) | more, self.meaning)
 
     def of(self, things: Iterable[object]) -> list[dict[str, Any]]:
         """The list of JSON objects with the values of the fields, one read from each of `things`."""

@@ -1,8 +1,4 @@
-"""Text for people: made visible, cut to size, counted. Every string from outside passes `visible` before display.
-
-Control characters, escape sequences and direction marks in a token, a file's name or a library's error would otherwise
-move the cursor, change colours or hide what stands there.
-"""
+"""Text for people: made visible, cut to size, counted. Every string from outside passes `visible` before display."""
 
 import unicodedata
 from collections.abc import Iterable

@@ -14,8 +14,7 @@ from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.selection import Selection
-from attn_cli.selection_syntax import selection_of
+from attn_cli.selection import ALL
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.memory import check_memory
@@ -78,7 +77,6 @@ def compute(
         bool, typer.Option("--decode", help="Decode causally, row by row from a KV cache, and count what it saves.")
     ] = False,
     check: CheckOptions,
-    head: o.Head = None,
     output: OutputOptions,
 ) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.
@@ -88,7 +86,7 @@ def compute(
     \b
     Examples:
       attn compute "the cat sat" --steps            every step in numbers
-      attn compute --q q.npy --k k.npy --v v.npy --mask causal -o out.npz
+      attn compute --q q.npy --k k.npy --v v.npy --causal -o out.npz
       attn compute --q q.npy                        self-attention: k and v are q
       attn compute --x x.csv --projections w.npz --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
@@ -98,7 +96,6 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
-    selection = selection_of(None, head)
     choices = (("--steps", steps), ("--decode", decode), ("--expect", bool(check.files)))
     answers = [name for name, is_on in choices if is_on]
     if len(answers) > 1:
@@ -108,21 +105,21 @@ def compute(
     if check.tol is not None and not bool(check.files):
         raise InputError("--tol needs --expect", "add --expect FILE")
     with output.view() as view:
-        matrices = open_matrices(problem.options(causal=decode, precise=bool(check.files)))
+        matrices = open_matrices(problem.options(decodes=decode, precise=bool(check.files)))
         if steps:
             walk = WalkSteps(_picked(token, matrices))
-            report = _report("steps", matrices, selection, lambda _: [walk])
+            report = _report("steps", matrices, lambda _: [walk])
         elif decode:
             decoding = WalkDecoding()
-            report = _report("decode", matrices, selection, also=decoding.add)
+            report = _report("decode", matrices, also=decoding.add)
             report = replace(report, answer=decoding.answer())
         elif bool(check.files):
-            report = _check_report(matrices, selection, check)
+            report = _check_report(matrices, check)
         elif isinstance(view, OutputView):
-            reducers = _to_file(matrices, selection, view)
-            report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
+            reducers = _to_file(matrices, view)
+            report = _with_answer(_report("compute", matrices, reducers), matrices)
         else:
-            report = _report("compute", matrices, selection, _whole(matrices, view))
+            report = _report("compute", matrices, _whole(matrices, view))
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
@@ -135,7 +132,7 @@ def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
     return None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0]
 
 
-def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:
+def _check_report(matrices: Matrices, check: CheckOptions) -> Report:
     """The report of --expect: the user's output and weights compared with the definition."""
     read = {name: read_expected(file, name, matrices) for name, file in check.files.items()}
     output, weights = (read.get(name) for name in _CHECKED)
@@ -146,14 +143,13 @@ def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions)
         joined=matrices.joined,
     )
     matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
-    report = _report("check", matrices, selection, also=checks.add)
+    report = _report("check", matrices, also=checks.add)
     return replace(report, answer=checks.answer())
 
 
 def _report(
     command: str,
     matrices: Matrices,
-    selection: Selection,
     reducers: CallReducers = lambda _: (),
     also: Callable[[Call], None] = lambda _: None,
 ) -> Report:
@@ -163,7 +159,7 @@ def _report(
         summaries.append(reduce(call, *reducers(call)))
         also(call)
 
-    matrices.each(selection, visit)
+    matrices.each(ALL, visit)
     return Report(
         command, matrices.about, (matrices.prompt,), tuple(summaries), matrices.notes,
         batch=matrices.lead,
@@ -196,10 +192,10 @@ def _whole(matrices: Matrices, view: View) -> CallReducers:
     return of_call
 
 
-def _to_file(matrices: Matrices, selection: Selection, view: OutputView) -> CallReducers:
+def _to_file(matrices: Matrices, view: OutputView) -> CallReducers:
     """The reducers for the output alone: written row by row, or kept whole where W_O or U_V is applied to it."""
     file = None
-    h = len(selection.pick_heads(matrices.q.shape[-3]))
+    h = matrices.q.shape[-3]
     if not matrices.joined and matrices.value_up is None:
         size = (matrices.q.shape[-2], matrices.v.shape[-1])
         shape = (*matrices.lead, *((h,) if matrices.head_axis else ()), *size)

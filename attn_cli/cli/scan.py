@@ -30,11 +30,7 @@ from attn_cli.views.shell_words import quoted
 
 
 class ScanLine:
-    """Context manager that is called with how far a scan has come, and shows it.
-
-    Where Ctrl-C or another signal ends the process, it says what is kept. Documents are counted meanwhile by a thread,
-    so that nothing waits for that.
-    """
+    """Context manager that shows how far a scan has come, and says what is kept where a signal ends the process."""
 
     def __init__(self, corpus: Corpus, folder: str, before: str, *, quiet: bool) -> None:
         self.corpus, self.folder, self.quiet = corpus, folder, quiet

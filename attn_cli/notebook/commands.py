@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
@@ -17,6 +16,7 @@ from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory, free_memory
+from attn_cli.summaries.answer import Table
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
@@ -43,27 +43,6 @@ Rows: TypeAlias = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
 
 _LARGEST = 64  # cells of an overview's matrix
-
-
-class Table(Sequence[dict[str, Any]]):
-    """The rows of a table, each a dictionary from column to value; `to_pandas` makes a data frame of them."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._rows[at]
-
-    def __repr__(self) -> str:
-        return f"Table of {counted(len(self), 'row')}: {', '.join(self._rows[0]) if self._rows else 'empty'}"
-
-    def to_pandas(self) -> "DataFrame":
-        """The rows as a data frame of pandas, which must be installed."""
-        pandas = import_module("pandas")
-        return pandas.DataFrame(self._rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,18 +119,18 @@ class Findings(Displayed):
         if not rows:
             has = dict.fromkeys(part.name for summary in self.report.summaries for part in summary.parts)
             raise InputError(f"attn {self.report.command} has no {name}", f"it has {', '.join(has)}")
-        return Table(rows)
+        return Table.of(rows)
 
 
 def inspect(
-    text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
-    **loading: Unpack[Opening],
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
+    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix of one head.
 
     text     None for that of a recording
-    model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer); a model of
-             transformers is taken with tokenizer=, too
+    model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or a model of transformers, whose
+             tokenizer comes third
     layers   the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
     loading  how a model is loaded, as for `open_source`
 
@@ -164,7 +143,7 @@ def inspect(
         reads = [UnitReadsReducer()] if reads_each_token(call) else []
         return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
-    source = opened_to_tell(lambda with_head: opened(text, model, loading, predicts=with_head))
+    source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))
     prompt, chosen = _prompt(source, text), selected(layers, heads)
     rows, summaries = deciding_rows(prompt), list[Summary]()
 
@@ -182,20 +161,23 @@ def inspect(
 
 
 def heads(
-    text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
-    **loading: Unpack[Opening],
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
+    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """One row per head, as `attn heads`: `.heads` has entropy in bits, distance in tokens, weights from 0 to 1.
 
     Text, model, layers, heads and errors are as for `inspect`.
     """
     chosen = selected(layers, heads)
-    return _found("heads", text, opened(text, model, loading), chosen, HeadNumbers(), HeadNumbers(TextKinds()))
+    return _found(
+        "heads", text, opened(text, model, tokenizer, loading), chosen, HeadNumbers(), HeadNumbers(TextKinds())
+    )
 
 
 def top(
-    text: str | None = None, model: Model = DEFAULT_MODEL, *, k: int = 5, token: str | int | None = None,
-    mean: bool = False, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
+    k: int = 5, token: str | int | None = None, mean: bool = False, layers: Numbers = None, heads: Numbers = None,
+    **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
@@ -206,12 +188,13 @@ def top(
     """
     chosen = selected(layers, heads)
     together = None if mean else RowKeys(k, all_heads=True)
-    return _found("top", text, opened(text, model, loading), chosen, RowKeys(k, mean), together, token=token)
+    return _found("top", text, opened(text, model, tokenizer, loading), chosen, RowKeys(k, mean), together, token=token)
 
 
 def matrix(
-    text: str | None = None, model: Model = DEFAULT_MODEL, *, token: str | int | None = None, mean: bool = False,
-    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
+    token: str | int | None = None, mean: bool = False, layers: Numbers = None, heads: Numbers = None,
+    **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
@@ -222,7 +205,7 @@ def matrix(
     Scores are -inf where masked. A matrix is held whole, n x m numbers a head: LimitError before the model runs where
     that is more than the free memory.
     """
-    source, chosen = opened(text, model, loading), selected(layers, heads)
+    source, chosen = opened(text, model, tokenizer, loading), selected(layers, heads)
 
     def check(prompt: Prompt, rows: Rows) -> None:
         kept = sum(1 if mean else layer.heads for layer in source.planned_layers(chosen))
@@ -246,6 +229,7 @@ def matrix(
 def record(
     text: str,
     model: Model = DEFAULT_MODEL,
+    tokenizer: Any = None,
     *,
     layers: Numbers = None,
     heads: Numbers = None,
@@ -255,7 +239,7 @@ def record(
 
     Queries and keys of all chosen layers stay in memory. Model, layers, heads and errors are as for `inspect`.
     """
-    return record_source(opened(text, model, loading), text, selection=selected(layers, heads))
+    return record_source(opened(text, model, tokenizer, loading), text, selection=selected(layers, heads))
 
 
 def _prompt(source: Source, text: str | None) -> Prompt:

@@ -1,7 +1,7 @@
 """Kinds of heads, ablated heads, parts of a text, ways through a model: experiments as functions."""
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Predicting, Source
@@ -17,8 +17,8 @@ from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
 
 
 def head_kinds(
-    text: str | None = None, model: Model = DEFAULT_MODEL, *, seed: int = 0, layers: Numbers = None,
-    heads: Numbers = None, **loading: Unpack[Opening],
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *, seed: int = 0,
+    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
 ) -> Answer:  # fmt: skip
     """The kind of every head of a model (induction, previous token ...), by its weights on the keys that define it.
 
@@ -32,12 +32,15 @@ def head_kinds(
     """
     if not isinstance(text, str | Prompt | None) and _is_default(model):
         text, model = None, text
-    return of_kinds.head_kinds(opened(text, model, loading), text, seed=seed, selection=selected(layers, heads))
+    return of_kinds.head_kinds(
+        opened(text, model, tokenizer, loading), text, seed=seed, selection=selected(layers, heads)
+    )
 
 
 def knock(
-    text: str | Prompt, model: Model = DEFAULT_MODEL, *, rows: Sequence[int] | None = None, everywhere: bool = False,
-    mean: bool = False, layers: Numbers = None, heads: Numbers = None, together: bool = False,
+    text: str | Prompt, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
+    rows: Sequence[int] | None = None, everywhere: bool = False, mean: bool = False, layers: Numbers = None,
+    heads: Numbers = None, together: bool = False,
     vector: Literal["mean", "first"] = "mean", **loading: Unpack[Opening],
 ) -> Answer:  # fmt: skip
     """The answer of a model with each head ablated in turn, held against its baseline, as `attn knock`.
@@ -58,7 +61,7 @@ def knock(
         for head in knock("The capital of France is", "gpt2")["heads"][:5]:
             print(head["layer"], head["head"], head["bits"])
     """
-    source = opened(text, model, loading, predicts=True)
+    source = opened(text, model, tokenizer, loading, predicts=True)
     if not isinstance(source, Predicting):
         raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
     how = of_knock.Ablation(rows, everywhere, mean, together, vector)
@@ -67,7 +70,8 @@ def knock(
 
 def read_parts(
     text: str | Prompt, model: Model = DEFAULT_MODEL, parts: Sequence[TextPart] | str = "lines", *,
-    rows: Sequence[int] | None = None, everywhere: bool = False, layers: Numbers = None, heads: Numbers = None,
+    tokenizer: Any = None, rows: Sequence[int] | None = None, everywhere: bool = False, layers: Numbers = None,
+    heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> Answer:  # fmt: skip
     """The attention of some rows to the parts of a text, and the effect of hiding each part, as `attn parts`.
@@ -84,7 +88,7 @@ def read_parts(
         for part in read_parts(open("notes.txt").read(), "gpt2", "sentences")["parts"][:3]:
             print(part["name"], part["hidden_bits"])
     """
-    source = opened(text, model, loading, predicts=True)
+    source = opened(text, model, tokenizer, loading, predicts=True)
     prompt = _read(source, text)
     if isinstance(parts, str) and parts not in CUTS:
         raise InputError(f"no way to cut a text is called {parts!r}", f"parts= takes {', '.join(CUTS)}")
@@ -94,8 +98,8 @@ def read_parts(
 
 
 def through(
-    text: str | Prompt, model: Model = DEFAULT_MODEL, rows: Sequence[int] | None = None, *, overall: bool = False,
-    words: bool = False, count: int = 5, **loading: Unpack[Opening],
+    text: str | Prompt, model: Model = DEFAULT_MODEL, rows: Sequence[int] | None = None, *,
+    tokenizer: Any = None, overall: bool = False, words: bool = False, count: int = 5, **loading: Unpack[Opening],
 ) -> Answer:  # fmt: skip
     """The share of each row that came from each token, through all layers of an encoder, as `attn top --by through`.
 
@@ -113,7 +117,7 @@ def through(
 
         through("he sat on the river bank", "./my-encoder", [6])["through"][0]
     """
-    source = opened(text, model, loading)
+    source = opened(text, model, tokenizer, loading)
     return of_through.through(source, _read(source, text), rows, overall=overall, words=words, count=count)
 
 

@@ -25,9 +25,8 @@ Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 
 
 class Opening(Loading, total=False):
-    """Options for loading a model by name (device, dtype ...); what it reads; the tokenizer of one already loaded."""
+    """Options for loading a model by name (device, dtype ...) and what it reads."""
 
-    tokenizer: Any
     decoder_text: str | None
     target_lang: str | None
     generate: int | None
@@ -37,10 +36,21 @@ class Opening(Loading, total=False):
     chat: Chat | None
 
 
-_ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k", "rows", "seed")  # of one-line functions
+_ARGUMENTS = (
+    "text",
+    "model",
+    "tokenizer",
+    "layers",
+    "heads",
+    "token",
+    "mean",
+    "k",
+    "rows",
+    "seed",
+)  # of one-line functions
 
 
-def opened(text: object, model: Model, opening: Opening, *, predicts: bool = False) -> Source:
+def opened(text: object, model: Model, tokenizer: Any, opening: Opening, *, predicts: bool = False) -> Source:
     """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is."""
     if not isinstance(text, str | Prompt | None):
         raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")
@@ -49,7 +59,6 @@ def opened(text: object, model: Model, opening: Opening, *, predicts: bool = Fal
             near = get_close_matches(name, [*Opening.__annotations__, *_ARGUMENTS], 1)
             raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
     loading = dict(opening)
-    tokenizer = loading.pop("tokenizer", None)
     if isinstance(model, str):
         if tokenizer is not None:
             raise InputError(

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from attn_cli.fields import (
-    CHANCE,
     COSINE,
     COUNT,
     FINITE,
@@ -194,7 +193,7 @@ COLUMNS: Mapping[str, Column] = {
     "share_high": Column(NUMBER, "its upper end", "high", ".1%"),
     "baseline": Column(NUMBER, "what uniform attention would give", "baseline", ".3f"),
     "control": Column(NUMBER, "weight of other keys at the same distances; null for most kinds", "control", ".3f"),
-    "certainty": Column(CHANCE, "probability that the mean suffices for the name", "certain", ".0%"),
+    "certainty": Column(SHARE, "probability that the mean suffices for the name", "certain", ".0%"),
     "named": Column(FLAG, "whether the head has this name"),
     "statistic": Column(TEXT, "as in attn heads --json", "statistic"),
     "document_mean": Column(NUMBER, "mean over documents", "mean", ".3f"),
@@ -209,8 +208,8 @@ COLUMNS: Mapping[str, Column] = {
     "q95": Column(NUMBER, "95 % of documents have at most this", "p95", ".3f"),
     "difference": Column(NUMBER, "other mean minus mean; of decoding, from the whole matrix", "difference", "+.3f"),
     "effect": Column(NUMBER, "the difference over the standard deviation of documents", "effect", "+.2f"),
-    "p_value": Column(CHANCE, "p-value of the difference, two-sided"),
-    "adjusted_p_value": Column(CHANCE, "the p-value corrected for all compared numbers (Holm 1979)"),
+    "p_value": Column(SHARE, "p-value of the difference, two-sided"),
+    "adjusted_p_value": Column(SHARE, "the p-value corrected for all compared numbers (Holm 1979)"),
     "differs": Column(FLAG, "whether it differs significantly"),
     "test": Column(TEXT, "paired t-test for the same documents, Welch's test (welch) for others"),
     "level": Column(NUMBER, "family-wise error rate of the numbers that differ"),

@@ -56,9 +56,9 @@ def _rows(repeats: int) -> Iterator[Row]:
         yield Row("attn heads -m MiniLM, over imports, load and pass", "1 s", 1.0, over, _OVER_MODEL)
 
 
-def _run(command: Sequence[str]) -> Callable[[], object]:
+def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> Callable[[], object]:
     """A whole process with no terminal."""
-    env = os.environ | {"ATTN_CACHE": "", "HF_HUB_OFFLINE": "1"}
+    env = os.environ | {"ATTN_CACHE": "", "HF_HUB_OFFLINE": "1"} | (variables or {})
     return lambda: subprocess.run(
         command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env
     )

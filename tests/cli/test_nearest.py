@@ -93,10 +93,10 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
     ]
     assert run.code == 2
     assert run.errors.splitlines() == [
-        "attn: line 2: no word",
         "attn: line 4: the line is not UTF-8 at byte 0",
         "attn: line 5: not in the table minilm: zzqqy",
         "attn: line 6: 'king -' ends with a sign",
+        "attn: 1 blank line left out",
     ]
     rows = attn("nearest", "--lines", "bank\nbig\n", "-k", "2", "-f", "csv").lines
     assert rows[0] == "text,rank,word,id,cosine"

@@ -166,11 +166,6 @@ class Matrices:
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
         """Call `visit` with the attention of each batch entry, whose number is `place.text`."""
-        selection.check_layers([("self", 0)])
-        if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
-            raise InputError(
-                "--head with W_O: the output mixes all heads", "leave out --head; -o out.npz has every head"
-            )
         for call in self.calls(selection):
             visit(call)
 

@@ -93,6 +93,7 @@ class ProblemOptions:
         list[str] | None,
         typer.Option("--mask", help=MASK_HELP, metavar="MASK", autocompletion=completion.masks),
     ] = None
+    causal: Annotated[bool, _rule("--causal", help="Short for --mask causal.")] = False
     scale: Annotated[
         str | None, _rule("--scale", help="Multiply q kᵀ by this, or off; default: 1 / sqrt(d).", metavar="NUMBER")
     ] = None
@@ -107,7 +108,7 @@ class ProblemOptions:
         _rule("--weights", help="Skip the softmax: scores, uniform, or weights from a file.", metavar="HOW|FILE"),
     ] = None
 
-    def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
+    def options(self, *, decodes: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
         values = asdict(self)
         if self.text is not None:
@@ -117,10 +118,10 @@ class ProblemOptions:
         values |= projection_options(values.pop("projections") or ()) | position_options(self.positions)
         weights = values.pop("weights")
         return MatrixOptions(
-            masks=tuple(values.pop("mask") or ()),
+            masks=(*(values.pop("mask") or ()), *["causal"] * values.pop("causal")),
             softmax=weights != "scores",
             fixed=None if weights == "scores" else weights,
-            causal=causal,
+            causal=decodes,
             precise=precise,
             **values,
         )

@@ -12,6 +12,9 @@ from attn_cli.views.view import View
 
 Read = TypeVar("Read")
 
+
+_BLANK = InputError("a blank line has no answer")
+_BLANK.code = ExitCode.DONE  # and needs none
 Answer = tuple[Report, Recording | None]
 """A report, and the recording that is shown beside it, if there is one."""
 
@@ -27,9 +30,10 @@ def answer(
     has_room: Callable[[Sequence[Read | AttnError]], bool] = lambda window: False,
 ) -> ExitCode:
     """Answer every text in order, and show each report."""
-    worst, count, notes = ExitCode.DONE, 0, TextNotes(lines=lines, quiet=quiet)
+    worst, count, blank, notes = ExitCode.DONE, 0, 0, TextNotes(lines=lines, quiet=quiet)
     while window := next_window(texts, read, count, notes=notes, has_room=has_room):
         worst = max([worst, *(each.code for each in window if isinstance(each, AttnError))])
+        blank += sum(each is _BLANK for each in window)
         good = [each for each in window if not isinstance(each, AttnError)]
         for report, recording in answers(good, count) if good else ():
             notes.print(report.index or 0, report.warnings)
@@ -38,8 +42,8 @@ def answer(
             else:
                 view.show_recorded(report, recording)
         count += len(window)
-    notes.end(count)
-    if count == 0:
+    notes.end(count, blank)
+    if count == blank:
         raise InputError("no text", "there was nothing to read")
     return worst
 
@@ -69,7 +73,7 @@ def next_window(
             text = next(texts)
             if isinstance(text, InputError):
                 raise text
-            window.append(read(number, text))
+            window.append(_BLANK if notes.lines and not text.strip() else read(number, text))
         except StopIteration:
             break
         except AttnError as error:

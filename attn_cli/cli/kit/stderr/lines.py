@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from attn_cli.text import visible
+from attn_cli.text import counted, visible
 
 _INDENT = " " * len("attn: ")
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
@@ -68,8 +68,9 @@ class TextNotes:
         if self.errors <= _MOST_LINE_NOTES:
             print_line(f"attn: line {number + 1}: {message}")
 
-    def end(self, count: int) -> None:
-        """Print how many of `count` lines have no answer, where not all of them were named."""
+    def end(self, count: int, blank: int) -> None:
+        """Print how many of `count` lines have no answer, where not all of them were named, and how many are blank."""
+        print_notes([f"{counted(blank, 'blank line')} left out"] * bool(blank), quiet=self.quiet)
         if self.errors > _MOST_LINE_NOTES:
             print_line(
                 f"attn: {self.errors:,} of {count:,} lines have no answer; the first {_MOST_LINE_NOTES} are named"
