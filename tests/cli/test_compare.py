@@ -58,15 +58,6 @@ def test_the_numbers_are_those_of_plain_numpy() -> None:
     assert layer["cosine_after"] == pytest.approx(after[0] @ after[1], abs=1e-6)
 
 
-def test_the_neighbour_pulls_more_than_any_other_word() -> None:
-    tables = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["tables"]
-    for keys, neighbour in zip(_keys_of(tables), ("river", "loan"), strict=True):
-        pulls = {key["key_token"]: key["pull"] for key in keys}
-        assert max(pulls, key=pulls.__getitem__) == "bank"
-        del pulls["bank"]
-        assert max(pulls, key=pulls.__getitem__) == neighbour
-
-
 def test_a_model_is_followed_block_by_block() -> None:
     folder = MINILM
     run = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json")

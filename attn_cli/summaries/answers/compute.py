@@ -50,9 +50,10 @@ def computation(
             arrays[name] = np.stack(entries).reshape(*batch, *shape)
     arrays |= {name: x if head_axis else x[..., 0, :, :] for name, x in operands.items()}
     masked = int(np.isneginf(arrays["scores"]).sum()) if "scores" in arrays else 0
+    masked_rows = [part.rows for _, part in with_part(summaries, Masked)]
     run = {
         "masked_cells": masked,
-        "masked_rows": sum(int(part.rows.sum()) for _, part in with_part(summaries, Masked)),
+        "masked_rows": sum(int(rows.sum()) for rows in masked_rows),
         "nonfinite_cells": sum(int((~np.isfinite(x)).sum()) for x in arrays.values()) - masked,
         **{name: summaries[0].rule[name] for name in _RULE},
     }
@@ -68,6 +69,9 @@ def computation(
         if sentence := "".join(_strongest_keys(matrix, summary) for matrix in matrices):
             place = np.unravel_index(summary.place.text, batch) if batch else ()
             findings.append(f"batch {','.join(str(int(at)) for at in place)} · {sentence}" if batch else sentence)
+    if count := max((int(rows.max(initial=0)) for rows in masked_rows), default=0):
+        verb = "is" if count == 1 else "are"
+        findings.append(f"{counted(count, 'row')} {verb} fully masked: weights and output 0")
     tables = {"cells": LazyTable(cells), "run": Table.of([run])}
     return Answer(SHAPE, tuple(findings), tables, arrays, next=Next("compute"))
 

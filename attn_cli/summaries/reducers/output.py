@@ -32,10 +32,6 @@ class Outputs(Part):
                 for dimension, value in enumerate(row):
                     yield {"map": name, "query": query, "dimension": dimension, "value": value}
 
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object: layer, batch entry, `output` nested as [head][query][dimension], and `names`."""
-        yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
-
     def arrays(self) -> dict[str, np.ndarray]:
         """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`."""
         return {"output": self.values}

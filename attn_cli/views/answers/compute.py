@@ -10,9 +10,10 @@ from rich.text import Text
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.summaries.report import Report
-from attn_cli.views.answers import drawer
 from attn_cli.views.answers.matrices import matrix_maps
+from attn_cli.views.answers.outputs import draw as draw_outputs
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged, in_one_row
 from attn_cli.views.drawing.styles import DIM
@@ -35,8 +36,8 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
     beside = in_one_row([*weights, *scores], screen)
     yield from arranged([*weights, *scores] if beside else weights, screen)
     for part in summary.parts:
-        if not isinstance(part, Matrix):
-            yield from drawer(part.name)(part, summary, report, screen)
+        if isinstance(part, Outputs):
+            yield from draw_outputs(part, summary, report, screen)
     if not beside:
         yield from arranged(scores, screen)
     if scores and summary.rule["softmax"] and (scale := summary.rule["scale"]) is not None:
