@@ -53,6 +53,7 @@ def heads_answer(
     if ranking is not None:
         rows = ranking.of(rows, lambda row: float("nan") if row["document_mean"] is None else row["document_mean"])
     rows = rows[:top]
+    listed = {_place(row) for row in rows}
     some = f"{len(rows)} of {len(heads)} heads"
     if kind is not None:
         finding = f"{some} {'is' if len(rows) == 1 else 'are'} of the kind {kind}"
@@ -67,10 +68,14 @@ def heads_answer(
     findings = (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), corpus[1])
     tables = {
         "heads": Table.of(rows),
-        "statistics": Table.of(statistics),
+        "statistics": Table.of(row for row in statistics if _place(row) in listed),
         "kinds": Table({"kind": [name for name, _ in counts.most_common()],
                         "count": [count for _, count in counts.most_common()]}),
         **corpus[0],
     }  # fmt: skip
     shape = SHAPE if ranking is None else _BY_NUMBER
     return Answer(shape, findings, tables, shown=top or _SHOWN, next=show_head(folder, rows[0]) if rows else None)
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    return tuple(row.get(name.rstrip("?")) for name in PLACE)
