@@ -89,7 +89,6 @@ COLUMNS: Mapping[str, Column] = {
     "head_size": Column(COUNT, "numbers of a query or key"),
     "value_size": Column(COUNT, "numbers of a value"),
     "width": Column(COUNT, "numbers of an embedding"),
-    "causal": Column(FLAG, "whether later keys are masked"),
     "bytes_per_number": Column(COUNT, "bytes of a cached number"),
     "matrix_bytes_per_layer": Column(COUNT, "bytes of all weights of a layer in float32"),
     "matrix_bytes": Column(COUNT, "the same of all layers"),

@@ -1,6 +1,5 @@
 """Summaries of a call: row statistics that all reducers want are computed at once, cells pass in bands."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast
@@ -18,7 +17,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
-class Part(ABC):
+class Part:
     """One measured result about a call, one layer's attention, in NumPy arrays; a class for each kind of result.
 
     name      what machine output and the code that draws it call it
@@ -28,17 +27,17 @@ class Part(ABC):
     name: ClassVar[str]
     together: ClassVar[bool] = False
 
-    @abstractmethod
     def records(self, summary: "Summary") -> Iterator[dict[str, Any]]:
         """Flat rows of data with labels (layer, head, tokens ...), for csv, tsv, jsonl and json."""
+        return iter(())
 
     def documents(self, summary: "Summary") -> Iterator[dict[str, Any]]:
         """The numbers as JSON objects: the flat rows, or whole matrices where rows would be wasteful."""
         return self.records(summary)
 
-    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """The result as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""
+        return {}
 
     def labels(self) -> dict[str, np.ndarray]:
         """What the axes of the arrays after heads are: `queries` and `keys` are token indices along an axis."""

@@ -35,7 +35,6 @@ SHAPE = Shape(
     },
 )
 _NEEDED_BITS = 1.0  # an answer needs what halves its probability when it is hidden
-_NEEDED_SHARE = 0.25  # of the bits lost without the part needed most, from which another is needed, too
 _SHOWN = 12  # parts on a screen
 _LONGEST = 48  # characters of an answer in a sentence
 _UNITS = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"))

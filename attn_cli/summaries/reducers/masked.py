@@ -1,14 +1,13 @@
 """Masked rows: queries that may attend to nothing."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,15 +17,6 @@ class Masked(Part):
     name: ClassVar[str] = "masked"
 
     rows: np.ndarray
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head: layer, head and masked_rows, the number of its rows that may attend to nothing."""
-        for head, count in zip(summary.place.heads, self.rows.tolist(), strict=True):
-            yield {"layer": summary.place.layer, "head": head, "masked_rows": count}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`masked_rows` `[h]`, the number of rows of each head that may attend to nothing."""
-        return {"masked_rows": self.rows}
 
 
 class MaskedRows:

@@ -1,8 +1,8 @@
 """The attention output: weights times values, per head or joined and projected."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import join_heads
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,13 +24,6 @@ class Outputs(Part):
 
     values: np.ndarray
     names: tuple[str, ...]
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of the output: map (the title of its head or joined heads), query, dimension, value."""
-        for at, name in enumerate(self.names):
-            for query, row in enumerate(self.values[at].tolist()):
-                for dimension, value in enumerate(row):
-                    yield {"map": name, "query": query, "dimension": dimension, "value": value}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`."""

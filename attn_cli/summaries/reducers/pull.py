@@ -1,8 +1,8 @@
 """Pull: the share of a query's attention output that comes from each key."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,29 +28,6 @@ class Pulls(Part):
     rows: tuple[int, ...]
     weights: np.ndarray
     pulls: np.ndarray | None
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per picked query and key, masked ones too: `weight`, mean over heads, and `pull`, with their
-        names.
-        """
-        for at, query in enumerate(self.rows):
-            for key, token in enumerate(summary.keys):
-                yield {
-                    "layer": summary.place.layer,
-                    "query": query,
-                    "query_token": summary.queries[query].text,
-                    "key": key,
-                    "key_token": token.text,
-                    "weight": float(self.weights[at, key]),
-                    "pull": None if self.pulls is None else float(self.pulls[at, key]),
-                }
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """For r queries and m keys `weights`, mean over heads, and, where values are known, `pulls`: `[1, r, m]`
-        each.
-        """
-        arrays = {"weights": self.weights[None]}
-        return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
 
 
 class PullOfKeys:

@@ -1,7 +1,6 @@
 """The reducer behind recordings: what is kept of a call, so that any of its cells can be computed again."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,7 +17,7 @@ from attn_cli.recording.layer import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ranges
 from attn_cli.summaries.calls.value_norms import key_head_norms
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
@@ -34,14 +33,6 @@ class Recorded(Part):
     name: ClassVar[str] = "recorded"
 
     layer: RecordedLayer
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """No rows: a recording is written in a format of its own."""
-        return iter(())
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """{}: a recording is written in a format of its own."""
-        return {}
 
 
 class MemoryBudget:
