@@ -1,14 +1,13 @@
 """The sinks of each head, by the weight that keys receive from all rows: see `attn_cli.summaries.sinks`."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.sight import sight_of
 from attn_cli.summaries.sinks import Reception, SinkRows, expected_sinks
 
@@ -29,18 +28,6 @@ class HeadSinks(Part):
 
     reception: Reception
     expected: tuple[int, ...] = ()
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and sink (key that it rests on): layer, head, key, key_token, reception and baseline."""
-        for at, key in np.argwhere(self.reception.is_sink).tolist():
-            yield {
-                "layer": summary.place.layer,
-                "head": summary.place.heads[at],
-                "key": key,
-                "key_token": summary.keys[key].text,
-                "reception": float(self.reception.mean[at, key]),
-                "baseline": float(self.reception.uniform[key]),
-            }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`reception` `[h, m]`, the mean weight on each of m keys from the rows that may see it; `is_sink` `[h, m]`."""

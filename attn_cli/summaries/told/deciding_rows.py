@@ -1,8 +1,8 @@
 """The attention of the rows that predict an answer: sums over heads by key, and the heaviest keys of every head."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -42,13 +42,6 @@ class DecidingRows(Part):
     weight: np.ndarray
     strength: np.ndarray
     causal: bool = True
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per head and key, the 12 of largest weight times value norm."""
-        for at, head in enumerate(summary.place.heads):
-            for key, weight in zip(self.keys[at].tolist(), self.weights[at].tolist(), strict=True):
-                token = summary.keys[key].text
-                yield {"layer": summary.place.layer, "head": head, "key": key, "key_token": token, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`deciding_weight` `[m]`, the mean weight on each of m keys, added up over the call's heads."""

@@ -1,7 +1,7 @@
 """The share of every word, or in a long text of every sentence, in what every other reads, over heads and layers."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, TypeAlias
@@ -89,16 +89,6 @@ class UnitReads(Part):
 
     shares: np.ndarray
     weights: np.ndarray
-
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per pair of words or sentences: layer, query and key (indices of their first tokens), share and
-        weight.
-        """
-        labels = units_of(summary.keys).labels
-        for query, row, weights in zip(labels, self.shares.tolist(), self.weights.tolist(), strict=True):
-            for key, share, weight in zip(labels, row, weights, strict=True):
-                place = {"layer": summary.place.layer, "query": query.index, "key": key.index}
-                yield {**place, "share": share, "weight": weight}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`read_share` and `read_weight` `[1, u, u]` of u words or sentences, heads together: a row reads,
