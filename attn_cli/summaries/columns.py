@@ -17,6 +17,7 @@ from attn_cli.fields import (
     each,
     or_none,
 )
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 
 
@@ -30,6 +31,7 @@ class Column(NamedTuple):
 
 
 COLUMNS: Mapping[str, Column] = {
+    **{each.name: Column(NUMBER, each.meaning, each.heading, f".{each.digits}f") for each in STATISTICS},
     "stream": Column(TEXT, "which attention it is (self, encoder, decoder, cross), where a model has several"),
     "layer": Column(COUNT, "the model's own block number", "layer", "d"),
     "head": Column(or_none(COUNT), "the model's own head number; null where heads are joined", "head", "d"),
@@ -264,8 +266,10 @@ COLUMNS: Mapping[str, Column] = {
     "hub": Column(FLAG, "true for a key of ordinary norms, so that heads read it"),
     "seed": Column(or_none(COUNT), "what random numbers were drawn from; null for none"),
     "named_by": Column(TEXT, "the number that heads are named by: share on a text, weight on random tokens"),
+    "masked_rows": Column(COUNT, "number of fully masked queries", "masked", ".0f"),
+    "visible_weight": Column(SHARE, "weight of the mean row on keys that are not hidden", "left", ".2f"),
     **{
-        f"{kind.name}_{name}": Column(NUMBER, f"{name}, with these targets: {kind.meaning}")
+        f"{kind.name}_{name}": Column(NUMBER, f"{name}, with these targets: {kind.meaning}", kind.words, ".2f")
         for kind in KINDS
         for name in ("weight", "share", "baseline")
     },

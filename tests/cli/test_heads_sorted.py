@@ -35,7 +35,7 @@ def test_tables_and_screens_have_the_same_order() -> None:
     assert [int(line.split("|")[2]) for line in markdown if line.startswith("| 0 |")] == order
     screen = attn("heads", TEXT, "--sort", "self", "--top", "3").lines
     assert screen[3] == "3 of 4 heads by self, largest first"
-    assert [int(line.split()[1]) for line in screen[5:8]] == order
+    assert [line.split()[0] for line in screen[5:8]] == [f"0.{head}" for head in order]
 
 
 def test_rows_without_the_number_come_last_whichever_way() -> None:

@@ -73,11 +73,11 @@ def test_all_heads_are_drawn_where_they_are_asked_for(llama: Path, tmp_path: Pat
 
 def test_pipes_and_choices_get_what_they_ask_for(llama: Path) -> None:
     text = "the cat sat on a photo"
-    for command, whole in (("top", "head 3"), ("heads", "layer  head"), ("matrix", "head 3")):
+    for command, whole in (("top", "head 3"), ("heads", "  head  bits"), ("matrix", "head 3")):
         assert whole in attn(command, text, "-m", llama).text
         screen = attn(command, text, "-m", llama, terminal=True, env=SCREEN)
         assert whole not in screen.text or command == "matrix"
-    assert "layer  head" in attn("heads", text, "-m", llama, "--all", terminal=True, env=SCREEN).text
+    assert "  head  bits" in attn("heads", text, "-m", llama, "--all", terminal=True, env=SCREEN).text
     assert attn("heads", text, "-m", llama, "--json").json == attn(
         "heads", text, "-m", llama, "--json", terminal=True
     ).json  # fmt: skip

@@ -38,7 +38,7 @@ def screen_of(*summaries: Summary) -> str:
 
 def test_an_overview_lists_tokens_and_shows_the_parts_of_all_layers_once() -> None:
     text = screen_of(*(summary(layer, HeadStatistics(), ReceivedShares()) for layer in range(2)))
-    assert text.count("tokens  0 t0  1 t1") == text.count("entropy (bits)") == text.count("most attended") == 1
+    assert text.count("tokens  0 t0  1 t1") == text.count("  head  bits") == text.count("most attended") == 1
     assert text.index("tokens  0 t0") < text.index("entropy (bits)")
     assert text.index("entropy (bits)") < text.index("most attended")
 
