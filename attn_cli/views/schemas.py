@@ -23,7 +23,7 @@ _MODULES = {  # where the OUTPUT of a name stands, in the order in which names a
     "scan_head": "summaries.scanned.head",
     "scan_differences": "summaries.scanned.differences",
     "heads": "summaries.reducers.heads.head_statistics",
-    "attending": "summaries.reducers.attending",
+    "attending": "summaries.answers.attending",
     "logit_keys": "summaries.answers.logit_keys",
     "through": "summaries.answers.through",
     "parts": "summaries.parts.answer",

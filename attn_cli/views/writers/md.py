@@ -18,8 +18,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
 from attn_cli.views.view import View
 
-_COMMANDS = ("inspect", "heads", "attending", "top", "overall", "matrix", "layers")
-_TITLES = {"heads": "heads", "attending": "heads", "top": "top keys", "overall": "top keys over all queries"}
+_COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers")
+_TITLES = {"heads": "heads", "top": "top keys", "overall": "top keys over all queries"}
 _LARGEST = 64  # the most rows and keys of a matrix in a readable table
 _MOST_RECEIVED = 6
 _MARKUP = re.compile(r"[\\|`*_~<>\[\]&$#@:^{}]|\.(?=\w)")  # a dot before a letter may make a link

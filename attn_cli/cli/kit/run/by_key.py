@@ -6,8 +6,8 @@ from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
 from attn_cli.errors import ExitCode
 from attn_cli.model.source import Source
-from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.attending import AttendingHeads
+from attn_cli.summaries.answers.attending import with_attending
+from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.views.view import View
 
 _MANY = 15  # heads that a screen lists where no number was asked for
@@ -26,10 +26,10 @@ def run_by_key(
     """Print the heads by their weight on the tokens `key`, from `token` or from all queries."""
 
     def plan(view: View, source: Source) -> CommandPlan:
-        most = count if count or every or not view.chooses else _MANY
+        shown = None if count or every or not view.chooses else _MANY
         return CommandPlan(
-            lambda rows, call, keys: [AttendingHeads(rows=rows, keys=keys)],
-            token, hiding, words, ranking=Ranking("weight", "weight", True, most), key=key,
+            lambda rows, call, keys: [FullMatrix(rows=rows, keys=keys)],
+            token, hiding, words, key=key, finish=lambda report: with_attending(report, count, shown),
         )  # fmt: skip
 
     return run(options, "attending", plan)

@@ -1,0 +1,70 @@
+"""attn heads --key: what each head gives from some queries to some keys, the largest weight first."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted, quoted
+
+SHAPE = Shape(
+    "attn.attending/2",
+    "The heads by their weight from some queries to some keys.",
+    {"heads": ("stream?", "layer", "head", "query_token", "key_token", "weight")},
+    screen={"heads": ("head", "weight")},
+    bars=("weight",),
+)
+_FEW = 3  # tokens that a sentence names
+
+
+def with_attending(report: Report, count: int | None, shown: int | None) -> Report:
+    """The report with its heads by their weight: summed over keys, mean over rows; `count` of them, `shown` on screens.
+
+    Its summaries have `Matrix` of these rows and keys.
+    """
+    streams = len(report.streams) > 1
+    found: list[tuple[float, Summary, Matrix, dict[str, Any]]] = []
+    for summary, matrix in with_part(report.summaries, Matrix):
+        assert matrix.weights is not None
+        weights = matrix.weights.sum(axis=2, dtype=np.float64).mean(axis=1)
+        for head, weight in zip(summary.place.heads, weights.tolist(), strict=True):
+            row = ({"stream": summary.place.stream} if streams else {}) | {"layer": summary.place.layer, "head": head}
+            query = "all" if matrix.rows is None else "+".join(token.text for token in _queries(summary, matrix))
+            row |= {"query_token": query, "key_token": "+".join(token.text for token in _keys(summary, matrix))}
+            found.append((weight, summary, matrix, row | {"weight": weight}))
+    found.sort(key=lambda head: -head[0])
+    weight, summary, matrix, row = found[0]
+    queries, keys = _queries(summary, matrix), _keys(summary, matrix)
+    place = "" if summary.place.stream == "self" else f"{summary.place.stream} "
+    whence = f"{_names(keys)}{'' if matrix.rows is None else f' from {_names(queries)}'}"
+    findings = [f"{place}{row['layer']}.{row['head']} attends most to {whence}: {weight:.2f}"]
+    several = [f"sum over {counted(len(keys), 'key')}"] if len(keys) > 1 else []
+    several += [f"mean over {counted(len(queries), 'row')}"] if len(queries) > 1 else []
+    rows = [each for *_, each in found][:count]
+    if not weight:
+        findings = [f"no head attends to {whence}"]
+    choice = f"{'' if summary.place.stream == 'self' else f'{summary.place.stream}:'}{row['layer']}.{row['head']}"
+    answer = Answer(
+        SHAPE, (*findings, *([", ".join(several)] if several and weight else [])), {"heads": Table.of(rows)},
+        shown=shown if weight else 0, next=Next("matrix", None, ("-H", choice)),
+    )  # fmt: skip
+    return replace(report, answer=answer)
+
+
+def _queries(summary: Summary, matrix: Matrix) -> list[Token]:
+    return [summary.queries[row] for row in range(len(summary.queries)) if matrix.rows is None or row in matrix.rows]
+
+
+def _keys(summary: Summary, matrix: Matrix) -> list[Token]:
+    return [summary.keys[key] for key in matrix.keys or ()]
+
+
+def _names(tokens: Sequence[Token]) -> str:
+    names = [f"{quoted(token.text)} {token.index}" for token in tokens]
+    return " + ".join(names if len(names) <= _FEW else [*names[: _FEW - 1], f"… {names[-1]}"])
