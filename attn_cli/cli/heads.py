@@ -18,7 +18,7 @@ from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
-from attn_cli.summaries.reducers.head_numbers import HeadNumbers
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
@@ -94,8 +94,11 @@ def heads(
         judges = judges and source.about["type"] != "table"
         chooses = options.chooses_no_head and ranking is None and not every
         judges = judges and (chooses or ranking is not None)
-        numbers = HeadNumbers(TextKinds() if judges else None)
-        return CommandPlan(numbers, hiding=hiding, words=merges, ranking=ranking)
+        judged = [TextKinds()] if judges else []
+        return CommandPlan(
+            lambda rows, call: [HeadStatistics(rows), *(kinds.reducer(call) for kinds in judged)],
+            hiding=hiding, words=merges, ranking=ranking,
+        )  # fmt: skip
 
     return run(options, "heads", plan)
 

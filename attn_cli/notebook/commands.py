@@ -20,7 +20,6 @@ from attn_cli.summaries.answer import Table
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
-from attn_cli.summaries.reducers.head_numbers import HeadNumbers
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
@@ -168,10 +167,11 @@ def heads(
 
     Text, model, layers, heads and errors are as for `inspect`.
     """
-    chosen = selected(layers, heads)
+    kinds = TextKinds()
     return _found(
-        "heads", text, opened(text, model, tokenizer, loading), chosen, HeadNumbers(), HeadNumbers(TextKinds())
-    )
+        "heads", text, opened(text, model, tokenizer, loading), selected(layers, heads), lambda rows, _: [HeadStatistics(rows)],
+        lambda rows, call: [HeadStatistics(rows), kinds.reducer(call)],
+    )  # fmt: skip
 
 
 def top(

@@ -54,11 +54,6 @@ def text_with_mark(token: Token) -> str:
     return f"+{text}" if token.generated else text
 
 
-def next_word(token: Token) -> str:
-    """A token that comes next, without the space before it: "John"; "␣" and "␊" for a blank and a line's end."""
-    return visible(token.text.strip(" ") or "␣" * len(token.text))
-
-
 def named_keys(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[tuple[Token, float]]:
     """The tokens of keys with their weights, from arrays `[k]`; places with key -1, which hold none, are left out."""
     return [

@@ -11,7 +11,6 @@ from typing import NamedTuple
 class Kind(NamedTuple):
     """A kind of attention head, defined by the keys that it attends to, its targets.
 
-    letter    in a grid of heads
     name      in Python and machine output: `<name>_weight` on targets, `<name>_baseline` of uniform attention
     words     in a legend
     does      what one head of the kind does, in a sentence
@@ -20,7 +19,6 @@ class Kind(NamedTuple):
     back      how many places before the query its only target is (0 the query itself, -1 the next); None for others
     """
 
-    letter: str
     name: str
     words: str
     does: str
@@ -32,7 +30,6 @@ class Kind(NamedTuple):
 CONTENT, PLACE, MARKS, SPREAD = range(4)  # ranks
 
 INDUCTION = Kind(
-    "I",
     "induction",
     "induction",
     "looks at what followed this token before",
@@ -40,31 +37,29 @@ INDUCTION = Kind(
     CONTENT,
 )
 DUPLICATE = Kind(
-    "D",
     "duplicate",
     "duplicate",
     "looks at this token's other places",
     "earlier places of the query's token; in encoders all others",
     CONTENT,
 )
-PREVIOUS = Kind("P", "previous", "previous", "looks at the token before", "the key before the query", PLACE, 1)
-NEXT = Kind("N", "next", "next", "looks at the token after", "the key after the query", PLACE, -1)
-SELF = Kind("S", "self", "self", "looks at its own token", "the query's own place", PLACE, 0)
+PREVIOUS = Kind("previous", "previous", "looks at the token before", "the key before the query", PLACE, 1)
+NEXT = Kind("next", "next", "looks at the token after", "the key after the query", PLACE, -1)
+SELF = Kind("self", "self", "looks at its own token", "the query's own place", PLACE, 0)
 BACK = tuple(
-    Kind(str(k), f"back{k}", f"{k} back", f"looks {k} tokens back", f"the key {k} places before the query", PLACE, k)
+    Kind(f"back{k}", f"{k} back", f"looks {k} tokens back", f"the key {k} places before the query", PLACE, k)
     for k in range(2, 9)
 )
-FIRST = Kind("F", "first", "first", "rests on the first token", "key 0, and the learned sink where there is one", MARKS)
+FIRST = Kind("first", "first", "rests on the first token", "key 0, and the learned sink where there is one", MARKS)
 DELIMITER = Kind(
-    ".",
     "delimiter",
     "delimiter",
     "looks at punctuation and special tokens",
     "special tokens but the first, and punctuation",
     MARKS,
 )
-WINDOW = Kind("W", "window", "window", "looks at tokens at most 4 away", "keys at most 4 places away", SPREAD)
-UNIFORM = Kind("U", "uniform", "uniform", "spreads evenly over all it may see",
+WINDOW = Kind("window", "window", "looks at tokens at most 4 away", "keys at most 4 places away", SPREAD)
+UNIFORM = Kind("uniform", "uniform", "spreads evenly over all it may see",
                "no target: entropy over that of uniform attention", SPREAD)  # fmt: skip
 
 KINDS = (INDUCTION, DUPLICATE, PREVIOUS, NEXT, SELF, *BACK, FIRST, DELIMITER, WINDOW, UNIFORM)

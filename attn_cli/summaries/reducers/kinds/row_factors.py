@@ -18,38 +18,6 @@ from attn_cli.summaries.sinks import SinkRows
 LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
 
-def have_choice(keys: np.ndarray) -> np.ndarray:
-    """1 for rows that see 4 keys or more, 0 for others `[R]`, given how many each of R rows sees `[R]`."""
-    return (keys >= LEAST_KEYS).astype(np.float64)
-
-
-def counted_rows(
-    targets: np.ndarray, on_sinks: np.ndarray | int, keys: np.ndarray, *, more: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which of R rows count for a kind of head: 1 for those that see 4 keys or more, a target among them, `[R]`.
-
-    Targets are the keys that define the kind. The second array counts the rows of these that see a target at which no
-    sink is expected (key 0 of causal self-attention, else special tokens), the third has what uniform attention gives
-    the targets of counted rows, 0 elsewhere.
-
-    >>> counted_rows(np.array([1, 1, 0]), np.array([0, 1, 0]), np.array([3, 4, 5]))[0].tolist()
-    [0.0, 1.0, 0.0]
-    """
-    judged, seen = have_choice(keys), targets + more
-    counted = judged * (seen > 0)
-    return counted, judged * (seen > on_sinks), seen / np.maximum(keys + more, 1) * counted
-
-
-def of_uniform_entropy(keys: np.ndarray) -> np.ndarray:
-    """For each of R rows 1 over the entropy, in nats, of equal weights on all keys that it sees `[R]`."""
-    return have_choice(keys) / np.log(np.maximum(keys, 2))
-
-
-def control_factors(targets: np.ndarray, drawn: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """For each of R rows how many target keys it sees over how many random keys at like distances it sees, `[R]`."""
-    return np.divide(targets, drawn, out=np.zeros(len(targets)), where=drawn > 0) * counted
-
-
 @dataclass(frozen=True, eq=False)
 class RowFactors:
     """Which of n rows count for each of K kinds of heads; rows that see fewer than 4 keys don't.
@@ -97,27 +65,30 @@ class RowFactors:
     @cached_property
     def has_choice(self) -> np.ndarray:
         """True for rows that see 4 keys or more; where none does, for all that see two or more `[n]`."""
-        enough = have_choice(self.seen) > 0
+        enough = self.seen >= LEAST_KEYS
         return enough if enough.any() else self.seen > 1
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
     """Which of n rows count for each of K kinds of heads: those that see 4 keys or more, a target among them."""
-    count = sight.count.astype(np.float64)
-    counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
+    keys = sight.count.astype(np.float64)
+    judged = (keys >= LEAST_KEYS).astype(np.float64)
+    counted, rest = np.zeros((len(KINDS), len(keys))), np.zeros((len(KINDS), len(keys)))
     uniform = np.full(counted.shape, np.nan)
     controls = {}
     for number, kind in enumerate(KINDS):
-        if kind is UNIFORM:
-            counted[number], rest[number] = of_uniform_entropy(count), have_choice(count)
+        if kind is UNIFORM:  # 1 over the entropy, in nats, of equal weights
+            counted[number], rest[number] = judged / np.log(np.maximum(keys, 2)), judged
             continue
         if kind is not DELIMITER and kind not in targets.lists:
             continue
-        seen, on_sinks = _seen(kind, targets, sight)
-        found = counted_rows(seen, on_sinks, count, more=kind is FIRST and learned_sink)
-        counted[number], rest[number], uniform[number] = found
+        own, on_sinks = _seen(kind, targets, sight)
+        seen = own + (kind is FIRST and learned_sink)
+        counted[number], rest[number] = judged * (seen > 0), judged * (seen > on_sinks)
+        uniform[number] = seen / np.maximum(keys + (kind is FIRST and learned_sink), 1) * counted[number]
         if kind.rank == CONTENT:
-            controls[kind] = control_factors(seen, sight.sees(targets.controls[kind]).sum(axis=1), counted[number])
+            drawn = sight.sees(targets.controls[kind]).sum(axis=1)
+            controls[kind] = np.divide(own, drawn, out=np.zeros(len(own)), where=drawn > 0) * counted[number]
     return RowFactors(counted, rest, uniform, controls, sight)
 
 
