@@ -149,17 +149,18 @@ def _spans(file: str) -> list[PartSpan]:
         del lines[0]
     if not lines:
         raise InputError(f"{file} holds no parts", _EXAMPLE)
-    return [_span(row, f"{file}: line {number}", number) for number, row in lines]
-
-
-def _span(row: list[str], where: str, number: int) -> PartSpan:
-    try:
-        start, end = int(row[0]), int(row[1])
-    except (ValueError, IndexError):
-        raise InputError(f"{where} is not start,end,name", _EXAMPLE) from None
-    if not 0 <= start <= end:
-        raise InputError(f"{where} goes from character {start} to {end}", "start is 0 or more, end one past the last")
-    return PartSpan(start, end, ",".join(row[2:]).strip() or f"part {number}")
+    spans = []
+    for number, row in lines:
+        where = f"{file}: line {number}"
+        try:
+            start, end = int(row[0]), int(row[1])
+        except (ValueError, IndexError):
+            raise InputError(f"{where} is not start,end,name", _EXAMPLE) from None
+        if not 0 <= start <= end:
+            told = f"{where} goes from character {start} to {end}"
+            raise InputError(told, "start is 0 or more, end one past the last")
+        spans.append(PartSpan(start, end, ",".join(row[2:]).strip() or f"part {number}"))
+    return spans
 
 
 def _answered(

@@ -29,28 +29,17 @@ class PartSpan(NamedTuple):
 class TextPart:
     """A part of a text as the model read it.
 
-    name     "line 3", "word 5", the role of a message, or the name that a file gives; "special" for what the
-             tokenizer added, "template" for what a chat's template did, "rest" for what no span of a file holds
-    spans    its characters as start:end, ascending; () for tokens that stand for no text
-    tokens   the indices of its tokens, ascending
-    kind     "given" for a part that the text was divided into, "generated" for one that the model generated, "other"
-             for what is between or around them
+    name    "line 3", "word 5", the role of a message, or the name that a file gives; "special" for what the tokenizer
+            added, "template" for what a chat's template did, "rest" for what no span of a file holds
+    spans   its characters as start:end, ascending; () for tokens that stand for no text
+    tokens  the indices of its tokens, ascending
+    kind    "given", "generated" for what the model generated, "other" for what is between or around the parts
     """
 
     name: str
     spans: tuple[tuple[int, int], ...]
     tokens: tuple[int, ...]
     kind: Kind = "given"
-
-    @property
-    def start(self) -> int | None:
-        """The index in the text of the part's first character; None where it stands for no text."""
-        return self.spans[0][0] if self.spans else None
-
-    @property
-    def end(self) -> int | None:
-        """The index in the text after the part's last character; None where it stands for no text."""
-        return self.spans[-1][1] if self.spans else None
 
     def text(self, whole: str) -> str:
         """The part's characters of the `whole` text, one span after the other."""
@@ -143,13 +132,7 @@ def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
 
 
 def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
-    """The numbers of the parts that ask: the last one given, or all from the one that ends in a question mark on.
-
-    >>> text = "It is red. What is red? Answer:"
-    >>> cut = [(0, 11), (11, 24), (24, 31)]
-    >>> question_of(Prompt(text, ()), [TextPart("", (span,), (at,)) for at, span in enumerate(cut)])
-    frozenset({1, 2})
-    """
+    """The numbers of the parts that ask: the last one given, or all from the one that ends in a question mark on."""
     given = [number for number, part in enumerate(parts) if part.kind == "given" and part.tokens]
     near = given[-_NEAR:]
     asks = [
@@ -217,28 +200,21 @@ def _assigned(
             raise InputError(f"the parts {one.name!r} and {other.name!r} overlap at character {other.start}",
                              "a character belongs to one part")  # fmt: skip
     places: dict[tuple[str, Kind], list[tuple[int, int]]] = {}
-    for span in ordered:
-        places.setdefault((span.name, _kind(span, written)), []).append((span.start, span.end))
+    kinds: list[Kind] = ["generated" if span in written else "given" for span in ordered]
+    for span, kind in zip(ordered, kinds, strict=True):
+        places.setdefault((span.name, kind), []).append((span.start, span.end))
     tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in places}
     starts = [span.start for span in ordered]
     for token in prompt.tokens:
         at = -1 if token.start is None else bisect_right(starts, token.start) - 1
         inside = at >= 0 and (token.start or 0) < ordered[at].end
-        key = (ordered[at].name, _kind(ordered[at], written)) if inside else (_name_outside(token, rest), "other")
+        key = (ordered[at].name, kinds[at]) if inside else (_name_outside(token, rest), "other")
         tokens.setdefault(key, []).append(token.index)
     parts = []
     for (name, kind), indices in tokens.items():
         own = places.get((name, kind)) or _places_of([prompt.tokens[at] for at in indices])
         parts.append(TextPart(name, tuple(own), tuple(indices), kind))
-    return tuple(sorted(parts, key=lambda part: (part.kind == "generated", _place(part))))
-
-
-def _kind(span: PartSpan, written: Sequence[PartSpan]) -> Kind:
-    return "generated" if span in written else "given"
-
-
-def _place(part: TextPart) -> tuple[int, int]:
-    return (part.tokens[0] if part.tokens else 0, part.start or 0)
+    return tuple(sorted(parts, key=lambda part: (part.kind == "generated", part.tokens[:1] or (0,), part.spans)))
 
 
 def _name_outside(token: Token, rest: str) -> str:

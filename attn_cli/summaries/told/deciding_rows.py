@@ -43,10 +43,6 @@ class DecidingRows(Part):
     strength: np.ndarray
     causal: bool = True
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`deciding_weight` `[m]`, the mean weight on each of m keys, added up over the call's heads."""
-        return {"deciding_weight": self.weight}
-
 
 def _deciding_queries(call: Call) -> tuple[int, ...]:
     if not call.is_causal:

@@ -90,12 +90,6 @@ class UnitReads(Part):
     shares: np.ndarray
     weights: np.ndarray
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`read_share` and `read_weight` `[1, u, u]` of u words or sentences, heads together: a row reads,
-        a column is read.
-        """
-        return {"read_share": self.shares[None], "read_weight": self.weights[None]}
-
 
 class UnitReadsReducer:
     """Makes `UnitReads` of a call whose queries and keys are the same tokens, from all its rows."""
