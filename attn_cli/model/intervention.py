@@ -109,7 +109,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """The answer whose probability changes change: the likeliest next token, or the tokens that were generated.
+    """The answer whose probability changes: the likeliest next token, or the tokens that were generated.
 
     tokens       one, or all that were generated
     probability  of the one token, or of all of them in a row, in the baseline run
@@ -123,30 +123,9 @@ class Target:
     generated: bool
 
 
-@dataclass
-class NoiseFloor:
-    """The largest sizes of effects of runs in which nothing is changed, which are rounding alone.
-
-    effect     |change of log2 p of the answer| in bits, or of a cosine distance
-    kl_bits, loss_bits  of the KL divergence, and of the change of the loss, in bits
-    FACTOR     how many times the floor an effect must be to be told from rounding: 4
-    """
-
-    FACTOR = 4
-
-    effect: float = 0.0
-    kl_bits: float = 0.0
-    loss_bits: float = 0.0
-
-    def add(self, outcome: Outcome) -> None:
-        """Raise each number of the floor to its size in `outcome`, of a run without changes, where that is larger."""
-        self.effect = max(self.effect, abs(outcome.effect))
-        self.kl_bits = max(self.kl_bits, abs(outcome.kl_bits or 0.0))
-        self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
-
-    def is_rounding(self, effect: float) -> bool:
-        """True if |effect|, in bits or as a cosine distance, is below 4 times that of runs without changes."""
-        return abs(effect) < self.FACTOR * self.effect
+def without_rounding(effect: float, noise: float) -> float:
+    """An effect in bits or as a cosine distance; 0 where it is under 4 times that of runs without changes."""
+    return 0.0 if abs(effect) < 4 * noise else effect
 
 
 class Experiment(Protocol):
@@ -159,7 +138,7 @@ class Experiment(Protocol):
     likeliest        the five likeliest next tokens with their probabilities; empty without a language-model head
     vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
                      "first", such as that of [CLS]; may be set before the first outcome
-    noise_floor      the largest effects of runs without changes so far, which are rounding alone
+    noise            the largest |effect| of runs without changes so far, which is rounding alone
     visited          whether the visitor saw the baseline's attention: some shows itself only in a run of its own
     """
 
@@ -170,7 +149,7 @@ class Experiment(Protocol):
     likeliest: tuple[tuple[Token, float], ...]
     vector: Literal["mean", "first"]
     visited: bool
-    noise_floor: NoiseFloor
+    noise: float
 
     @property
     def run_mode(self) -> RunMode:

@@ -10,10 +10,10 @@ from attn_cli.model.intervention import (
     AttentionLayer,
     Experiment,
     HeadPlace,
-    NoiseFloor,
     Outcome,
     ablate,
     hide,
+    without_rounding,
 )
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
@@ -139,14 +139,14 @@ def knock(
         (at_once,) = experiment.outcomes([ablate(*(place for place, _, _ in found))], with_loss=True)
     first = found[0][0]
     hidden = _hidden(experiment, first, top_keys.get(first, ()))
-    floor, has_stacks = experiment.noise_floor, any(place.stream != "self" for place, _, _ in found)
+    noise, has_stacks = experiment.noise, any(place.stream != "self" for place, _, _ in found)
     direct = {} if parts is None else parts.heads
     heads, keys = [], []
     for place, group, outcome in found:
         named = ({"stream": place.stream} if has_stacks else {}) | {"layer": place.layer, "head": place.head}
         read = [named | _key(*key) for key in top_keys.get(place, ())]
         keys += read
-        numbers = _numbers(outcome, floor) | {"direct_logit": direct.get(place)}
+        numbers = _numbers(outcome, noise) | {"direct_logit": direct.get(place)}
         heads.append(named | {"kv_head": group} | numbers | (read[0] if read else _key()))
     run = {
         "probability": None if target is None else target.probability,
@@ -157,7 +157,7 @@ def knock(
         "run_mode": experiment.run_mode,
         "no_cache_reason": experiment.no_cache_reason,
         "no_direct_reason": no_direct_reason,
-        "noise": floor.effect,
+        "noise": noise,
     }
     answer = () if target is None else zip(target.rows, target.tokens, strict=True)
     tables = {
@@ -166,7 +166,7 @@ def knock(
         "answer": Table.of({"row": row, "id": token.id, "token": token.text} for row, token in answer),
         "rows": Table.of({"row": row, "token": experiment.tokens[row].text} for row in experiment.rows),
         "run": Table.of([run]),
-        "together": Table.of([] if at_once is None else [_numbers(at_once, floor)]),
+        "together": Table.of([] if at_once is None else [_numbers(at_once, noise)]),
         "hidden": Table.of([] if hidden is None else [hidden]),
     }
     choice = ("-H", f"{'' if first.stream == 'self' else f'{first.stream}:'}{first.layer}.{first.head}")
@@ -202,12 +202,12 @@ def _key(token: Token | None = None, weight: float | None = None) -> dict[str, A
     return {"key": token and token.index, "key_token": token and token.text, "weight": weight}
 
 
-def _numbers(outcome: Outcome, floor: NoiseFloor) -> dict[str, float | None]:
+def _numbers(outcome: Outcome, noise: float) -> dict[str, float | None]:
     """The effects of one run, those of the answer 0 where they may be rounding."""
     names = ("bits", "kl_bits", "loss_bits", "cosine_distance")
     numbers: dict[str, float | None] = {name: getattr(outcome, name) for name in names}
     main = "bits" if outcome.cosine_distance is None else "cosine_distance"
-    return numbers | ({main: 0.0} if floor.is_rounding(outcome.effect) else {})
+    return numbers | {main: without_rounding(outcome.effect, noise)}
 
 
 def _hidden(experiment: Experiment, place: HeadPlace, keys: Sequence[tuple[Token, float]]) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.call import Call, Look, Place
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import Change, Experiment, hide
+from attn_cli.model.intervention import Change, Experiment, hide, without_rounding
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
@@ -107,7 +107,7 @@ def read_parts(
         "everywhere": everywhere,
         "run_mode": None if experiment is None else experiment.run_mode,
         "no_cache_reason": "" if experiment is None else experiment.no_cache_reason,
-        "noise": None if experiment is None else experiment.noise_floor.effect,
+        "noise": None if experiment is None else experiment.noise,
         "obstacle": obstacle,
         "learned_sink": read.learned_sink,
     }
@@ -192,7 +192,7 @@ def _hidden(
         effects[at] = outcome.effect
         step(None)
     of_context = (next(outcomes).bits or 0.0) if asks else 0.0
-    effects = [0.0 if experiment.noise_floor.is_rounding(effect) else effect for effect in effects]
+    effects = [without_rounding(effect, experiment.noise) for effect in effects]
     together = [{"name": "all before the question", "hidden_bits": of_context}] if asks else []
     pair = sorted(sorted(context, key=lambda at: effects[at])[:2])
     if of_context <= -_NEEDED_BITS and sum(min(effects[at], 0.0) for at in context) > of_context / 2:

@@ -11,7 +11,7 @@ import numpy as np
 
 from attn_cli.errors import LoadError
 from attn_cli.fields import COUNT, FLAG, SHARE, TEXT, Field, each
-from attn_cli.model.intervention import Experiment, HeadPlace, ablate, hide
+from attn_cli.model.intervention import Experiment, HeadPlace, ablate, hide, without_rounding
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answer import row_schema
 from attn_cli.summaries.columns import COLUMNS
@@ -137,8 +137,7 @@ def tell(
     for outcome in experiment.outcomes(trials):
         effects.append(outcome.effect)
         step(1, len(trials))
-    floor = experiment.noise_floor
-    effects = [0.0 if floor.is_rounding(effect) else effect for effect in effects]
+    effects = [without_rounding(effect, experiment.noise) for effect in effects]
     heads = [head | {"bits": bits} for head, bits in zip(heads, effects[len(tried) :], strict=True)]
     places = {head_place(head) for head in heads}
     for (part, _), bits, head in zip(tried, effects, reading, strict=False):
@@ -147,7 +146,7 @@ def tell(
         of_head = {name: kept[name] for name in ("layer", "head", "weight") if kept}
         story["words"].append(word | {"tokens": len(part.tokens), "bits": bits} | of_head)
     story["words"].sort(key=lambda word: word["bits"])
-    return story | {"heads": sorted(heads, key=lambda head: head["bits"]), "noise_floor": floor.effect}
+    return story | {"heads": sorted(heads, key=lambda head: head["bits"]), "noise_floor": experiment.noise}
 
 
 def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.selection import ranges
@@ -24,18 +25,20 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
     yield from finding_lines(answer, screen)
     if answer["run"][0]["run_mode"]:
         yield from wrap(answer_line(answer), screen.width)
-    yield ""
     effect = "hidden_bits" if answer["answer"] else "hidden_cosine_distance" if answer["run"][0]["vector"] else ""
     rows = [row for row in answer["parts"] if row["kind"] != "generated" and not row["is_sink"]]
     shown = rows[: answer.shown]
-    width = max((len(part_name(row)) for row in shown), default=0)
     room = min(_TEXT, screen.width // 3)
+    names = [fit(part_name(row), room).rstrip() for row in shown]
+    width = max(map(cell_len, names), default=0)
     labels = [
-        fit(f"{part_name(row)} {row['key']}", 2 * room).rstrip()
-        if row["name"].startswith("word ") else
-        f"{part_name(row):{width}}  {fit(' '.join(row['text'].split()), room)}".rstrip()
-        for row in shown
+        f"{name} {row['key']}" if row["name"].startswith("word ")
+        else f"{fit(name, width)}  {fit(' '.join(row['text'].split()), room)}".rstrip()
+        for name, row in zip(names, shown, strict=True)
     ]  # fmt: skip
+    if not shown:
+        return
+    yield ""
     yield from table_lines(shown, labels, [effect, "share"] if effect else ["share"], screen, effect or "share")
     if len(shown) < len(rows):
         yield Text(f"  … {counted(len(rows) - len(shown), 'more part')}", DIM)

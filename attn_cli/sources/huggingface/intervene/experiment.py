@@ -9,7 +9,7 @@ import torch
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import AttentionLayer, Change, HeadPlace, NoiseFloor, Outcome, RunMode
+from attn_cli.model.intervention import AttentionLayer, Change, HeadPlace, Outcome, RunMode
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
@@ -79,7 +79,7 @@ class ModelExperiment:
         self.target, self.likeliest = self._readout.target, self._readout.likeliest
         self.visited, self.vector = self._runner.visited, "mean"
         self.layers: Sequence[AttentionLayer] = tuple(self._runner.calls.layers.values())
-        self.noise_floor = NoiseFloor()
+        self.noise = 0.0
         self._is_batchable = not isinstance(prompt, ArrayPrompt)
         self._beside: dict[tuple[RunPlan, bool], int] = {}  # most changes beside an untouched copy, by plan and loss
         self._cache_holds = False
@@ -117,7 +117,7 @@ class ModelExperiment:
             outcomes = self._run(plan, [*batch, _UNTOUCHED] if beside_copy else batch, with_loss)
             if beside_copy:
                 self._beside[plan, with_loss] = len(batch)
-                self.noise_floor.add(outcomes.pop())
+                self.noise = max(self.noise, abs(outcomes.pop().effect))
             yield from outcomes
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
@@ -192,7 +192,7 @@ class ModelExperiment:
         same = _SAME_FROM_MODELS_CACHE if is_strict else _SAME
         if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
             return False
-        self.noise_floor.add(copy)
+        self.noise = max(self.noise, abs(copy.effect))
         return True
 
     def _run(self, plan: RunPlan, changes: Sequence[Change], with_loss: bool) -> list[Outcome]:

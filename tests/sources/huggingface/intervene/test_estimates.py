@@ -39,7 +39,7 @@ def test_they_are_the_slopes_of_the_whole_model_near_its_own_heads(folder: str) 
         slopes = _slopes(source, layer.layer, len(layer.heads), row, prompt, int(target.tokens[0].id or 0))
         for head, slope in zip(layer.heads, slopes, strict=True):
             assert estimates[head] == pytest.approx(-slope / log(2), rel=2e-3, abs=2e-3)
-    assert experiment.noise_floor.effect == 0.0  # nothing else ran
+    assert experiment.noise == 0.0  # nothing else ran
 
 
 def _slopes(source: ModelSource, layer: int, heads: int, row: int, prompt: Prompt, target: int) -> list[float]:

@@ -123,7 +123,7 @@ def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> 
         oracle = bits_of_oracle(source, prompt, head, rows, OUTPUTS[kind], len(experiment.layers[0].groups))
         assert outcome.bits == pytest.approx(oracle, abs=1e-4), head
     assert max(abs(outcome.effect) for outcome in outcomes) > 0.01
-    assert experiment.noise_floor.effect < 1e-4
+    assert experiment.noise < 1e-4
 
 
 @pytest.mark.parametrize("own", [None, False, True])
@@ -146,7 +146,7 @@ def test_heads_of_sdpa_whose_texts_and_heads_share_an_axis(own: bool | None, mon
             block.attn.num_heads = None  # its texts tell
     found = source.experiment(prompt, everywhere=True)
     assert [outcome.bits for outcome in found.outcomes(heads)] == pytest.approx(usual, abs=1e-4)
-    assert max(map(abs, usual)) > 0.01 and found.noise_floor.effect < 1e-4
+    assert max(map(abs, usual)) > 0.01 and found.noise < 1e-4
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
