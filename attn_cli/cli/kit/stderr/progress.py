@@ -12,8 +12,7 @@ from attn_cli.text import decimal_bytes
 class Progress:
     """Context manager that counts attention layers while a model runs, and shows the count.
 
-    layers         attention calls expected for each text, or other things that are counted
-    last           (count, worth): so many of them, the last ones, take as long as `worth` of the others each
+    layers  attention calls expected for each text, or other things that are counted
     """
 
     def __init__(
@@ -25,14 +24,11 @@ class Progress:
         quiet: bool,
         verbose: bool,
         noun: str = "layer",
-        last: tuple[int, float] = (0, 1.0),
     ) -> None:
         self.layers, self.texts = layers, texts
         text = f"text {earlier_texts + 1} · " if earlier_texts or texts > 1 else ""
         self.words = f"{text}{noun} {{}} of {layers}"
-        count, self.worth = last
-        self.others = layers * texts - count
-        self.line = StatusLine(self.words.format(1), self.others + self.worth * count, quiet=quiet or layers <= 1)
+        self.line = StatusLine(self.words.format(1), layers * texts, quiet=quiet or layers <= 1)
         self.verbose = verbose and not quiet
         self.calls = 0
 
@@ -56,6 +52,6 @@ class Progress:
 
     def step(self) -> None:
         """Count one more layer of one text."""
-        self.line.advance(1.0 if self.calls < self.others else self.worth)
+        self.line.advance(1.0)
         self.calls += 1
         self.line.say(self.words.format(min(self.calls // self.texts + 1, self.layers)))
