@@ -24,7 +24,7 @@ from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
-from attn_cli.summaries.told.word_reads import UnitReadsReducer
+from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import View, ViewSettings
 
@@ -88,7 +88,7 @@ def inspect(
             # rows of csv are those of the first
             of_heads = [HeadStatistics(rows), of_whole_call(kinds.reducer(call), call), ReceivedShares(rows)]
             reads = not (merges or options.lines) and reads_each_token(call)
-            of_words = [UnitReadsReducer()] if reads else []
+            of_words = [WordReadsReducer()] if reads else []
             return [*of_heads, *of_words, PooledMatrix(height, width, rows=rows)]
 
         return CommandPlan(

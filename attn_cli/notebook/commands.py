@@ -30,7 +30,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
 from attn_cli.summaries.told.story import deciding_rows, tell
 from attn_cli.summaries.told.told_run import can_tell, deciding_reducers, opened_to_tell, told_run
-from attn_cli.summaries.told.word_reads import UnitReadsReducer
+from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.data import arrays_of, to_json
@@ -139,7 +139,7 @@ def inspect(
     kinds = TextKinds()
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
-        reads = [UnitReadsReducer()] if reads_each_token(call) else []
+        reads = [WordReadsReducer()] if reads_each_token(call) else []
         return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
 
     source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))

@@ -9,13 +9,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from attn_cli.summaries.told import word_reads
 from tests.cli.test_one_screen import MARY, MINILM, SCREEN, SMOL
 from tests.program import attn
 from tests.views.test_schemas import hold
 
 RIVER = "he sat on the river bank"
-SENTENCES = "He sat down. The bank was wet. Rain fell on it."
 PIECES = "the unaffable hedgehog was overjoyed"
 
 
@@ -84,29 +82,6 @@ def test_pieces_are_read_as_their_word() -> None:
         for source in word["sources"]:
             whole = sum(expected[row][key] for row in rows for key in spans[source["key"]]) / len(rows)
             assert source["share"] == pytest.approx(whole, abs=1e-5)
-
-
-@pytest.mark.usefixtures("loads_once")
-def test_a_long_text_is_told_by_its_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_reads, "MOST_WORDED", 10)
-    run = attn("inspect", SENTENCES, "-m", MINILM, "--json").json
-    reads, expected, tokens = (
-        run["result"]["reads"],
-        read_by_value(SENTENCES, "-m", str(MINILM)),
-        run["input"]["tokens"],
-    )
-    assert [each["query_word"] for each in reads] == ["He sat down.", "The bank was wet.", "Rain fell on it."]
-    starts = [each["query"] for each in reads] + [len(tokens) - 1]
-    spans = {start: range(start, stop) for start, stop in itertools.pairwise(starts)}
-    for each in reads:
-        rows = spans[each["query"]]
-        assert {source["key"] for source in each["sources"]} == set(spans) - {each["query"]}
-        for source in [*each["sources"], {"key": each["query"], "share": each["own"]}]:
-            whole = sum(expected[row][key] for row in rows for key in spans[source["key"]]) / len(rows)
-            assert source["share"] == pytest.approx(whole, abs=1e-5)
-    screen = attn("inspect", SENTENCES, "-m", MINILM, terminal=True, env=SCREEN).text
-    assert re.search(r"strongest link: sentence \d reads sentence \d 0\.\d\d", screen)
-    assert re.search(r"^  sentence 2 .*sentence \d 0\.\d\d .*The bank", screen, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("loads_once")

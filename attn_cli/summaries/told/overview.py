@@ -9,27 +9,25 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.deciding_rows import DecidingRows
-from attn_cli.summaries.told.word_reads import UnitReads, can_be_told, reads_of
+from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, reads_of
 
 
 def reads_each_token(call: Call) -> bool:
-    """True for self-attention in both directions over a text short enough to say what each word or sentence reads."""
-    return not call.is_causal and call.n == call.m and call.queries == call.keys and can_be_told(call.keys)
+    """True for self-attention in both directions over a text short enough to say what each word reads."""
+    return not call.is_causal and call.n == call.m and call.queries == call.keys and call.m <= MOST_TOLD
 
 
 def with_word_reads(report: Report) -> Report:
-    """The report with what each word (or sentence) of its text reads, from the parts `UnitReads`, which are taken
-    out.
-    """
+    """The report with what each word of its text reads, from the parts `WordReads`, which are taken out."""
     tokens = report.prompts[0].tokens
-    seen = with_part(report.summaries, UnitReads)
+    seen = with_part(report.summaries, WordReads)
     if not seen:
         return report
     own = [summary for summary, _ in seen if summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]
     kinds = with_part(own, HeadKinds)
     reads = reads_of(report.prompts[0], own, [sink.key for sink in text_sinks(kinds)])
-    return replace(report, reads=reads, summaries=tuple(summary.without(UnitReads) for summary in report.summaries))
+    return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
 
 
 def overview_of(report: Report, *, on_screen: bool) -> Report:

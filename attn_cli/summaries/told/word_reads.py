@@ -1,9 +1,7 @@
-"""The share of every word, or in a long text of every sentence, in what every other reads, over heads and layers."""
+"""The share of every word in what every other reads, over heads and layers."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -13,7 +11,6 @@ from attn_cli.call import Call
 from attn_cli.fields import COUNT, FINITE, TEXT, Field, Rows
 from attn_cli.kernel.bands.band import Band
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sentences import piece_starts
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import row_shares
@@ -21,16 +18,13 @@ from attn_cli.summaries.calls.value_norms import value_norms
 from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.sinks import special_places
 
-MOST_WORDED = 512  # tokens of a text that is told by its words; a longer one is told by its sentences
-_MOST_SENTENCES = 512  # of a text that is told: what each reads of each is kept for every layer
+MOST_TOLD = 512  # tokens of a text that is told: what each word reads of each is kept for every layer
 _SOURCES = 3  # of a word that are kept
 
 
 @memoised
-def units_of(tokens: Sequence[Token]) -> MergedWords:
-    """The words of a text, or the sentences of one of more than 512 tokens; a special token is one by itself."""
-    if len(tokens) > MOST_WORDED:
-        return _sentences_of(tokens)
+def numbered_words(tokens: Sequence[Token]) -> MergedWords:
+    """The words of a text, each with the number of its first token."""
     words = words_of(tokens)
     labels = (
         Token(int(start), x.text, start=x.start, end=x.end, special=x.special, row=x.row, column=x.column)
@@ -39,43 +33,11 @@ def units_of(tokens: Sequence[Token]) -> MergedWords:
     return MergedWords(tuple(labels), words.starts)
 
 
-def _sentences_of(tokens: Sequence[Token]) -> MergedWords:
-    """The sentences of a text, whose characters are those of its tokens, with blanks where none has any."""
-    characters = [" "] * max((token.end or 0 for token in tokens), default=0)
-    for token in tokens:
-        if token.start is not None and token.end is not None:
-            characters[token.start : token.end] = token.text.ljust(token.end - token.start)[: token.end - token.start]
-    text = "".join(characters)
-    borders = piece_starts(text, "sentences", 0, len(text))
-
-    def unit(place: int) -> tuple[int, int]:
-        token = tokens[place]
-        return (-1, place) if token.special or token.start is None else (bisect_right(borders, token.start), 0)
-
-    labels, starts = [], []
-    for _, group in groupby(range(len(tokens)), unit):
-        first, *_, last = (own := [tokens[place] for place in group])[0], own[-1]
-        starts.append(first.index)
-        said = first.text if first.special or first.start is None else text[first.start : last.end].strip()
-        labels.append(Token(first.index, said, start=first.start, end=last.end, special=first.special))
-    return MergedWords(tuple(labels), np.array([*starts, len(tokens)]))
-
-
-def can_be_told(tokens: Sequence[Token]) -> bool:
-    """True for a text short enough to say what each word attends to: 512 tokens, or 3 to 512 sentences."""
-    return len(tokens) <= MOST_WORDED or 2 < len(units_of(tokens).labels) <= _MOST_SENTENCES
-
-
-def tells_sentences(prompt: Prompt) -> bool:
-    """True for a text of more than 512 tokens, which is told by its sentences."""
-    return len(prompt.tokens) > MOST_WORDED
-
-
 @dataclass(frozen=True, eq=False)
-class UnitReads(Part):
+class WordReads(Part):
     """The share of each of u words in what another reads `[u, u]`, all heads of a call together.
 
-    Of a text of more than 512 tokens, of each sentence. A row reads, a column is read.
+    A row reads, a column is read.
 
     A key's share for a token is the norm of weight times value, heads side by side, over the sum over keys; of the
     weights where no values are known. It is added up over the tokens of the word read, and averaged over those of the
@@ -84,30 +46,30 @@ class UnitReads(Part):
     weights  the mean weight over heads, put together in the same way `[u, u]`
     """
 
-    name: ClassVar[str] = "unit_reads"
+    name: ClassVar[str] = "word_reads"
     together: ClassVar[bool] = True
 
     shares: np.ndarray
     weights: np.ndarray
 
 
-class UnitReadsReducer:
-    """Makes `UnitReads` of a call whose queries and keys are the same tokens, from all its rows."""
+class WordReadsReducer:
+    """Makes `WordReads` of a call whose queries and keys are the same tokens, from all its rows."""
 
     needs_scores = False
     whole_heads = True
     rows: Sequence[int] | None = None
 
     def start(self, call: Call) -> None:
-        """Allocate `[u, u]` for what u words or sentences read of each other."""
+        """Allocate `[u, u]` for what u words read of each other."""
         norms = value_norms(call)
         self.norms = None if norms is None else from_numpy(norms, call.like)[:, None]
-        self.starts, self.m = units_of(call.keys).starts, call.m
+        self.starts, self.m = numbered_words(call.keys).starts, call.m
         self.unit = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))  # of each token
         self.sums, self.weights = (np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32) for _ in range(2))
 
     def add(self, band: Band) -> None:
-        """Add up the weights of a band (some adjacent query rows) by the word, or sentence, of query and of key."""
+        """Add up the weights of a band (some adjacent query rows) by the word of query and of key."""
         keys, xp = slice(band.first, band.last), namespace(band.weights)
         lengths = band.weights if self.norms is None else band.weights * self.norms[..., keys]
         read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
@@ -116,10 +78,10 @@ class UnitReadsReducer:
             rows[:, keys] = to_numpy(numbers)
             np.add.at(sums, self.unit[band.start : band.stop], np.add.reduceat(rows, self.starts[:-1], axis=1))
 
-    def result(self) -> UnitReads:
-        """The shares and mean weights `[u, u]` of the call's u words (or sentences): a row reads, a column is read."""
+    def result(self) -> WordReads:
+        """The shares and mean weights `[u, u]` of the call's u words: a row reads, a column is read."""
         tokens = np.diff(self.starts)[:, None]
-        return UnitReads(self.sums / tokens, self.weights / tokens)
+        return WordReads(self.sums / tokens, self.weights / tokens)
 
 
 Reads: TypeAlias = list[dict[str, Any]]
@@ -138,22 +100,21 @@ READS = Field(
         )), "the words past itself and sinks of which it reads most"),
     )),
     "what every word reads, as shares of the length of weight times value, all heads of a layer together, mean over "
-    "layers; of models without a causal mask, for one text; of more than 512 tokens sentences in place of words",
+    "layers; of models without a causal mask, for one text of 512 tokens or fewer",
     optional=True,
 )  # fmt: skip
 
 
 def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:
-    """What each word of a text attends to, from the parts `UnitReads` of its layers; None where there are none."""
-    seen = with_part(summaries, UnitReads)
+    """What each word of a text attends to, from the parts `WordReads` of its layers; None where there are none."""
+    seen = with_part(summaries, WordReads)
     if not seen:
         return None
     shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)  # [u, u]
     weights = np.stack([part.weights for _, part in seen]).mean(axis=0, dtype=np.float64)
-    labels, starts = units_of(prompt.tokens)
+    labels, starts = numbered_words(prompt.tokens)
     special = special_places(labels).tolist()
-    of_words = [] if tells_sentences(prompt) else sinks
-    resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in of_words)}
+    resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks)}
     reads = []
     for at in (at for at in range(len(labels)) if at not in special):
         order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]

@@ -20,7 +20,6 @@ from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.head_families import any_judged, finding
 from attn_cli.summaries.told.story import main_head, needed
-from attn_cli.summaries.told.word_reads import tells_sentences
 from attn_cli.views.answers import (
     deciding_rows,
     drawer,
@@ -156,7 +155,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         return deciding_rows.next_words(report, invocation)
     if report.story is not None and needed(report.story["heads"]):
         return on_same_input("knock", report, invocation)
-    word = None if tells_sentences(report.prompts[0]) else word_reads.clearest(report.reads or [])
+    word = word_reads.clearest(report.reads or [])
     if word is not None:
         return on_same_input("inspect", report, invocation, "-t", str(word["query"]))
     if report.command == "matrix":

@@ -7,17 +7,16 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.told.word_reads import Reads, tells_sentences
+from attn_cli.summaries.told.word_reads import Reads
 from attn_cli.text import quoted, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.drawing.styles import BOLD
 
 LEGEND = "reads: share of a word's output by weight x value length, over heads and layers"
 _LEAST = 0.05  # of what a word reads that is told
 _MOST_WORDS, _MOST_KEYS = 8, 4
 _NAME = 16  # columns of a word at most
-_SENTENCE = 20  # columns of its text, behind what it reads
 
 
 def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
@@ -27,7 +26,7 @@ def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     names = _names(reads, prompt)
     if not taking:
         most = max((word["sources"][0]["share"] for word in reads if word["sources"]), default=0.0)
-        noun = "sentence" if tells_sentences(prompt) else "patch" if _is_image(reads, prompt) else "word"
+        noun = "patch" if _is_image(reads, prompt) else "word"
         yield Text(f"no {noun} reads {_LEAST} of another: the most is {most:.3f}", BOLD)
         return
     first = clearest(reads) or taking[0]
@@ -35,20 +34,16 @@ def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     after = f" (next: {others[0]})" if others else ""
     told = f"strongest link: {names[first['query']]} reads {link}{after}"
     yield Text("\n".join(packed([told], screen.width)), BOLD)
-    by_sentence = tells_sentences(prompt)
-    plain = by_sentence or _is_image(reads, prompt)
-    labels = [names[word["query"]] if plain else _numbered(word) for word in taking[:_MOST_WORDS]]
+    is_image = _is_image(reads, prompt)
+    labels = [names[word["query"]] if is_image else _numbered(word) for word in taking[:_MOST_WORDS]]
     width = max(map(cell_len, labels))
     for at, (word, label) in enumerate(zip(taking, labels, strict=False)):
         line = Text(f"  {fit(label, width)}  {'' if at else 'reads':5}")
-        room = screen.width - (_SENTENCE if by_sentence else 0)
         for source in word["sources"][:_MOST_KEYS]:
             piece = f"  {names[source['key']]} {source['share']:.2f}"
-            if source["share"] < _LEAST or line.cell_len + cell_len(piece) > room:
+            if source["share"] < _LEAST or line.cell_len + cell_len(piece) > screen.width:
                 break
             line.append(piece)
-        if by_sentence and (room := screen.width - line.cell_len - 2) > 0:
-            line.append("  ").append(fit(" ".join(visible(word["query_word"]).split()), room), DIM)
         line.rstrip()
         yield line
 
@@ -72,9 +67,7 @@ def _is_image(reads: Reads, prompt: Prompt) -> bool:
 
 
 def _names(reads: Reads, prompt: Prompt) -> dict[int, str]:
-    """By first token each word in quotes, with its place where it stands more than once; or a sentence's number."""
-    if tells_sentences(prompt):
-        return {word["query"]: f"sentence {number}" for number, word in enumerate(reads, 1)}
+    """By first token each word in quotes, with its place where it stands more than once."""
     names: dict[int, str] = {}
     texts = [word["query_word"].strip() for word in reads]
     for word, text in zip(reads, texts, strict=True):
