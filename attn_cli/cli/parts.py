@@ -1,9 +1,7 @@
 """Trace an answer to the parts of the text that it came from."""
 
-import csv
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,26 +12,22 @@ from attn_cli.cli.kit.run.read_text import counted_tokens
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import ExitCode, InputError, LoadError, reason
+from attn_cli.errors import ExitCode, InputError, LoadError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.sources import is_model
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import (
-    CUTS,
     MessageText,
-    PartSpan,
     TextPart,
     message_spans,
     named_parts,
     parts_of,
-    read_end,
 )
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
-_EXAMPLE = "a line of it: 0,31,introduction"
 _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
 
 
@@ -41,9 +35,8 @@ _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
 def parts(
     options: TextCommandOptions,
     cut: Annotated[
-        str | None,
-        typer.Option("--cut", metavar="HOW|FILE",
-                     help="Split into lines, paragraphs, sentences, words, roles of a chat, or by a file."),
+        Literal["lines", "paragraphs", "sentences", "words", "roles"] | None,
+        typer.Option("--cut", metavar="HOW", help="Split into lines, paragraphs, sentences, words or roles of a chat."),
     ] = None,
     token: o.TokenPick = None,
     answer: Annotated[
@@ -74,7 +67,6 @@ def parts(
             raise InputError("--answer and --token at once", "the rows of an answer are those that chose it")
         if options.generate is not None:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
-    spans = [] if cut is None or cut in (*CUTS, "roles") else _spans(cut)
 
     def report(source: Source, view: View, text: str, number: int | None) -> Report:
         messages = options.messages_with(text)
@@ -89,7 +81,7 @@ def parts(
             notes += its
             if prompt.generated is not None and messages and messages[-1].role == "assistant":
                 del messages[-1]
-        how, text_parts = _cut(prompt, cut, spans, messages)
+        how, text_parts = _cut(prompt, cut, messages)
         hidden = sum(part.kind != "generated" for part in text_parts) if isinstance(source, Predicting) else 0
         layers = len(source.planned_layers(options.selection))
         with Progress(
@@ -111,56 +103,18 @@ def parts(
     return each_report(options, report)
 
 
-def _cut(
-    prompt: Prompt, how: str | None, spans: Sequence[PartSpan], messages: Sequence[MessageText] | None
-) -> tuple[str, tuple[TextPart, ...]]:
-    """The name of the division, such as "lines", and the prompt's parts; by `spans` where a file names them."""
-    if spans:
-        end = read_end(prompt)
-        for span in spans:
-            if span.end > end:
-                raise InputError(f"the part {span.name!r} ends at character {span.end:,}, the text at {end:,}",
-                                 "characters are counted from 0, over the whole text")  # fmt: skip
-        return how or "", named_parts(prompt, spans, "rest")
+def _cut(prompt: Prompt, how: str | None, messages: Sequence[MessageText] | None) -> tuple[str, tuple[TextPart, ...]]:
+    """The name of the division, such as "lines", and the prompt's parts."""
     if how == "roles" and messages is None:
         raise InputError("--cut roles needs a chat", "add --chat, or choose lines, paragraphs, sentences or words")
     within = None if messages is None else message_spans(prompt.text, messages)
     if how == "roles" or (how is None and len(within or ()) > 1):
-        return "roles", named_parts(prompt, within or (), "template")
+        return "roles", named_parts(prompt, within or ())
     for way in ("lines", "sentences", "words") if how is None else (how,):
         parts = parts_of(prompt, way, within)
         if sum(part.kind == "given" for part in parts) > 1:
             break
     return way, parts
-
-
-def _spans(file: str) -> list[PartSpan]:
-    """The named ranges of characters that a file holds."""
-    path = Path(file).expanduser()
-    if not path.exists():
-        raise InputError(f"--cut {file!r} is not a known way to cut, nor a file",
-                         f"{', '.join(CUTS)}, roles, or a file of start,end,name")  # fmt: skip
-    try:
-        rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"can't read {file}: {reason(error)}", _EXAMPLE) from None
-    lines = [(number, row) for number, row in enumerate(rows, 1) if any(cell.strip() for cell in row)]
-    if lines and not lines[0][1][0].strip().lstrip("-").isdigit():
-        del lines[0]
-    if not lines:
-        raise InputError(f"{file} holds no parts", _EXAMPLE)
-    spans = []
-    for number, row in lines:
-        where = f"{file}: line {number}"
-        try:
-            start, end = int(row[0]), int(row[1])
-        except (ValueError, IndexError):
-            raise InputError(f"{where} is not start,end,name", _EXAMPLE) from None
-        if not 0 <= start <= end:
-            told = f"{where} goes from character {start} to {end}"
-            raise InputError(told, "start is 0 or more, end one past the last")
-        spans.append(PartSpan(start, end, ",".join(row[2:]).strip() or f"part {number}"))
-    return spans
 
 
 def _answered(

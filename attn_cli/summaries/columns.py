@@ -109,14 +109,14 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "is_context": Column(FLAG, "whether the answer may come from it: given before the question, and no sink"),
     "is_sink": Column(FLAG, "whether all its tokens are sinks"),
-    "cut": Column(TEXT, "the division: lines, paragraphs, sentences, words, roles, or the file of --cut"),
+    "cut": Column(TEXT, "the division: lines, paragraphs, sentences, words or roles"),
     "queries_from": Column(
         {"enum": ["last part", "generated", "picked", "all"]}, "the rows that read: those that choose the answer, ..."
     ),
     "obstacle": Column(TEXT, "why no part could be hidden; empty where they were"),
     "learned_sink": Column(SHARE, "mean weight on a learned sink; 0 without one"),
     "mixer": Column(TEXT, "softmax attention, or what a block has instead: Mamba, linear attention ...", "mixes by"),
-    "name": Column(TEXT, "its name: line 3, word 5, a role ...; special, template or rest; of a module its path"),
+    "name": Column(TEXT, "its name: line 3, word 5, a role ...; special or template; of a module its path"),
     "way": Column(or_none(TEXT), "how it was seen: computed, registry, softmax, sdpa, dispatch or returned"),
     "calls": Column(COUNT, "how often it ran in one forward pass", "calls", "d"),
     "scale": Column(NUMBER, "factor on q kᵀ; null where only weights were seen", "scale", ".4g"),

@@ -29,8 +29,8 @@ class PartSpan(NamedTuple):
 class TextPart:
     """A part of a text as the model read it.
 
-    name    "line 3", "word 5", the role of a message, or the name that a file gives; "special" for what the tokenizer
-            added, "template" for what a chat's template did, "rest" for what no span of a file holds
+    name    "line 3", "word 5", or the role of a message; "special" for what the tokenizer added, "template" for
+            what a chat's template did
     spans   its characters as start:end, ascending; () for tokens that stand for no text
     tokens  the indices of its tokens, ascending
     kind    "given", "generated" for what the model generated, "other" for what is between or around the parts
@@ -54,16 +54,16 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
 
     A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".
     """
-    places = [(0, read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
+    places = [(0, _read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
     spans = [span for start, end in places for span in _pieces(prompt, cut, start, end)]
     whole = within is None and cut == "lines"
     parts = _of_file(prompt.text, spans) if whole else _numbered(spans, cut.removesuffix("s"))
-    return _assigned(prompt, parts, _written(prompt, cut), "rest" if within is None else "template")
+    return _assigned(prompt, parts, _written(prompt, cut))
 
 
-def named_parts(prompt: Prompt, spans: Sequence[PartSpan], rest: str) -> tuple[TextPart, ...]:
+def named_parts(prompt: Prompt, spans: Sequence[PartSpan]) -> tuple[TextPart, ...]:
     """The parts of a text that named spans of characters make, in the order of the text."""
-    return _assigned(prompt, spans, _written(prompt, None), rest)
+    return _assigned(prompt, spans, _written(prompt, None))
 
 
 class MessageText(NamedTuple):
@@ -114,7 +114,7 @@ def template_tokens(prompt: Prompt, messages: Sequence[MessageText]) -> tuple[in
         spans = message_spans(prompt.text, messages)
     except InputError:
         return ()
-    parts = named_parts(prompt, spans, "template")
+    parts = named_parts(prompt, spans)
     return tuple(token for part in parts if part.kind == "other" for token in part.tokens)
 
 
@@ -142,8 +142,7 @@ def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
     return frozenset(number for number in given if number >= first)
 
 
-def read_end(prompt: Prompt) -> int:
-    """The character at which what the model generated begins, else the text's end."""
+def _read_end(prompt: Prompt) -> int:
     generated = prompt.generated
     return len(prompt.text) if generated is None or generated.start is None else generated.start
 
@@ -190,42 +189,35 @@ def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
     return _numbered(pieces, "generated") if len(pieces) > 1 else [PartSpan(start, end, "generated")]
 
 
-def _assigned(
-    prompt: Prompt, spans: Sequence[PartSpan], written: Sequence[PartSpan], rest: str
-) -> tuple[TextPart, ...]:
-    """The parts of the spans with their tokens, in the order of the text, and of the tokens in none of them."""
+def _assigned(prompt: Prompt, spans: Sequence[PartSpan], written: Sequence[PartSpan]) -> tuple[TextPart, ...]:
+    """The parts of spans, whose names differ, in the order of the text, and of the tokens in none of them."""
     ordered = [*sorted(spans), *written]
-    for one, other in pairwise(ordered):
-        if other.start < one.end:
-            raise InputError(f"the parts {one.name!r} and {other.name!r} overlap at character {other.start}",
-                             "a character belongs to one part")  # fmt: skip
-    places: dict[tuple[str, Kind], list[tuple[int, int]]] = {}
-    kinds: list[Kind] = ["generated" if span in written else "given" for span in ordered]
-    for span, kind in zip(ordered, kinds, strict=True):
-        places.setdefault((span.name, kind), []).append((span.start, span.end))
-    tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in places}
     starts = [span.start for span in ordered]
+    keys: list[tuple[str, Kind]] = [(span.name, "generated" if span in written else "given") for span in ordered]
+    tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in keys}
     for token in prompt.tokens:
         at = -1 if token.start is None else bisect_right(starts, token.start) - 1
         inside = at >= 0 and (token.start or 0) < ordered[at].end
-        key = (ordered[at].name, kinds[at]) if inside else (_name_outside(token, rest), "other")
+        key = keys[at] if inside else (_name_outside(token), "other")
         tokens.setdefault(key, []).append(token.index)
-    parts = []
-    for (name, kind), indices in tokens.items():
-        own = places.get((name, kind)) or _places_of([prompt.tokens[at] for at in indices])
-        parts.append(TextPart(name, tuple(own), tuple(indices), kind))
+    places: dict[tuple[str, Kind], tuple[tuple[int, int], ...]]
+    places = {key: ((span.start, span.end),) for key, span in zip(keys, ordered, strict=True)}
+    parts = [
+        TextPart(name, places.get((name, kind)) or _places_of([prompt.tokens[at] for at in own]), tuple(own), kind)
+        for (name, kind), own in tokens.items()
+    ]
     return tuple(sorted(parts, key=lambda part: (part.kind == "generated", part.tokens[:1] or (0,), part.spans)))
 
 
-def _name_outside(token: Token, rest: str) -> str:
+def _name_outside(token: Token) -> str:
     if token.start is not None:
-        return rest
+        return "template"
     if token.image is not None:
         return f"image {token.image}"
     return "image" if token.row is not None or token.piece is not None else "special"
 
 
-def _places_of(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+def _places_of(tokens: Sequence[Token]) -> tuple[tuple[int, int], ...]:
     """The characters of tokens, those next to each other as one span; none for tokens without a place."""
     places: list[tuple[int, int]] = []
     previous: Token | None = None
@@ -237,4 +229,4 @@ def _places_of(tokens: Sequence[Token]) -> list[tuple[int, int]]:
         else:
             places.append((token.start, token.end))
         previous = token
-    return places
+    return tuple(places)

@@ -6,7 +6,6 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.parts.text_parts import (
     MessageText,
-    PartSpan,
     TextPart,
     message_spans,
     named_parts,
@@ -84,21 +83,9 @@ def test_messages_are_found_in_the_order_of_the_chat() -> None:
         ("system", "Be short."), ("user 1", "Hi Hi"), ("assistant", "Hi"), ("user 2", "Bye"),
     ]  # fmt: skip
     prompt = prompt_of(text)
-    parts = named_parts(prompt, spans, "template")
+    parts = named_parts(prompt, spans)
     assert sorted(index for part in parts for index in part.tokens) == list(range(len(prompt.tokens)))
     (template,) = [part for part in parts if part.name == "template"]
     assert template.text(text) == "<sys></s><user></s><bot></s><user></s>"
     with pytest.raises(InputError, match="message 2"):
         message_spans(text, [MessageText("user", ("Bye",)), MessageText("assistant", ("Hi",))])
-
-
-def test_spans_of_one_name_are_one_part_and_may_not_overlap() -> None:
-    prompt = prompt_of("one two three four")
-    parts = named_parts(
-        prompt, [PartSpan(0, 3, "a"), PartSpan(8, 13, "a"), PartSpan(4, 7, "b"), PartSpan(13, 13, "none")], "rest"
-    )
-    assert [(part.name, part.text(prompt.text), part.tokens) for part in parts] == [
-        ("special", "", (0,)), ("none", "", ()), ("a", "onethree", (1, 3)), ("b", "two", (2,)), ("rest", "four", (4,)),
-    ]  # fmt: skip
-    with pytest.raises(InputError, match="overlap"):
-        named_parts(prompt, [PartSpan(0, 5, "a"), PartSpan(4, 7, "b")], "rest")

@@ -49,7 +49,7 @@ def answered(source: ModelSource, case: Case) -> tuple[Prompt, tuple[TextPart, .
         if messages is None
         else message_spans(prompt.text, [MessageText(role, (content,)) for role, content in messages])
     )
-    return prompt, named_parts(prompt, within or (), "template") if cut == "roles" else parts_of(prompt, cut, within)
+    return prompt, named_parts(prompt, within or ()) if cut == "roles" else parts_of(prompt, cut, within)
 
 
 @pytest.mark.parametrize("style", STYLES)

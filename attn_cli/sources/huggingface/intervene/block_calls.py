@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -29,17 +28,15 @@ def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn
     return list({id(module): module for module in modules}.values())
 
 
-@dataclass(frozen=True, eq=False)
-class BaselineOutputs:
-    """What the calls of blocks returned in the run without interventions, for a run of S copies of some of its rows."""
+class KeptRows(NamedTuple):
+    """What a run of S copies takes of the baseline's outputs: all n rows of the text from `first` on."""
 
-    outputs: Sequence[Any]
     copies: int
-    rows: int
+    n: int
     first: int
 
-    def expanded(self, number: int, *, copied: bool) -> Any:
-        """The output of block call `number` for all copies."""
+    def of(self, output: Any, *, copied: bool) -> Any:
+        """What a block call returned in the baseline, for all copies."""
 
         def expand(x: Any) -> Any:
             if not isinstance(x, torch.Tensor) or x.ndim == 0:
@@ -48,24 +45,23 @@ class BaselineOutputs:
                 return expand(x.transpose(0, 1)).transpose(0, 1)
             if x.shape[0] != 1:
                 return x
-            if self.first and x.ndim > 1 and x.shape[1] == self.rows:
+            if self.first and x.ndim > 1 and x.shape[1] == self.n:
                 x = x[:, self.first :]
             wide = x.expand(self.copies, *x.shape[1:])
             return wide.clone(memory_format=torch.contiguous_format) if copied else wide
 
-        return tree_map(expand, self.outputs[number])
+        return tree_map(expand, output)
 
 
 class BlockCalls:
     """Numbers the calls of blocks in one forward pass from 0, and within each the calls of attention.
 
-    skip      how many calls of blocks are skipped: these return what they did in the run without interventions
-    baseline  what they returned there; None in that run itself, which keeps it as `outputs`
+    outputs  what the calls returned: in the baseline collected; in a run with changes the first `skip` return theirs
+    kept     which rows of them; None in the baseline
     """
 
-    def __init__(self, skip: int = 0, baseline: BaselineOutputs | None = None) -> None:
-        self.skip, self.baseline = skip, baseline
-        self.outputs: list[Any] = []
+    def __init__(self, skip: int = 0, outputs: Sequence[Any] = (), kept: KeptRows | None = None) -> None:
+        self.skip, self.kept, self.outputs = skip, kept, list(outputs)
         self._count = 0
         self._block, self._within = OUTSIDE, 0
         self._outside = 0
@@ -80,7 +76,7 @@ class BlockCalls:
 
     @contextmanager
     def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
-        """Context manager: counts the calls of these blocks, skips the first `skip`, or keeps their `outputs`."""
+        """Context manager: counts the calls of these blocks, skips the first `skip`, or keeps their outputs."""
         before = [(block, block.__dict__.get("forward")) for block in blocks]
         try:
             for block in blocks:
@@ -97,13 +93,13 @@ class BlockCalls:
         def call(*args: Any, **kwargs: Any) -> Any:
             number = self._count
             self._count += 1
-            if self.baseline is not None and number < self.skip:
+            if self.kept is not None and number < self.skip:
                 # all but the last are read by nobody, or only through their shape
-                return self.baseline.expanded(number, copied=number == self.skip - 1)
+                return self.kept.of(self.outputs[number], copied=number == self.skip - 1)
             self._block, self._within = number, 0
             output = forward(*args, **kwargs)
             self._block = OUTSIDE
-            if self.baseline is None:
+            if self.kept is None:
                 self.outputs.append(output)
             return output
 

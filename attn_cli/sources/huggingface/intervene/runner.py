@@ -26,7 +26,7 @@ from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
-from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BaselineOutputs, BlockCalls, outermost_blocks
+from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, KeptRows, outermost_blocks
 from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.rope.by_length import forget_length
@@ -106,8 +106,8 @@ class Runner:
 
     def with_changes(self, batch: ChangeBatch, mode: RunMode, skip: int, answers: int) -> Any:
         """Run the interventions of `batch` side by side; returns the model's output for the rows that run."""
-        kept = BaselineOutputs(self._outputs, batch.size, self.rows, batch.first)
-        numbered = BlockCalls(0 if mode == "whole" else skip, kept)
+        kept = KeptRows(batch.size, self.rows, batch.first)
+        numbered = BlockCalls(0 if mode == "whole" else skip, self._outputs, kept)
         arguments = self._cut(batch) if batch.first else self.arguments
         arguments = {name: _wide(x, batch.size) for name, x in arguments.items()}
         if answers > batch.first and "logits_to_keep" in self._parameters:
