@@ -169,8 +169,8 @@ def heads(
     """
     kinds = TextKinds()
     return _found(
-        "heads", text, opened(text, model, tokenizer, loading), selected(layers, heads), lambda rows, _: [HeadStatistics(rows)],
-        lambda rows, call: [HeadStatistics(rows), kinds.reducer(call)],
+        "heads", text, opened(text, model, tokenizer, loading), selected(layers, heads),
+        lambda rows, _: [HeadStatistics(rows)], lambda rows, call: [HeadStatistics(rows), kinds.reducer(call)],
     )  # fmt: skip
 
 

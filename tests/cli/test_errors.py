@@ -180,7 +180,7 @@ def test_a_path_in_place_of_a_text_is_refused_with_what_reads_it(arguments: list
 
 def test_the_example_of_a_hint_works() -> None:
     run = attn("matrix", "river", "bank")
-    refused(run, USAGE, "a text of several words goes in quotes")
+    refused(run, USAGE, "one text, in quotes")
     advised = run.errors.split("try: attn ")[1].split("    all options")[0].strip()
     assert attn(*shlex.split(advised)).code == 0
 

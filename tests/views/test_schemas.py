@@ -133,7 +133,7 @@ def test_data_of_a_long_text_tell_of_every_query() -> None:
 
 
 @pytest.mark.parametrize("command", ["inspect", "compute"])
-@pytest.mark.parametrize("options", [[], ["-t", "cat"], ["-H", "0"]], ids=" ".join)
+@pytest.mark.parametrize("options", [[], ["-t", "cat"]], ids=" ".join)
 def test_walks_hold(command: str, options: list[str]) -> None:
     hold(attn(command, "the cat sat", "--steps", "--json", *options), "steps")
 
@@ -146,7 +146,6 @@ def test_walks_hold(command: str, options: list[str]) -> None:
         ({"q": (2, 4, 3, 4), "k": (2, 2, 5, 4), "v": (2, 2, 5, 1)}, ["--scale", "1"]),
         ({"q": (3, 4), "mask": (3, 3)}, ["-q"]),
         ({"x": (2, 3, 4), "wq": (4, 4), "wo": (4, 2)}, ["--heads", "2"]),
-        ({"q": (4, 3, 4)}, ["-H", "1,2"]),
     ],
 )
 def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
