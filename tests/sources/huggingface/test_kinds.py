@@ -58,6 +58,12 @@ def test_known_heads_of_smollm(smollm_kinds: Answer, kind: str, heads: dict[str,
         assert found[head] == pytest.approx(weight, abs=0.12 if kind == "duplicate" else 0.06)
 
 
+def test_the_first_line_of_the_screen_has_the_known_induction_heads(smollm_kinds: Answer) -> None:
+    first = smollm_kinds["families"][0]
+    assert first["family"] == "induction"
+    assert {"18.6", "17.3", "17.4", "17.5", "18.7"} <= set(first["strongest"].split())
+
+
 def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: Answer) -> None:
     assert named(minilm_kinds, "previous")["0.2"] == pytest.approx(0.993, abs=0.01)
     assert named(minilm_kinds, "next")["1.8"] == pytest.approx(0.563, abs=0.1)
