@@ -10,14 +10,13 @@ from rich.text import Text
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS, first_weight, followers, induction_weight
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS, followers, induction_weight
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.head_families import any_judged, finding
 from attn_cli.text import counted
-from attn_cli.views.drawing.cells import packed, packed_text
-from attn_cli.views.drawing.labels import head_name, token_label
+from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.labels import head_name
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.table import table_lines
@@ -25,15 +24,6 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import matrix_of_head
 
 _MANY_HEADS, _SHARPEST = 24, 8  # an overview with more heads shows only so many of the sharpest
-_TOP = 15  # heads at the top of an order of which is told what they do
-_FEWEST = 3  # heads at the top, of which a sentence is said
-_MOSTLY, _NEARLY_ALL = 0.5, 0.8  # of a head's weight on one place, and of the heads that have it
-_NOT_IN_OVERVIEW = frozenset({"max_score"})
-_PLACES = {
-    first_weight.__name__: "the first token",
-    "previous_weight": "the token before",
-    "self_weight": "their own token",
-}
 
 
 class HeadRow(NamedTuple):
@@ -57,11 +47,8 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
         )
         rows = sharpest(rows, _SHARPEST)
     if ranking is not None:
-        ordered = _ranked(rows, ranking)
-        for said in _findings(ordered, report.summaries, ranking):
-            yield Text("\n".join(packed([said], screen.width)), BOLD)
         yield Text(_ranking_title(rows, ranking), BOLD)
-        rows = ordered
+        rows = _ranked(rows, ranking)
     left_out = "max_score" if report.command == "inspect" else ""
     known = {
         each.name for each in STATISTICS if not each.says_nothing(np.array([row.numbers[each.name] for row in rows]))
@@ -95,28 +82,6 @@ def _stream(summary: Summary) -> str:
 
 def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
     return ranking.of(rows, lambda row: row.numbers[ranking.column])
-
-
-def _findings(ordered: Sequence[HeadRow], summaries: Sequence[Summary], ranking: Ranking) -> list[str]:
-    """The work of the heads at the top of an order: `the first 15 heads give the token before 0.97 of their weight or
-    more (mean over rows)`; before it, of heads that rest on the first token, what the sinks are.
-    """
-    top = [row for row in ordered if not np.isnan(row.numbers[ranking.column])][:_TOP]
-    if len(top) < _FEWEST or len(head_rows(summaries)) < _MANY_HEADS:
-        return []
-    for column, place in _PLACES.items():
-        weights = np.array([row.numbers[column] for row in top])
-        resting = weights >= _MOSTLY
-        if resting.sum() >= _NEARLY_ALL * len(top):
-            who = f"the first {len(top)}" if resting.all() else f"{resting.sum()} of the first {len(top)}"
-            is_first = column == first_weight.__name__
-            name = f", {token_label(top[0].summary.keys[0])}," if is_first else ""
-            every = head_rows(summaries)
-            half = sum(row.numbers[column] >= _MOSTLY for row in every)
-            said = f"{half} of {len(every)} heads give {place}{name} half of their weight or more, {who} "
-            said += f"{weights[resting].min():.2f} or more"
-            return [*(sink_words(text_sinks(with_part(summaries, HeadKinds))) if is_first else []), said]
-    return []
 
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
