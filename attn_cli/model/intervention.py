@@ -159,8 +159,10 @@ class Experiment(Protocol):
     def no_cache_reason(self) -> str:
         """A sentence on why runs can't compute the last rows alone, such as "all rows run"; "" where they can."""
 
-    def outcomes(self, changes: Sequence[Change], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """The outcome of each change, in their order."""
+    def outcomes(
+        self, changes: Sequence[Change], *, with_loss: bool = False, from_cache: bool = False
+    ) -> Iterator[Outcome]:
+        """The outcome of each change, in their order; with `from_cache` of those before one that needs whole runs."""
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
         """For every head about how much its ablation changes log2 p of the answer, in bits: to first order."""

@@ -216,10 +216,10 @@ def _hidden(experiment: Experiment, place: HeadPlace, keys: Sequence[tuple[Token
     if experiment.target is None or len(rows) != 1 or place.stream != "self" or not keys:
         return None
     token, _ = keys[0]
-    if token.index == rows[0] or experiment.no_cache_reason:
+    outcomes = list(experiment.outcomes([hide([token.index])], from_cache=True)) if token.index != rows[0] else []
+    if not outcomes:
         return None
-    (outcome,) = experiment.outcomes([hide([token.index])])
-    key = {"key": token.index, "key_token": token.text, "bits": outcome.effect}
+    key = {"key": token.index, "key_token": token.text, "bits": outcomes[0].effect}
     return {"layer": place.layer, "head": place.head} | key
 
 

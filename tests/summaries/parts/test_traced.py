@@ -56,7 +56,7 @@ def answered(source: ModelSource, case: Case) -> tuple[Prompt, tuple[TextPart, .
 def test_the_part_without_whose_text_an_answer_loses_most_comes_first(
     source: ModelSource, style: str, runs: list[int]
 ) -> None:
-    """Masked for the rows of the answer it loses nearly what it loses without the text; a run a part, and two."""
+    """Masked for the rows of the answer it loses nearly what it loses without the text; a run a part, and one."""
     prompt, parts = answered(source, Case(style, 150, 2))
     reading = read_parts(source, prompt, parts)
     first = reading["parts"][0]["part"]
@@ -66,4 +66,4 @@ def test_the_part_without_whose_text_an_answer_loses_most_comes_first(
     assert first == min(without, key=lambda at: without[at])
     assert reading["parts"][0]["hidden_bits"] == pytest.approx(without[first], rel=0.2)
     assert reading["parts"][0]["hidden_bits"] < -10
-    assert sum(runs) == len(parts) + 2  # a trial of the cache, and a copy beside the others
+    assert sum(runs) == len(parts) + 1

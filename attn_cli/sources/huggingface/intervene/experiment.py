@@ -97,28 +97,41 @@ class ModelExperiment:
     @property
     def no_cache_reason(self) -> str:
         """Why runs can't go on from the baseline's keys and values; "" where they can, as one trial tells."""
-        runner = self._runner
         while not self._obstacle and not self._cache_holds:
-            self._cache_holds = self._is_baseline(RunPlan("cache", runner.first, 0))
-            if self._cache_holds:
-                continue
-            if runner.calls.past and runner.has_cache:
-                runner.calls.forget_past()  # the model's own cache is tried next
-            else:
-                again = "running the last rows from the KV cache doesn't reproduce the full pass"
-                self._obstacle = runner.calls.no_cache_reason or again
+            self._note_trial(self._is_baseline(RunPlan("cache", self._runner.first, 0)))
         return self._obstacle
 
-    def outcomes(self, changes: Sequence[Change], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """What each change does against the baseline, in their order."""
-        for plan, batch in self._batches(changes, with_loss):
-            is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
-            beside_copy = is_first or (len(batch) >= _MANY and len(batch) > self._beside.get((plan, with_loss), 0))
-            outcomes = self._run(plan, [*batch, _UNTOUCHED] if beside_copy else batch, with_loss)
-            if beside_copy:
-                self._beside[plan, with_loss] = len(batch)
-                self.noise = max(self.noise, abs(outcomes.pop().effect))
+    def _note_trial(self, holds: bool) -> None:
+        """Note whether the last rows alone gave the baseline's output."""
+        runner, self._cache_holds = self._runner, holds
+        if not holds and runner.calls.past and runner.has_cache:
+            runner.calls.forget_past()  # the model's own cache is tried next
+        elif not holds:
+            again = "running the last rows from the KV cache doesn't reproduce the full pass"
+            self._obstacle = runner.calls.no_cache_reason or again
+
+    def outcomes(
+        self, changes: Sequence[Change], *, with_loss: bool = False, from_cache: bool = False
+    ) -> Iterator[Outcome]:
+        """What each change does against the baseline, in their order; `from_cache` ends where one needs whole runs."""
+        done, trial = 0, RunPlan("cache", self._runner.first, 0)
+        while done < len(changes):
+            plan, batch = next(self._batches(changes[done:], with_loss))
+            if from_cache and plan.mode != "cache":
+                return
+            if plan.mode == "cache" and not self._cache_holds:  # a batch that can be the trial is it, too
+                tried = self._tried(trial, batch if plan == trial else [], with_loss)
+                self._note_trial(tried is not None)
+                outcomes = tried or []
+            else:
+                is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
+                beside_copy = is_first or (len(batch) >= _MANY and len(batch) > self._beside.get((plan, with_loss), 0))
+                outcomes = self._run(plan, [*batch, _UNTOUCHED] if beside_copy else batch, with_loss)
+                if beside_copy:
+                    self._beside[plan, with_loss] = len(batch)
+                    self.noise = max(self.noise, abs(outcomes.pop().effect))
             yield from outcomes
+            done += len(outcomes)
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
         """For every head the change of the answer's log2 p by ablating it, in bits, to first order."""
@@ -158,7 +171,7 @@ class ModelExperiment:
         """How a run with this change alone computes, the cheapest way that is right."""
         calls = self._runner.calls
         first = self._first if change.rows is None else min(self._first, *change.rows)
-        if not self.no_cache_reason and first >= self._runner.first and calls.is_causal_before(first):
+        if not self._obstacle and first >= self._runner.first and calls.is_causal_before(first):
             if not calls.past:  # the model's own cache is of the rows before one row alone
                 return RunPlan("cache", self._runner.first, 0)
             skip = self._runner.skippable(self._batch([change], first))
@@ -182,18 +195,24 @@ class ModelExperiment:
 
     def _is_baseline(self, plan: RunPlan) -> bool:
         """True if a run without changes gives the baseline's output to rounding; False if not, or it fails."""
+        return self._tried(plan, [], with_loss=False) is not None
+
+    def _tried(self, plan: RunPlan, changes: Sequence[Change], with_loss: bool) -> list[Outcome] | None:
+        """What changes do, beside an untouched copy; None where that isn't the baseline, or the run fails."""
         try:
-            (copy,) = self._run(plan, [_UNTOUCHED], with_loss=False)
+            *outcomes, copy = self._run(plan, [*changes, _UNTOUCHED], with_loss)
         except (*INPUT_ERRORS, LoadError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
-            return False
+            return None
         is_strict = plan.mode == "cache" and not self._runner.calls.past and self._runner.model.dtype == torch.float32
         same = _SAME_FROM_MODELS_CACHE if is_strict else _SAME
         if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
-            return False
+            return None
+        if changes:
+            self._beside[plan, with_loss] = len(changes)
         self.noise = max(self.noise, abs(copy.effect))
-        return True
+        return outcomes
 
     def _run(self, plan: RunPlan, changes: Sequence[Change], with_loss: bool) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -228,6 +247,6 @@ class ModelExperiment:
         words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.target else 1
         answered = len(self.tokens) - max(plan.first, 0 if with_loss else self._readout.first)
         most = min(_MOST, _BYTES // (4 * answered * words) - 1, _MOST_ROWS // running)
-        if plan.mode == "cache":
+        if plan.mode == "cache" and self._cache_holds:
             most = min(most, _BYTES // max(self._runner.bytes_of_variant, 1))
         return count < max(1, most)
