@@ -39,22 +39,18 @@ def heads(
             "--key", metavar="WORD|INDEX", help="List heads by their weight on this key, from --token or all."
         ),
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="List every head on a terminal, too, not those that stand out.")
-    ] = False,
     words: o.Words = False,
     kinds: Annotated[
         bool,
         typer.Option("--kinds", help="Name what each head does, on TEXT or on repeated random tokens."),
     ] = False,
-    seed: o.Seed = None,
     *,
     hiding: HidingOptions,
 ) -> ExitCode:
     """Print one line per head: entropy, distance, sinks, induction.
 
-    On a terminal a model's heads are told in families, with those that stand out; --all lists every one, as pipes and
-    files do, and as --sort, --layer and --head do.
+    On a terminal a model's heads are counted by kind, with those that stand out; -v lists every one, as pipes and files
+    do, and as --sort, --layer and --head do.
     --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention; without a
     TEXT the model reads repeated random tokens, on which induction heads show.
     --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest; by logit heads
@@ -70,7 +66,7 @@ def heads(
     """
     if key is not None:
         refuse_beside("--key", {"--sort": sort is not None, "--kinds": kinds}, "it sorts heads by their weight on it")
-        return run_by_key(options, token, key, top, hiding, words=options.merges(words), every=every)
+        return run_by_key(options, token, key, top, hiding, words=options.merges(words))
     if token is not None:
         raise InputError("--token needs --key", "add --key WORD, or see attn top")
     if sort in ("logit", "-logit"):
@@ -83,16 +79,13 @@ def heads(
         if ranking is not None:
             raise InputError("--sort and --kinds at once", "leave out --kinds; its --format csv can be sorted")
         hiding.refuse("--kinds compares heads with uniform attention over all keys")
-        return _kinds(options, words=words, seed=seed)
-    if seed is not None:
-        raise InputError("--seed needs --kinds", "add --kinds")
-
+        return _kinds(options, words=words)
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
         judges = view.chooses and not (merges or options.lines or any(hiding.given.values()))
         judges = judges and source.about["type"] != "table"
-        chooses = options.chooses_no_head and ranking is None and not every
+        chooses = options.chooses_no_head and ranking is None and not options.verbose
         judges = judges and (chooses or ranking is not None)
         judged = [TextKinds()] if judges else []
         return CommandPlan(
@@ -103,13 +96,13 @@ def heads(
     return run(options, "heads", plan)
 
 
-def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> ExitCode:
+def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
     from attn_cli.summaries.answers.kinds import with_kinds  # here, as below: few runs do so
 
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
-        judged = TextKinds(seed or 0)
+        judged = TextKinds()
 
         def plan(view: View, source: Source) -> CommandPlan:
             merges = options.merges(words)
@@ -124,16 +117,16 @@ def _kinds(options: TextCommandOptions, *, words: bool, seed: int | None) -> Exi
         if value is not None:
             raise InputError(f"{name} goes with a text", "give one; without it the model reads random tokens")
     with options.view() as view:
-        _on_random_tokens(options, view, options.source(), seed or 0)
+        _on_random_tokens(options, view, options.source())
     return ExitCode.DONE
 
 
-def _on_random_tokens(options: TextCommandOptions, view: View, source: Source, seed: int) -> None:
+def _on_random_tokens(options: TextCommandOptions, view: View, source: Source) -> None:
     """Judge the heads on random tokens written twice, and show it."""
     from attn_cli.summaries.answers.kinds import CollectedKinds, kinds_of
 
-    prompts = source.repeated(seed)
-    collected = CollectedKinds(prompts, seed, by_share=False)
+    prompts = source.repeated(0)
+    collected = CollectedKinds(prompts, 0, by_share=False)
     layers = len(source.planned_layers(options.selection))
     for start in range(0, len(prompts), source.batch_size):
         batch = prompts[start : start + source.batch_size]
@@ -145,5 +138,5 @@ def _on_random_tokens(options: TextCommandOptions, view: View, source: Source, s
 
             source.each(batch, options.selection, visit)
     summaries = collected.summaries
-    answer = kinds_of(summaries, prompts, seed)
+    answer = kinds_of(summaries, prompts, 0)
     view.show(Report("kinds", source.about, tuple(prompts), summaries, answer=answer))

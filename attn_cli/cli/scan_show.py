@@ -14,7 +14,6 @@ from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt
-from attn_cli.views.sink import Sink
 
 
 @takes_options
@@ -34,9 +33,6 @@ def scan_show(
     against: Annotated[
         str | None, typer.Option("--against", metavar="DIR", help="Compare with another scan: significant differences.")
     ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="DOCUMENT", help="Print the text of document 17, or its chunk 17.2.")
-    ] = None,
     *,
     output: OutputOptions,
 ) -> ExitCode:
@@ -53,8 +49,6 @@ def scan_show(
       attn scan show reviews --head 18.6
       attn scan show before --against after -f csv
     """
-    if text is not None:
-        return _print_text(folder, text)
     chosen = [name for name, value in (("--sort", sort), ("--kind", kind), ("--head", head)) if value is not None]
     if len(chosen) > 1 or (head is not None and (against, top) != (None, None)) or (kind and against):
         both = [*chosen, *(["--against"] if against is not None else []), *(["--top"] if top is not None else [])]
@@ -73,16 +67,6 @@ def scan_show(
             answer = results.show(ranking, kind, top)
     with output.view() as view:
         view.show(Report(answer.name, results.about, answer=answer))
-    return ExitCode.DONE
-
-
-def _print_text(folder: str, which: str) -> ExitCode:
-    if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", which):
-        raise InputError(f"--text {which!r} is not a document number", "such as 17, or 17.2 for a chunk of it")
-    document, _, piece = which.partition(".")
-    content = open_scan(folder).text(int(document), int(piece or 0))
-    with Sink(None, instead="attn scan show DIR --text N > FILE keeps it") as sink:
-        sink.write(content.encode() + b"\n")
     return ExitCode.DONE
 
 

@@ -25,6 +25,7 @@ _MANY_TOKENS = 200
 _LONGEST = 200  # characters of a text
 _MOST_LINES = 4  # of a screen, that the command to ask next takes
 _FEW_PATCHES = 6
+_USUAL = {"dtype": "float32", "device": "cpu"}  # what a header needn't say
 _FEW_TOKENS = 32  # that stand before the answer
 
 
@@ -85,8 +86,8 @@ def _about(report: Report, width: int) -> Iterator[str]:
     what = " (word vectors)" if source["type"] == "table" else ""
     yield fit_path(str(source["model"]), width - len(what)) + what
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
-    rules = {_rule_words(summary) for summary in summaries}
-    if len(rules) == 1:
+    rules = {_rule_words(summary, scale=not report.runs_model) for summary in summaries}
+    if len(rules) == 1 and not (report.runs_model and rules == {"no mask"}):
         yield rules.pop()
 
 
@@ -104,14 +105,15 @@ def _about_text(report: Report) -> Iterator[str]:
     """A line on the run: the model, and the numbers of shown layers and heads and of tokens."""
     source = report.source
     summaries = report.summaries
-    if report.runs_model and source["device"] != "none":
-        yield f"{source['dtype']}"
-        yield f"{source['device']}"
+    if report.runs_model:
+        yield from (source[name] for name, usual in _USUAL.items() if source[name] not in (usual, "none"))
     if not summaries:
         return
-    heads = sum(len(summary.place.heads) for summary in summaries)
+    heads = [len(summary.place.heads) for summary in summaries]
     layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
-    yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
+    alike = len(set(heads)) == 1 and layers == len(heads)
+    each, joined = (heads[0], " of ") if alike and layers > 1 else (sum(heads), ", ")
+    yield f"{counted(layers, 'layer')}{joined}{counted(each, 'head')}"
     tokens = len(report.prompts[0].tokens)
     if tokens and len({len(prompt.tokens) for prompt in report.prompts}) == 1:
         before = tokens if report.merged_from is None else report.merged_from
@@ -120,13 +122,13 @@ def _about_text(report: Report) -> Iterator[str]:
         yield "words: keys summed, queries averaged"
 
 
-def _rule_words(summary: Summary) -> str:
+def _rule_words(summary: Summary, *, scale: bool) -> str:
     rule = summary.rule
     if rule["scale"] is None:  # a rule that is known to the model's own code only
         return str(rule["mask"])
     if rule["scale"] == 0:
         return f"{'uniform' if rule['softmax'] else 'given'} weights, {rule['mask']}"
-    words = [f"scale {rule['scale']:.4g}", str(rule["mask"])]
+    words = [f"scale {rule['scale']:.4g}"] * scale + [str(rule["mask"])]
     if rule["softcap"] is not None:
         words.append(f"softcap {rule['softcap']:g}")
     words += [name for name in ("bias", "sink") if rule[name]]

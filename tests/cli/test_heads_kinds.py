@@ -26,7 +26,6 @@ def test_without_a_text_random_words_of_a_table_are_read_twice() -> None:
     assert all(half[: len(half) // 2] == half[len(half) // 2 :] for half in ids)
     assert all(len(set(half)) == len(half) // 2 for half in ids)
     assert attn("heads", "--kinds", "--json").bytes == run.bytes
-    assert attn("heads", "--kinds", "--json", "--seed", "1").bytes != run.bytes
 
 
 def test_on_a_text_heads_are_named_by_share(tmp_path: Path) -> None:
@@ -59,7 +58,6 @@ def test_a_short_text_names_nobody_and_says_what_does() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("heads", TEXT, "--seed", "1"), "--seed"),
         (("heads", "--kinds", "--sort", "entropy"), "--sort"),
         (("heads", "--kinds", "--pair", "a"), "--pair"),
         (("heads", "--kinds", "-m", "toy:the-cat-sat"), "too few words"),

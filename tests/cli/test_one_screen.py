@@ -77,7 +77,7 @@ def test_pipes_and_choices_get_what_they_ask_for(llama: Path) -> None:
         assert whole in attn(command, text, "-m", llama).text
         screen = attn(command, text, "-m", llama, terminal=True, env=SCREEN)
         assert whole not in screen.text or command == "matrix"
-    assert "  head  bits" in attn("heads", text, "-m", llama, "--all", terminal=True, env=SCREEN).text
+    assert "  head  bits" in attn("heads", text, "-m", llama, "-v", terminal=True, env=SCREEN).text
     assert attn("heads", text, "-m", llama, "--json").json == attn(
         "heads", text, "-m", llama, "--json", terminal=True
     ).json  # fmt: skip

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.errors import InputError
 from attn_cli.kernel.stats import padded
 from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.packed_call import PackedCall
-from attn_cli.scans.kept.results import open_scan
 from attn_cli.scans.run.scan import scan
 from tests.real_models import MINILM
 
@@ -26,7 +24,3 @@ def test_a_scan_asks_what_is_answered_at_once(tmp_path: Path, monkeypatch: pytes
     lines.write_text("he sat on the river bank\nthe bank gave me a loan of money\n" * 4)
     scan(str(MINILM), str(lines), str(tmp_path / "scan"))
     assert asked and all(asked)
-    results = open_scan(str(tmp_path / "scan"))
-    assert results.text(1) == "the bank gave me a loan of money"
-    with pytest.raises(InputError, match="piece 7 of document 1"):
-        results.text(1, 7)

@@ -163,23 +163,14 @@ def test_the_next_line_opens_the_strongest_example(scans: Scans) -> None:
     assert [example["weight"] for example in strongest] == sorted((x["weight"] for x in strongest), reverse=True)
 
 
-def test_a_text_that_no_line_holds_is_printed_into_a_pipe(scans: Scans) -> None:
-    printed = attn("scan", "show", scans["one"].folder, "--text", "7")
-    assert printed.bytes == scans["one"].lines[7].encode() + b"\n"
-    refused(attn("scan", "show", scans["one"].folder, "--text", "50"), 2, "document 50 has no text: empty")
-    refused(attn("scan", "show", scans["one"].folder, "--text", "99"), 2, "document 99 isn't there")
-    refused(attn("scan", "show", scans["one"].folder, "--text", "x"), 2, "'x'")
-
-
-def test_pieces_of_long_documents_are_printed_as_the_model_read_them(tmp_path: Path, scans: Scans) -> None:
+def test_pieces_of_long_documents_have_the_text_that_the_model_read(tmp_path: Path, scans: Scans) -> None:
     file, folder = tmp_path / "long.txt", tmp_path / "long"
     file.write_text("first\n" + " ".join(scans["longer"].lines))
     made = attn("scan", file, "-m", scans["one"].model, "-o", folder, "--chunk", "64", "-q")
     assert made.code == 0, made.errors
     results = attn("scan", "show", folder, "--head", "0.2", "--json").json["tables"]
     example = next(each for each in results["examples"] if each["piece"] and each["whole"])
-    text = attn("scan", "show", folder, "--text", f"1.{example['piece']}").text.removesuffix("\n")
-    assert text == example["text"]
+    assert example["text"] in file.read_text()
     assert not [each for each in results["examples"] if not each["whole"] and each["text"] not in file.read_text()]
 
 
@@ -264,13 +255,6 @@ def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -
     (tmp_path / "half" / "work" / "journal.jsonl").write_text(journal)
     with ScanFolder(str(tmp_path / "half")).claimed():
         refused(attn("scan", "show", tmp_path / "half"), 2, "1,012 documents, 10,000 tokens so far", "it is running")
-
-
-def test_inputs_that_changed_since_are_not_shown_as_what_was_read(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("he sat on the bank\n")
-    assert attn("scan", tmp_path / "a.txt", "-m", MINILM, "-o", tmp_path / "scan", "-q").code == 0
-    (tmp_path / "a.txt").write_text("he sat on the river\n")
-    refused(attn("scan", "show", tmp_path / "scan", "--text", "0"), 2, "has changed since the scan")
 
 
 # Folders that are damaged, or that lie

@@ -13,8 +13,6 @@ from attn_cli.scans.kept.manifest import LAYOUT
 from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.sums.blocks import Blocks, paired
 from attn_cli.selection import ranges
-from attn_cli.sources.corpora import Corpus, Document
-from attn_cli.sources.corpora.inputs import CorpusFile, content_hash
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
@@ -151,35 +149,6 @@ class ScanResults:
             "examples": [lead | _example(row) for row in self._of(place, "examples")],
         }
         return head_answer(self.folder, str(self.about["model"]), found, tables, self.corpus)
-
-    def text(self, document: int, piece: int = 0) -> str:
-        """The text of a document, or of piece `piece` of it, as the model read it."""
-        files = tuple(CorpusFile(file["name"], file["kind"]) for file in self.options["files"])
-        for file, before in zip(files, self.options["files"], strict=True):
-            if file.is_stdin:
-                raise InputError("the scan was of standard input, which can't be read again", "scan a file")
-            if content_hash(file.path) != before["hash"]:
-                raise InputError(f"{excerpt(file.name)} has changed since the scan", "scan once more")
-        found = next(Corpus(files, tuple(self.options["fields"])).documents(document, document + 1), None)
-        if not isinstance(found, Document):
-            why = (
-                f"has no text: {found.reason}"
-                if found is not None
-                else f"isn't there: {self.progress['records']:,} are"
-            )
-            raise InputError(
-                f"document {document} {why}", "attn scan show DIR --head LAYER.HEAD -f csv names documents"
-            )
-        examples = self.table("examples").select(["document", "piece", "first", "last"]).to_pylist()
-        spans = (
-            (row["first"], row["last"]) for row in examples if (row["document"], row["piece"]) == (document, piece)
-        )
-        span = next(spans, None)
-        if span is None and piece > 0:
-            raise InputError(
-                f"piece {piece} of document {document} has no example", "attn scan show DIR --head lists them"
-            )
-        return found.text if span is None else found.text[slice(*span)]
 
     def _find(self, layer: int, head: int, stream: str | None) -> Place:
         places = [place for place in self.heads if stream in (None, place[0])]

@@ -59,9 +59,7 @@ def _outline(report: Report, screen: Screen) -> Iterator[Text]:
     yield Text()
     for said in sink_words(text_sinks(with_part(summaries, HeadKinds))):
         yield packed_text([f"sink: {said}"], screen)
-    yield packed_text(
-        ["weight: on the keys of its kind, mean over rows", "--all lists every head's numbers"], screen, DIM
-    )
+    yield packed_text(["weight: on the keys of its kind, mean over rows", "every head's numbers: -v"], screen, DIM)
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:

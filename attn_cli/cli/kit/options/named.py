@@ -114,7 +114,7 @@ Quiet = Annotated[
 ]
 Verbose = Annotated[
     bool,
-    _output("--verbose", "-v", help="Report text length, time and memory."),
+    _output("--verbose", "-v", help="Report time and memory; heads: list every one."),
 ]
 Device = Annotated[
     str,

@@ -21,12 +21,11 @@ def run_by_key(
     hiding: HidingOptions,
     *,
     words: bool,
-    every: bool = False,
 ) -> ExitCode:
     """Print the heads by their weight on the tokens `key`, from `token` or from all queries."""
 
     def plan(view: View, source: Source) -> CommandPlan:
-        shown = None if count or every or not view.chooses else _MANY
+        shown = None if count or options.verbose or not view.chooses else _MANY
         return CommandPlan(
             lambda rows, call, keys: [FullMatrix(rows=rows, keys=keys)],
             token, hiding, words, key=key, finish=lambda report: with_attending(report, count, shown),
