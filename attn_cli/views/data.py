@@ -63,9 +63,7 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
-    """The table of a report, a dictionary a row: the rows of its answer, or those of the first result of every
-    layer.
-    """
+    """The table of a report, a dictionary a row: its answer's rows, or the first result's of every layer."""
     yield from _rows(report) if report.ranking is None else report.ordered(_rows(report))
 
 
@@ -98,9 +96,8 @@ def to_npz(report: Report) -> bytes:
 def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
-    `queries` where only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and
-    column, -1 for what is none) where tokens are patches of an image, `images` `[n]` (0 for none) where there are
-    several, `generated` `[n]` where some were generated.
+    Only where there are any: `queries` (picked rows), `block` (tokens a cell), `patches` `[n, 2]` (row and column,
+    -1 for none), `images` `[n]` (0 for none), `generated` `[n]`.
     """
     if report.answer is not None:
         return report.answer.arrays()

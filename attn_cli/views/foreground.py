@@ -56,7 +56,6 @@ def run_in_foreground(command: str, stdin: IO[bytes], variables: Mapping[str, st
 
 
 def _give(terminal: int, group: int) -> None:
-    """Make a group of processes the one that the terminal belongs to."""
     handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # which stops those in the background that do so
     with suppress(OSError):
         os.tcsetpgrp(terminal, group)

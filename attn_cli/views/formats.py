@@ -1,7 +1,6 @@
-"""Output formats: one table, from which --format, suffixes, --help and the table of the documentation follow.
+"""Output formats: one table, from which --format, suffixes, --help and the documentation follow.
 
-To add one, write its view in `writers/` and its entry in `FORMATS`. Nothing heavy is imported here: `attn --help` lists
-the formats, and a writer is loaded when it is opened.
+Writers load when they are opened: `attn --help` lists the formats, so nothing heavy is imported here.
 """
 
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 class Format:
     """One way to write reports.
 
-    suffixes  file names that choose it, such as ".txt"
-    writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, settings)
+    writer    MODULE:CLASS of its view in `attn_cli.views.writers`, made with (sink, format's name, settings)
     contents  what a file of it holds, in Markdown, for the documentation
     binary    whether a terminal can't show it
     """

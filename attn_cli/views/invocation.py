@@ -8,8 +8,7 @@ from dataclasses import dataclass
 class Invocation:
     """The arguments and options of the command line, in the order of --help: arguments first.
 
-    given  by the name of its parameter the words of each that was given. An option's first word is its flag, as in
-           ("--top", "3"); an argument has its values alone.
+    `given` has the words of each by its parameter's name; an option's first word is its flag: ("--top", "3").
     """
 
     given: Mapping[str, tuple[str, ...]]

@@ -1,8 +1,4 @@
-"""The words of a command that asks more of what another one was given: the same text, model and files.
-
-They are those of a command that works when it is pasted. There are none where that can't be: for what came through a
-pipe and can't be given again.
-"""
+"""The words of a command on the input of another, to be pasted; None where a pipe's text can't be given again."""
 
 from collections.abc import Sequence
 
@@ -28,9 +24,7 @@ _FEW_ROWS = 6  # a walk through more rows fills many screens
 
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
-    """The words of the command `name` on the same input and model, followed by the words `*more`, such as "-H",
-    "18.6".
-    """
+    """The words of the command `name` on the same input and model, followed by `more`, such as "-H", "18.6"."""
     text = _text(report, invocation)
     if text is None or not _readable_again(invocation):
         return None

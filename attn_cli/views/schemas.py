@@ -1,7 +1,6 @@
-"""The JSON Schemas of machine output, made from the fields that every answer declares; tests hold outputs to them.
+"""The JSON Schemas of machine output, made from the fields of every answer.
 
-Adding a field keeps the number in `attn.NAME/1`: a reader that ignores unknown fields goes on working. Removing one,
-renaming it or giving its values another type, unit or meaning raises it.
+Adding a field keeps the number in `attn.NAME/1`; removing one, or changing its name, type, unit or meaning, raises it.
 """
 
 import json

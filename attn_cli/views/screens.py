@@ -92,7 +92,6 @@ def _about(report: Report, width: int) -> Iterator[str]:
 
 
 def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
-    """The sizes of the user's own matrices."""
     first = report.summaries[0]
     if batch:
         yield f"batch of {' x '.join(map(str, batch))}"

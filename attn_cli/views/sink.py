@@ -19,11 +19,8 @@ class ReaderGone(Exception):
 class Sink:
     """Takes bytes; a context manager that publishes the file at a clean end and leaves no trace at any other.
 
-    A file is written beside its target under another name, flushed to disk and renamed, so a reader sees the old file
-    or the whole new one. An existing target is refused with OutputError unless `force`. Devices and pipes are written
-    as they are.
-
-    instead  what the error tells to do where standard output is closed
+    A file is replaced whole or not at all; one that exists raises OutputError unless `force`. Devices and pipes are
+    written as they are. `instead` is what the error advises where standard output is closed.
     """
 
     def __init__(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
 class ViewSettings:
     """The settings that a command hands to its view.
 
-    invocation    the command line of the answers, for a view that ends each with the next one; None for none
-    figure_width  of a figure of the answers' maps, in millimetres; None for their screens
-    predicts      whether answers tell what a model that writes says next, for which its LM head is loaded
+    invocation    the command line, for a view that ends each answer with the next one; None for none
+    figure_width  in millimetres; None for the screen's
+    predicts      whether answers say what the model writes next, for which its LM head is loaded
     """
 
     invocation: Invocation | None = None
@@ -33,9 +33,8 @@ class View:
     """Base class of views, which write reports in one form (terminal, JSON, a page ...), one after the other.
 
     largest        (rows, keys) of the largest matrix that it can draw; None if it takes matrices of any size
-    chooses        whether a person reads it, so that commands choose what to show where no option says it
+    chooses        whether commands choose what to show where no option says it, as for a person
     records_alone  whether its only output is the recording of the run
-    is_first       whether no report was shown yet
     """
 
     largest: tuple[int, int] | None = None

@@ -68,7 +68,6 @@ def template_of(report: Report, summary: Summary) -> list[int]:
 
 
 def _seen(report: Report, stream: str | None = None) -> Seen:
-    """The results of one stream, by default of the first."""
     every = list(report.parts_of(DecidingRows))
     stream = every[0][0].place.stream if stream is None and every else stream
     return [pair for pair in every if pair[0].place.stream == stream]

@@ -111,7 +111,6 @@ def _findings(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The matrices, that of the head that brings what the answer needs with what it attends to."""
     head = None if report.story is None else main_head(report.story)
     for summary, matrix in report.parts_of(Matrix):
         if head is not None and matrix.chosen is None:

@@ -63,9 +63,7 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
 
 
 def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
-    """`ahead of 0 When, the next in weight, for where it is (position +1.13), less for what it is (content +0.39)`;
-    "" of one key.
-    """
+    """Words on what puts a cell ahead of the next in weight, and what speaks for the next; "" of one key."""
     first, *others = sorted(cells, key=lambda cell: -cell.weight)
     second = next((cell for cell in others if cell.query == first.query), None)
     if second is None or None in (first.content, first.position, second.content, second.position):

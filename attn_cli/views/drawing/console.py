@@ -26,7 +26,6 @@ class UnbrokenLine:
         return self.text
 
     def __rich_console__(self, console: object, options: object) -> Iterator[Segment]:
-        """The text as it is."""
         yield Segment(self.text, self.style)
         yield Segment.line()
 

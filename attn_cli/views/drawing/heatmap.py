@@ -36,9 +36,7 @@ class CellText:
     """Makes the text of every cell of a heat map.
 
     kind    what the map's numbers are: "weights", "scores", "output" ...
-    width   the columns of a cell
     number  the format of its number, such as ".2f", or "hundredths" for whole hundredths; "" for none
-    image   whether cells are patches of an image, of which none is masked
     """
 
     kind: str
@@ -98,16 +96,14 @@ _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in 
 class HeatMap:
     """A drawing of `values` `[n, m]` on a screen, in which rows are queries and columns are keys.
 
-    kind     "weights" (0 .. max, viridis), anything else is a signed quantity (diverging about 0): "scores", "change"
-    title    what the map shows, without size and range, which are added
-    rows     labels, right of the map, where wide characters don't shift columns
-    columns  labels over the cells where they fit, else numbers
-    row_numbers  the query index of every row where rows were picked, or its name; None means 0, 1, 2, ...
-    block    (rows, keys) that a cell stands for, with the `pooling` that made it, such as "max"
-    ends     the smallest and the largest of all numbers that were pooled, where cells don't show both; else None
-    column_word   the noun for columns, row_word that for rows
-    image    whether cells are patches of an image; then only small maps have numbers, so that it keeps its shape
-    below    the pixels `[height, width, 3]` of those patches, over which a figure draws the cells
+    kind         "weights" (0 .. max, viridis); anything else is signed and diverges about 0
+    rows         labels, right of the map, where wide characters don't shift columns
+    columns      labels over the cells where they fit, else numbers
+    row_numbers  the query index or name of every row; None means 0, 1, 2, ...
+    block        (rows, keys) that a cell stands for, pooled by `pooling`
+    ends         the smallest and the largest of all pooled numbers where cells don't show both; else None
+    image        whether cells are patches of an image; then only small maps have numbers
+    below        pixels `[height, width, 3]`, over which a figure draws the cells
     """
 
     values: np.ndarray
@@ -127,7 +123,6 @@ class HeatMap:
     below: np.ndarray | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The title, column labels, cells and legend, line by line."""
         for line in self.lines():
             yield from joined(line)
             yield Segment.line()

@@ -76,10 +76,7 @@ def image_map(
     *,
     picture: ReadPicture | None = None,
 ) -> HeatMap:
-    """A map of an image whose cells are the numbers of its patches; on a small screen the largest of several.
-
-    values   a number for each token `[m]`
-    """
+    """A map of an image with a number of `values` `[m]` for each patch; small screens show the largest of several."""
     cells: np.ndarray = values[grid.cells]
     rows, columns = cells.shape
     most_rows, most_columns = largest_map(screen)

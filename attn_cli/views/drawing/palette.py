@@ -29,10 +29,10 @@ _SIXTEEN_DIVERGING = (_BLUE, _CYAN, None, _YELLOW, _RED)
 
 @dataclass(frozen=True)
 class Ramp:
-    """The colour scale of a matrix: a value between `low` and `high` has a level between 0 and 1, and that a colour.
+    """Gives a value between `low` and `high` a level between 0 and 1, and that a colour.
 
-    A diverging one (scores, differences) is symmetric about 0: level 0.5 is 0 and low = -high. `scale` bends the level:
-    "sqrt" and "log" lift small weights beside a large one, "row" gives every row a scale of its own.
+    A diverging ramp is symmetric: level 0.5 is 0 and low = -high. `scale` bends the level: "sqrt" and "log" lift small
+    weights, "row" gives every row a scale of its own.
     """
 
     low: float
@@ -69,9 +69,7 @@ class Ramp:
 
 
 def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
-    """The colour scale for values: for "weights" from 0 to the largest, else from minus to plus the largest
-    magnitude.
-    """
+    """The ramp of values: for "weights" from 0 to the largest, else symmetric about 0."""
     finite = values[np.isfinite(values)]
     if kind == "weights":
         return Ramp(0.0, float(finite.max()) if finite.size else 1.0, scale=scale)

@@ -16,11 +16,8 @@ TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 class Screen:
     """The size, colours and characters that the output can show.
 
-    width       in columns
-    depth       of colour: "truecolor", "256", "16" or "none"
-    ascii_only  whether other characters can't be shown
-    light       whether its background is light
-    height      the lines that a person sees at once, less one for the prompt: longer answers open in the pager
+    depth   of colour: "truecolor", "256", "16" or "none"
+    height  lines that a person sees at once, less one for the prompt
     """
 
     width: int = 80

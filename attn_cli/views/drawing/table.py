@@ -58,11 +58,7 @@ def table_lines(
     bars: str = "",
     title: str = "",
 ) -> Iterator[Text]:
-    """A line of headings and one for each row, which begins with its label; columns that don't fit are left out.
-
-    bars   the column whose numbers are drawn as bars, too; "" for none
-    title  the heading of the labels
-    """
+    """Headings, and a line for each row after its label; columns that don't fit are left out, `bars` is drawn, too."""
     labels = [title, *labels]
     width = max(map(cell_len, labels))
     cells: dict[str, list[str]] = {}

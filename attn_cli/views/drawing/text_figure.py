@@ -17,13 +17,11 @@ from attn_cli.views.drawing.palette import Ramp, ramp_for
 
 @dataclass(frozen=True, eq=False)
 class ColoredText:
-    """The tokens of a text with a number each, such as a row of weights, by which they are coloured.
+    """The tokens of a text, coloured by a number each.
 
-    title    which head it is
-    words    what the numbers are
     text     the text that the tokens' start and end are offsets into; None where they have none
     values   a number for each token `[tokens]`, NaN or -inf where masked
-    subject  the index among the tokens of the one whose row, or column, the numbers are; None where it is none of them
+    subject  the index of the token whose row or column the numbers are; None where it is none of these
     """
 
     title: str

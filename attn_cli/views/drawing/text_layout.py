@@ -17,11 +17,7 @@ _LINE_END = "␊"
 
 
 class TokenPiece(NamedTuple):
-    """The piece of a line that shows a token, or of the text between two.
-
-    token   its index, -1 between tokens
-    column  of the screen at which it begins
-    """
+    """The piece of a line that shows a token; `token` is -1 between tokens."""
 
     token: int
     column: int
@@ -41,9 +37,7 @@ class TextLayout:
         return {piece.token: number for number, line in enumerate(self.lines) for piece in line if piece.token >= 0}
 
     def neighbour(self, token: int, lines: int) -> int:
-        """The index of the token so many lines below (above if negative) that stands nearest to the column of
-        `token`.
-        """
+        """The token nearest to the column of `token`, so many lines below it (above if negative)."""
         number = self.line_of[token]
         middle = next(piece.column + piece.width / 2 for piece in self.lines[number] if piece.token == token)
         target = min(max(number + lines, 0), len(self.lines) - 1)

@@ -54,10 +54,7 @@ class StaticScreen:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The packed heads in the order of the forward pass, None for those without room, and the weights that they have.
-
-    words  which weights they are, for a person
-    """
+    """The packed heads in the order of the forward pass, None for those without room; `words` names their weights."""
 
     heads: list[PackedHead | None]
     words: str

@@ -1,7 +1,7 @@
 """The contents of a page beside the weights: texts, layers, numbers, thumbnails and masks, its first stream of bytes.
 
-The stream is the length of a JSON text in four bytes (the lowest first), that text, and the bytes that it points into.
-All text is made visible here, so that no control character or direction mark reaches the page.
+The stream is the length of a JSON text in four bytes (lowest first), the text, and the bytes that it points into.
+All text is made visible here, so no control character or direction mark reaches the page.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,9 +44,7 @@ class PagePicture:
         self.down, self.across = h / step / picture.height, w / step / picture.width
 
     def grids(self, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """The image's grids of patches, for the page: of each its `name`, its edges (`box`), and its patches
-        (`cells`).
-        """
+        """The image's grids of patches: of each its `name`, its edges (`box`) and its patches (`cells`)."""
         return [
             {"name": grid.name or "image", "box": self._edges(grid.box),
              "cells": [[at, *self._edges(box)] for at in grid.cells.ravel().tolist()
@@ -67,11 +65,7 @@ _PICTURE_SIDES = {64: 320, 32: 320, 16: 160, 0: 0}  # pixels of the image that w
 
 
 class Contents:
-    """What an interactive page holds beside the weights of heads: tokens, statistics, thumbnails, masks, the image.
-
-    document  an object that becomes the page's JSON text
-    blob      the bytes of the arrays, which the object points into
-    """
+    """What a page holds beside the weights: `document` becomes its JSON text and points into the bytes of `blob`."""
 
     def __init__(self, recording: Recording, pixels: int, summaries: Sequence[Summary]) -> None:
         self.blob = bytearray()
@@ -94,9 +88,7 @@ class Contents:
         }
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
-        """The page's data: the bytes of the JSON text, counted in 4 bytes, that text with the entries of `more` added,
-        and the arrays.
-        """
+        """The page's data: the length of the JSON text in 4 bytes, that text with the entries of `more`, the arrays."""
         text = orjson.dumps(self.document | dict(more), option=orjson.OPT_SERIALIZE_NUMPY)
         return len(text).to_bytes(4, "little") + text + bytes(self.blob)
 

@@ -1,7 +1,6 @@
 """The bytes of a page for a head's weights, a layer's mask and numbers; `rows.js` reads them again.
 
-Weights stand column by column: what looks at a key changes little from query to query, so columns deflate better than
-rows (a seventh less at 512 tokens). All numbers are varints of seven bits a byte, the lowest first.
+Weights stand column by column, which deflates better than rows. Numbers are varints, the lowest seven bits first.
 """
 
 import zlib
@@ -47,10 +46,7 @@ def heaviest(count: int) -> Choice:
 
 @dataclass(frozen=True, eq=False)
 class PackedCells:
-    """The c chosen weights of a head of n queries, with `queries` and `keys`, each `[c]`, sorted by key, then query.
-
-    sums  the sum of all weights of each row, chosen or not `[n]`
-    """
+    """A head's c chosen weights, with `queries` and `keys` `[c]`, sorted by key, then query; `sums` `[n]` of all."""
 
     queries: np.ndarray
     keys: np.ndarray
@@ -70,7 +66,7 @@ class PackedHead:
     data   the chosen weights with their queries and keys, compressed; a weight is one of 255 levels
     high   what the highest level stands for: 1, or the largest weight where some are larger
     kept   the sum of the magnitudes of the weights that are in `data`
-    total  the same of all weights: the sum over rows of the magnitude of each row's sum
+    total  the sum over rows of the magnitude of each row's sum of weights
     """
 
     data: bytes

@@ -1,7 +1,4 @@
-"""Lines of a screen as an SVG image: every cell is a rectangle, and every text is anchored where its cells stand.
-
-Nothing depends on the width of a font's letters, which differs from renderer to renderer.
-"""
+"""Lines of a screen as an SVG image in which every text stands at its cells, whatever the font's width."""
 
 import re
 from collections.abc import Iterator, Sequence

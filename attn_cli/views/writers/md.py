@@ -1,7 +1,6 @@
 """md: heads, top keys, layers and small matrices as tables of GitHub's Markdown.
 
-A token may hold anything, and here it is data: control characters become visible, and whatever could be markup, such as
-pipes, backticks, tags, links, mentions and formulas, becomes a character reference inside <code>.
+Tokens are data: control characters become visible, and markup becomes character references inside <code>.
 """
 
 import re

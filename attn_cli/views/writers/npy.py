@@ -11,10 +11,7 @@ from attn_cli.views.view import View
 
 
 class OutputRows:
-    """Rows `[..., n, e]` (n queries, e columns of output) of an .npy file, in any order; all must be written.
-
-    Source: numpy.lib.format, version 1.0.
-    """
+    """Rows `[..., n, e]` of an .npy file, written in any order; all must be. Source: numpy.lib.format, version 1.0."""
 
     def __init__(self, sink: Sink, shape: tuple[int, ...], itemsize: int) -> None:
         self.sink = sink

@@ -15,10 +15,7 @@ _ROWS = 2**16  # that are Python's at a time
 
 
 class ParquetView(View):
-    """A view that keeps the rows of all reports, and writes a Parquet file at the end; LoadError without pyarrow.
-
-    A column in which all values are null is stored as one of numbers.
-    """
+    """Keeps the rows of all reports and writes a Parquet file at the end; LoadError without pyarrow."""
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)
