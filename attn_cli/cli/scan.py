@@ -39,7 +39,6 @@ class ScanLine:
         self.total: int | None = None
 
     def __enter__(self) -> "ScanLine":
-        """Begin to count the documents."""
         self.line.__enter__()
         if not self.quiet:
             last_words.append(self._say_what_is_kept)
@@ -47,7 +46,6 @@ class ScanLine:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Remove the line."""
         if not self.quiet:
             last_words.remove(self._say_what_is_kept)
         self.line.__exit__(*error)

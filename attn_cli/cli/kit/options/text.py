@@ -137,10 +137,7 @@ def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
 
 
 def _chat_of(file: str) -> dict[str, Any]:
-    """The messages of a file as they stand there, and the tools and documents beside them.
-
-    They are a list, an object with the list under "messages", or the lines of a .jsonl file.
-    """
+    """The messages of a file with its tools and documents: a list, an object with "messages", or .jsonl lines."""
     content = _json_of(file, _HINT)
     beside = content if isinstance(content, dict) else {}
     messages = beside.get("messages") if beside else content
@@ -165,7 +162,6 @@ def _content(message: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names and arguments of the tools that a message calls."""
     calls = message.get("tool_calls") or ()
     functions = [call.get("function") or call for call in calls if isinstance(call, dict)]
     return tuple(words for each in functions for _, words in _strings([each.get("name"), each.get("arguments")]))

@@ -26,12 +26,12 @@ MemoryEstimate = Callable[[Prompt, PickedRows], str]
 class CommandPlan:
     """What a command computes of each text and how it reports it; reducers turn a layer's attention into results.
 
-    reducers    makes the reducers for the picked rows and one layer's attention call
-    token       names the query rows; key the keys, which `reducers` is given: calls that lack them are left out
-    memory      estimates memory before the model runs and may raise LimitError; None without a check
-    settle      changes a layer's results as soon as they are there, to keep less; None to keep them as they are
-    finish      changes each report before it is shown; None to show it as it is
-    tells       whether each report says what words and heads the model's answer needs, on one text
+    reducers  makes the reducers for the picked rows and one layer's attention call
+    token     names the query rows; key the keys: calls that lack them are left out
+    memory    estimates memory before the model runs and may raise LimitError; None without a check
+    settle    changes a layer's results as soon as they are there, to keep less; None to keep them as they are
+    finish    changes each report before it is shown; None to show it as it is
+    tells     whether each report says what words and heads the model's answer needs, on one text
     """
 
     reducers: ReducersFor

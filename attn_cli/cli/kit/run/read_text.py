@@ -42,11 +42,7 @@ def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator
 
 @dataclass(eq=False)
 class ReadText:
-    """One text to be answered, and what a pass over it has shown so far.
-
-    display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
-    rows     the picked rows among the tokens of `display`
-    """
+    """One text to be answered; `display` is it with words in place of merged tokens, `rows` are picked among those."""
 
     number: int
     prompt: Prompt

@@ -108,10 +108,10 @@ _MOST_BAD_LINES = 100
 
 
 class Texts(Iterator[str | InputError]):
-    """The texts to answer, in order: one, or with `lines` each line, which may come as slowly as somebody types.
+    """The texts to answer, in order: one, or with `lines` each line, which may come slowly.
 
-    For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
-    InputError for no text at all, for text and file at once, for a file's name, and for a whole text that isn't UTF-8.
+    A line that isn't UTF-8 yields an InputError, so later lines are still answered. Raises InputError for no text, for
+    text and file at once, for a file's name, and for a whole text that isn't UTF-8.
     """
 
     def __init__(self, text: str | None, file: str | None, *, lines: bool, option: str | None = "--file") -> None:
@@ -123,7 +123,6 @@ class Texts(Iterator[str | InputError]):
         self._texts = self._argument(text, lines) if text not in (None, "-") else self._file(file, text == "-", lines)
 
     def __next__(self) -> str | InputError:
-        """The next text."""
         return next(self._texts)
 
     def waiting(self) -> bool:

@@ -28,7 +28,7 @@ class TextsVisit(PackedVisit):
         self._keys_of = [memoised(partial(self._keys, text)) for text in texts]
 
     def __call__(self, call: Call) -> None:
-        """Take in one text."""
+        """Take in one attention call."""
         measured, reducers = self._seen(call)
         self._take(call, reduce(measured, *reducers) if reducers else None)
 

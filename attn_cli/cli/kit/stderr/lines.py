@@ -51,11 +51,7 @@ def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
 
 
 class TextNotes:
-    """Prints notes on texts, and errors; with `lines`, where each line of a file is a text, each names its line.
-
-    Of notes on lines the first 20 are printed, and machine output has the rest; of errors the first 20 and how many
-    there were.
-    """
+    """Prints notes on texts and errors, the first 20 each; with `lines`, each names its line of the file."""
 
     def __init__(self, *, lines: bool, quiet: bool) -> None:
         self.lines, self.quiet = lines, quiet

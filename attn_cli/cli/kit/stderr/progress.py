@@ -10,10 +10,7 @@ from attn_cli.text import decimal_bytes
 
 
 class Progress:
-    """Context manager that counts attention layers while a model runs, and shows the count.
-
-    layers  attention calls expected for each text, or other things that are counted
-    """
+    """Context manager that counts attention calls while a model runs, of `layers` a text, and shows the count."""
 
     def __init__(
         self,
@@ -33,13 +30,11 @@ class Progress:
         self.calls = 0
 
     def __enter__(self) -> "Progress":
-        """Start the clock."""
         self.begun = time.monotonic()
         self.line.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
-        """Remove the line; with --verbose print the run's time and memory."""
         self.line.__exit__(kind, *error)
         if self.verbose and kind is None:
             peak = peak_memory()

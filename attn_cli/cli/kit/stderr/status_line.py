@@ -14,10 +14,7 @@ _ENDED = b"\r\x1b[2K\x1b[?25h"  # the line blanked, and the cursor shown again
 
 
 class StatusLine:
-    """Context manager: a line that says what runs, and for how long or how much longer; removed at the end.
-
-    total  the work that there is, of which `advance` counts what is done; None where that isn't known
-    """
+    """Context manager: a line that says what runs and for how long; `total` is the work, None where unknown."""
 
     def __init__(self, text: str, total: float | None = None, *, quiet: bool) -> None:
         self.text, self.total = text, total
@@ -43,7 +40,6 @@ class StatusLine:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Remove the line."""
         if self._line is not None:
             self._line.stop()
             last_words.remove(_wipe)
