@@ -1,4 +1,4 @@
 """Walking through a recording in a terminal: heads, a head's matrix, the text, one cell.
 
-Textual is imported in `app` alone, which the command imports after it has seen that there is a terminal.
+Only `app` imports Textual, after the command has seen that there is a terminal.
 """

@@ -18,11 +18,9 @@ _BETWEEN = 0.2  # seconds between two signs of progress
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """The numbers of the drawn cells of a part of a matrix `[down, across]`, NaN where all is masked.
+    """Numbers of drawn cells `[down, across]`, the largest weight or farthest score in each, NaN where all is masked.
 
-    Each is the largest weight, or the score farthest from 0, of the queries and keys that its cell stands for.
-
-    coarse  whether they are preliminary: those of a thumbnail kept with the recording, or only some computed yet
+    `coarse` numbers are preliminary: a recording's thumbnail, or only some computed yet.
     """
 
     values: np.ndarray
@@ -32,8 +30,7 @@ class Picture:
 class Answers:
     """Computes the numbers of drawn matrices in background threads, and keeps the latest.
 
-    `changed` is called, in such a thread, when a coarse picture became finer. Threads start at `refine`, after coarse
-    pictures are drawn, which they would slow down.
+    Such a thread calls `changed` when a coarse picture became finer. Threads start at `refine`, as they slow drawing.
     """
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
@@ -47,9 +44,7 @@ class Answers:
     def picture(
         self, key: Hashable, grid: Grid, window: MatrixWindow, *, scores: bool = False, slot: int = 0
     ) -> Picture:
-        """The numbers of the part `window` of a matrix; coarse until a thread that `refine` starts has computed
-        them.
-        """
+        """The numbers of the part `window` of a matrix; coarse until a thread of `refine` has computed them."""
         key = (key, window, scores)
         with self._lock:
             if key in self._kept:

@@ -37,9 +37,7 @@ _THEME = "ansi-dark"  # background and text are the terminal's own, light or dar
 
 
 def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
-    """Decorator of the explorer's methods: an error ends the explorer and is kept in `failure`, not printed by
-    Textual.
-    """
+    """Decorator of methods: an error ends the explorer and is kept in `failure`; Textual doesn't print it."""
 
     @wraps(method)
     def guarded(self: "Explorer", *args: Any) -> None:
@@ -53,10 +51,7 @@ def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
 
 
 class Canvas(Widget):
-    """All of the screen, as lines that the explorer draws; every key goes to the session.
-
-    lines  those of the last picture, each as wide as the screen; none before the first
-    """
+    """All of the screen, as the lines that the explorer draws; every key goes to the session."""
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
     can_focus = True
@@ -96,9 +91,9 @@ class Canvas(Widget):
 class Explorer(App[int], inherit_bindings=False):
     """The explorer of one recording, as a Textual app on the terminal.
 
-    failure         an error that ended it; the caller raises it, after the terminal is itself again
-    switches_mouse  whether it ended so that it is started again with the mouse off if it was on, or on if it was off
-    early           the numbers of the signals to the process (SIGTERM ...) that came before it ran; it then obeys them
+    failure         the error that ended it; the caller raises it, after the terminal is itself again
+    switches_mouse  whether it ended to be started again with the mouse off if it was on, or on if it was off
+    early           the numbers of the signals (SIGTERM ...) that came before it ran; it then obeys them
     """
 
     ENABLE_COMMAND_PALETTE = False

@@ -10,11 +10,7 @@ from attn_cli.explore.viewpoint import Viewpoint
 
 @dataclass(frozen=True)
 class LineOrigin:
-    """What was read, as words of a command line of attn.
-
-    text     the words that name the text; empty for a recording
-    options  the model, or the recording, and what else decides what is read
-    """
+    """What was read, as words of a command line; `text` is empty for a recording, `options` name model or recording."""
 
     text: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -31,9 +27,7 @@ class LineOrigin:
 
 
 def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
-    """The words of an attn command that prints what the explorer's current pane shows, such as attn top for the
-    text.
-    """
+    """The words of an attn command that prints what the current pane shows."""
     if view.pane == "heads":
         if scene.shown_work(view) is not None:
             return origin.words("heads", ["--kinds"])
@@ -69,7 +63,6 @@ def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: b
 
 
 def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
-    """The head, the mean of its layer's, or both heads that are compared."""
     place = scene.layer(view).place
     head, against = place.heads[view.head], view.against
     if against is not None and not view.mean:

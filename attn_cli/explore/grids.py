@@ -15,10 +15,7 @@ _words_of = memoised(words_of)
 
 
 class Grid(Protocol):
-    """A matrix of weights or scores, of queries and keys (or words), that the explorer draws.
-
-    cost  how many weights of heads are computed for one number of the matrix
-    """
+    """A matrix of weights or scores that the explorer draws; `cost` counts weights of heads for one of its numbers."""
 
     queries: Sequence[Token]
     keys: Sequence[Token]

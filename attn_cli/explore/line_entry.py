@@ -9,12 +9,10 @@ _WORD_BEFORE = re.compile(r"\S+\s*$")
 
 @dataclass
 class LineEntry:
-    """A line of text that is being typed, with its cursor.
+    """A line of text that is being typed, after a `prompt` such as `:`.
 
-    prompt    the characters before the line, such as `:`
-    text      the line so far
     history   the lines typed before, the latest last
-    complete  a function from a line to its possible completions, whole lines; by default none
+    complete  a function from a line to its possible completions, whole lines
     place     the cursor: a character of `text`, its length at the end
     """
 

@@ -123,9 +123,7 @@ def head_after(step: int) -> Run:
 
 
 def layer_after(step: int) -> Run:
-    """A command that moves to the head of the same index `step` layers further, the last of a layer with fewer
-    heads.
-    """
+    """A command that moves to the same head `step` layers further, or the last head of a smaller layer."""
     return lambda scene, view, words: _same_place(scene, view, view.at + step, view.head)
 
 

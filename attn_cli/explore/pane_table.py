@@ -1,21 +1,18 @@
-"""The panes of the explorer, in one table: their keys, words, hints, and where they are seen all come from it.
-
-A pane is drawn by the file of its name in `panes`.
-"""
+"""The panes of the explorer in one table: keys, words, hints and places; `panes` has a file that draws each."""
 
 from typing import Literal, NamedTuple
 
 
 class Pane(NamedTuple):
-    """A pane, one of the parts of the explorer's screen; its key is its number in the table.
+    """A part of the explorer's screen; its key is its number in the table.
 
-    name       "heads", "matrix", "text" or "cell"; also of the file that draws it
-    command    the word that opens it, after a colon
-    words      its name in a message, such as "the text"
-    heading    what the help on its keys is headed with
-    above      the name of the pane that Escape leads to if Enter didn't lead here
-    side       where it is seen on a wide screen: "left", "middle" or "bottom"; of several panes of one side, one is
-    hints      the names of the commands that the last line names, the most useful first
+    name     also of the file that draws it: "heads", "matrix", "text" or "cell"
+    command  the word that opens it, after a colon
+    words    its name in a message
+    heading  what the help on its keys is headed with
+    above    the name of the pane that Escape leads to if Enter didn't lead here
+    side     where a wide screen shows it: "left", "middle" or "bottom"; panes of one side take turns
+    hints    the names of the commands that the last line names, the most useful first
     """
 
     name: str

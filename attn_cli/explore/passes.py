@@ -16,11 +16,7 @@ class Ended(Exception):
 
 
 class Passes:
-    """The passes of the model that a session asks for, and finding out what heads attend to, in threads.
-
-    redraw       draws the session again
-    from_thread  makes a function one that other threads may call
-    """
+    """Runs the model's passes for a session in threads; `from_thread` lets other threads call a function."""
 
     def __init__(
         self,

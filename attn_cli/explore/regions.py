@@ -26,9 +26,7 @@ def is_wide(width: int, height: int) -> bool:
 
 
 def regions(width: int, height: int, view: Viewpoint) -> dict[str, Region]:
-    """The places of the drawn panes on the screen, by name: of the one with the keys, and on a large screen of
-    others.
-    """
+    """The places of the drawn panes by name: the one with the keys, and on a large screen others."""
     pane, is_tall = view.pane, width >= TALL[0] and height + 1 >= TALL[1]
     if not (is_wide(width, height) or is_tall) or (pane == "heads" and view.thumbnails and not view.sorted):
         return {pane: Region(0, 0, width, height)}

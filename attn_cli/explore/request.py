@@ -25,11 +25,7 @@ Task = Literal[
 
 @dataclass(frozen=True)
 class Request:
-    """What a command asks of the session or the terminal, in place of another viewpoint.
-
-    task   what: "quit", "copy" the attn line, "write" a file, "read" a text, "ask" for a line ...
-    words  what it is about: a file, a text, the beginning of a line that is asked for
-    """
+    """What a command asks of the session or terminal: a `task` ("quit", "copy", "write" ...) and its file or text."""
 
     task: Task
     words: str = ""

@@ -44,10 +44,7 @@ class JudgedHeads(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A recording of a model's pass over a text, what is known of it, and the screen that it is drawn on.
-
-    screen  its height is all lines, the last of which is for hints
-    """
+    """A recording, what is known of it, and the screen that it is drawn on, whose last line is for hints."""
 
     recording: Recording
     screen: Screen
@@ -273,9 +270,7 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the `count` largest weights of the cursor's query (with `by_column` on its key) by
-        magnitude.
-        """
+        """The indices of the `count` largest weights of the cursor's query (or key), by magnitude."""
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)
         row = np.abs(self.row(view))

@@ -25,10 +25,10 @@ _KEPT = 200  # viewpoints
 
 @dataclass
 class Trail:
-    """The viewpoints (what was shown, and the cursor) to go back to.
+    """The viewpoints to go back to.
 
     entered  pairs: a viewpoint that Enter left, and the one that it reached
-    seen     those that any key left, the latest last; of moves that follow one another the first alone
+    seen     those that any key left, the latest last; of consecutive moves the first alone
     """
 
     entered: list[tuple[Viewpoint, Viewpoint]] = field(default_factory=list)
@@ -74,11 +74,10 @@ _REPLACE = "--force "
 class Outside:
     """What the explorer asks of the command line that started it, as functions.
 
-    origin        the command-line words that name the model and the text
     write         runs an attn command on a recording, and writes its output to a file
     picture       writes lines of the screen to a file as a picture
     read          runs the model on another text; None where there is no model
-    read_layer    runs the model again for the queries and keys of one layer, where memory kept its statistics alone
+    read_layer    runs the model again for one layer's queries and keys, where memory kept its statistics alone
     """
 
     origin: LineOrigin
@@ -92,13 +91,10 @@ class Outside:
 class Session:
     """The explorer without a terminal: takes keys, keeps what is shown, and makes requests to the terminal.
 
-    scene    the recording on the screen
-    outside  functions of the command line that started it
-    view     what is shown, and the cursor; `trail` leads back
-    entry    the line that is being typed, None while keys are commands
-    message  said on the last line until the next key
+    entry      the line that is being typed, None while keys are commands
+    message    said on the last line until the next key
     help_line  the first line of the help that is seen; None while there is none
-    task     what the model is being run for meanwhile, in words; "" for nothing
+    task       what the model runs for meanwhile, in words; "" for nothing
     """
 
     scene: Scene

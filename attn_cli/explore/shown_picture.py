@@ -16,11 +16,7 @@ _FROM, _SHARE = 60, 0.45  # columns of a text pane that has an image, and its sh
 
 @dataclass(frozen=True, eq=False)
 class ShownPicture:
-    """A part of an image, scaled to a number of columns and lines of the screen, where a line is two pixels high.
-
-    grid    the patches that cover it
-    pixels  `[h, w, 3]` of the part that they show
-    """
+    """A part of an image `[h, w, 3]`, scaled to lines two pixels high, and the `grid` of patches that cover it."""
 
     grid: ImageGrid
     pixels: np.ndarray

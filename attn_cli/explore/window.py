@@ -7,12 +7,7 @@ WITH_NUMBER = 7  # columns of a cell that holds a number
 
 
 class CellForm(NamedTuple):
-    """How a matrix is drawn: what one drawn cell stands for, and the room it takes.
-
-    rows, keys  how many queries and keys, of whose weights it shows the largest
-    columns     of the screen that it takes
-    halves      whether two cells share a line, one above the other
-    """
+    """How many queries and keys a drawn cell stands for, its columns, and whether two (`halves`) share a line."""
 
     rows: int
     keys: int

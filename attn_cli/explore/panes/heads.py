@@ -73,7 +73,6 @@ def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen:
 
 @lru_cache(maxsize=1024)
 def _layer_thumbnails(layer: RecordedLayer, columns: int, lines: int, screen: Screen) -> list[list[Line]]:
-    """The matrices of all heads of a layer."""
     down = lines * (2 if screen.halves else 1)
     ramp = Ramp(0.0, 1.0, scale="sqrt")
     levels = steps_of(ramp.levels(_resized(thumbnail_weights(layer.thumbnail), down, columns)), steps=_STEPS)
@@ -98,9 +97,7 @@ _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; i
 
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
-    """The lines of the heads: coloured by kind or by a statistic, as thumbnails of their matrices, or as a sorted
-    list.
-    """
+    """The heads, coloured by kind or a statistic, as thumbnails of their matrices, or as a sorted list."""
     width, height = region.width, region.height
     work = scene.shown_work(view)
     second = _title(scene, view, width) if work is None else kinds_title(scene, work, width)
@@ -175,7 +172,6 @@ def _title(scene: Scene, view: Viewpoint, width: int) -> Line:
 
 
 def _seen(scene: Scene, view: Viewpoint, columns: int, width: int) -> list[str]:
-    """Which layers are seen, where not all of them have room."""
     layers, fit_in = scene.recording.layers, max((width - LABEL) // columns, 1)
     if len(layers) <= fit_in:
         return ["layers across, heads down"]

@@ -20,9 +20,7 @@ def cell_columns(scene: Scene, width: int) -> int:
 
 
 def heads_a_line(scene: Scene, room: int) -> int:
-    """How many heads share a line of the map: 2 where half blocks can be drawn and heads are more than lines, else
-    1.
-    """
+    """How many heads share a line of the map: 2 where half blocks can be drawn and lines are too few, else 1."""
     most = max(layer.h for layer in scene.recording.layers)
     return 2 if most > room and scene.screen.halves else 1
 
@@ -30,9 +28,7 @@ def heads_a_line(scene: Scene, room: int) -> int:
 def corner(
     scene: Scene, view: Viewpoint, width: int, room: int, columns: int, lines: int, down: int
 ) -> tuple[int, int]:
-    """The indices of the first layer and first line of heads that are drawn, so that the cursor's head is among
-    them.
-    """
+    """The first layer and the first line of heads that are drawn, so that the cursor's head is seen."""
     layers = scene.recording.layers
     across, deep = max((width - LABEL) // columns, 1), max(room // lines, 1)
     rows = -(-max(layer.h for layer in layers) // down)
@@ -102,7 +98,6 @@ def number_text(value: float, columns: int, digits: int) -> str:
 
 
 def _marked(cells: Line, start: int, columns: int, mark: str) -> Line:
-    """A line of the map of heads with a mark, in reverse, over `columns` of its columns from `start` on."""
     if columns <= 0:
         return cells
     parts = list(Segment.divide(cells, [start, start + columns, sum(len(cell.text) for cell in cells)]))
@@ -112,7 +107,6 @@ def _marked(cells: Line, start: int, columns: int, mark: str) -> Line:
 
 
 def _restyled(cells: Line, at: int) -> Line:
-    """A line of the map of heads with the cell of index `at` in reverse."""
     return [
         Segment(cell.text, (cell.style or PLAIN) + CURSOR) if number == at else cell
         for number, cell in enumerate(cells)
