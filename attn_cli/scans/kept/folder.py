@@ -32,12 +32,10 @@ _JOURNAL = "journal.jsonl"
 
 
 class Folded(NamedTuple):
-    """The sums over the first documents of a scan together: those of its first shards, of up to 256 documents each.
+    """The sums over the documents of a scan's first `shards`.
 
-    shards    how many shards
     document  the number of the first document after them
     content   a hash of all their documents, one shard after the other
-    sums      the statistics of heads, summed over their documents
     """
 
     shards: int
@@ -47,11 +45,7 @@ class Folded(NamedTuple):
 
 
 class ScanFolder:
-    """The folder `path` that holds a scan, statistics of attention heads over a corpus.
-
-    Files in it appear whole or not at all. While a scan runs it holds sums of shards: up to 256 documents in a row,
-    which are scanned together.
-    """
+    """The folder `path` that holds a scan; files in it appear whole or not at all."""
 
     def __init__(self, path: str) -> None:
         self.name, self.path = path, Path(path).expanduser()
@@ -267,7 +261,6 @@ class ScanFolder:
 
     @staticmethod
     def _read(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray] | None:
-        """The arrays of a file, or some of them; None where there is no file."""
         if kind_of_path(path, InputError) is PathKind.NOTHING:
             return None
         if not zipfile.is_zipfile(nonempty_file(str(path))):

@@ -20,11 +20,10 @@ _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reaso
 
 
 class ScannedModel(NamedTuple):
-    """The model of a scan, as the scan's description (manifest) names it.
+    """The model of a scan, as its manifest names it.
 
-    about    model, type, revision, dtype, device
     weights  a hash of its parameters
-    longest  tokens of the longest text for which there is memory; None where the model reads no longer ones
+    longest  tokens of the longest text that fits into memory; None where the model reads no longer ones
     """
 
     about: Mapping[str, Any]

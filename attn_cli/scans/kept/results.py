@@ -31,14 +31,12 @@ _KINDS = {kind.name: kind for kind in KINDS}
 
 
 class ScanResults:
-    """The results of a finished scan (statistics of heads over a corpus) in its folder: Parquet tables, and scan.json.
+    """The results of a finished scan in its folder: Parquet tables, and scan.json.
 
-    folder    as it was named
-    about     the model: model, type, revision, dtype, device
     options   everything that the numbers depend on
     progress  counts: documents, records, tokens, rejected, and reasons (rejected records by reason)
 
-    Raises InputError for a folder without a scan, and for one whose scan is not finished or of another version.
+    Raises InputError for a folder without a scan, and for one whose scan is unfinished or of another version.
     """
 
     def __init__(self, folder: str) -> None:

@@ -1,33 +1,20 @@
 """The results of a scan as Parquet files, which DuckDB, Polars and pandas read as they are.
 
-Every row but those of `rejected` begins with its head: `stream`, `layer`, `head`, `kv_head` (the key head that it
-reads), `module` (its path in the model) and `call` (0, 1 ... where a module runs several times). What else:
+Every row but those of `rejected` begins with its head: `stream`, `layer`, `head`, `kv_head`, `module` (its path) and
+`call` (0, 1 ... where a module runs several times). Numbers are means over documents; a cut one's pieces each count.
 
-heads       documents   texts that were added up; of a document that was cut every piece counts
-            kind        what the head is named by, over all documents: a kind, "none", or "not judged"
-            and the mean over documents of every head statistic, by its name
-statistics  statistic, unit, documents (those that have such a number), mean, variance (between documents),
-            standard_error, low, high (95 % confidence of the mean, by Student's t), minimum, q05, q25, q50, q75, q95,
-            maximum
-kinds       kind, documents, rows (queries that have such a target), weight, share, non_sink_weight (on targets that
-            are no sink), baseline, control, row_support: means over documents, as `attn heads --kinds` has them for
-            one; weight_variance, weight_low, weight_high,
-            share_variance, share_low, share_high; named (whether the head is named by this kind)
-distances   nearest, farthest (tokens from query to key, negative for keys after the query, null for no end), weight
-            (the share of all weight of the head), baseline (what uniform attention would give)
-positions   first, last (places of keys in the text, from 0, null for no end), weight, baseline
-tokens      side ("to": tokens that are the key of a row's largest weight; "from": tokens of rows whose largest weight
-            is on no expected sink), rank, id, token, count, rows (how often the token is in the corpus), share (count
-            over rows), exact (false where the vocabulary was too large to count every token)
-parts       part (a field or role), weight (the share of all weight of the head), baseline
-examples    kind ("any": whatever is no expected sink), rank, weight, document, piece, file, record, query, key (numbers
-            of tokens), query_token, key_token, text (what the model read, of a long text what is around them), whole
-            (whether that is all), first, last (from and to which character of the record the model read), query_start,
-            query_end, key_start, key_end (in text)
-blocks      statistic, size (a block is so many numbers of documents in a row: 1 up to 256 documents, else 2, 4, 8 ...),
-            and lists with an entry for each block: block (the number of its first document over size), count (how many
-            documents have the number), total (their sum)
-rejected    document, file, record, piece, reason, detail: of the first 10,000; scan.json counts all by reason
+heads       kind is the head's name over all documents, "none", or "not judged"
+statistics  low, high: 95 % confidence of the mean, by Student's t; variance: between documents
+kinds       rows: queries with a target; non_sink_weight: on targets that are no sink; named: whether the head is
+distances   nearest, farthest: tokens from query to key, negative for later keys, null for no end
+positions   first, last: places of keys from 0, null for no end
+tokens      side "to": keys of rows' largest weights; "from": rows whose largest weight is on no expected sink;
+            share: count over rows; exact: false where the vocabulary was too large to count every token
+parts       a field or role, and its share of the head's weight
+examples    query, key: numbers of tokens; first, last: the record's characters that the model read; whole: whether
+            `text` is all of them; query_start .. key_end: characters of `text`; kind "any": no expected sink
+blocks      size: documents a block; lists of blocks (first document's number over size), counts and totals
+rejected    the first 10,000; scan.json counts all by reason
 """
 
 from collections.abc import Callable, Iterator

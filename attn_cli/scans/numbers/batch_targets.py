@@ -20,12 +20,11 @@ LARGEST = TopK(1, scores=False)
 
 
 class BatchTargets:
-    """For the R rows of a padded batch of texts the target keys of each kind of head, such as the key before the query.
+    """The target keys of each kind of head, for the R rows of a padded batch of texts.
 
-    rows          the texts' tokens, with padding
     span          the keys that each row sees
-    learned_sink  whether the softmax has a learned sink: it counts with the first key for heads that rest on that
-    seed          of the draw of keys that the targets of induction and duplicate heads are held against
+    learned_sink  whether the softmax has a learned sink, which counts with the first key
+    seed          of the draw of control keys for induction and duplicate heads
     """
 
     def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:

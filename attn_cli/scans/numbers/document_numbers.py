@@ -21,10 +21,7 @@ AT = {name: at for at, name in enumerate(NAMES)}
 
 
 def values_of(stats: RowStats, targets: BatchTargets) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of h heads in each of B texts, NaN where a text has none.
-
-    Those that `NAMES` lists `[V, h, B]`, and those of texts alone that `BASELINE_NAMES` lists `[C, B]`.
-    """
+    """The numbers of h heads in each of B texts, `NAMES` `[V, h, B]` and `BASELINE_NAMES` `[C, B]`; NaN for none."""
     masked = np.broadcast_to(~targets.live, (len(np.asarray(stats.weight_sum)), len(targets.live)))  # padding, too
     statistics = targets.asked.answered(replace(stats, masked=masked))
     kinds = KindNumbers.of(stats, targets.by_kind, targets.factors, targets.rows.count)

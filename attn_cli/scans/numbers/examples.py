@@ -15,9 +15,9 @@ def strongest_rows(
 ) -> np.ndarray:
     """The rows with the largest weights of each head and kind, at most one of a text: `[h, kinds, most]`, then -1.
 
-    bits   of which kinds each row is `[h, R]`
+    bits   the kinds of each row `[h, R]`
     least  weaker ones are left out `[h, kinds]`
-    order  the texts: of equally strong rows that of the first text here comes first
+    order  the texts: of equally strong rows the first text's comes first
 
     >>> weights, bits = np.float32([[0.5, 0.2, 0.7, 0.7]]), np.uint32([[1, 3, 1, 2]])
     >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
@@ -49,13 +49,12 @@ _AROUND = 60
 class Excerpt(NamedTuple):
     """An example of what a head attends to, a query and a key with a large weight, with the text to show it in.
 
-    file, record  the file of the document, and its record there, from 1
+    file, record  the document's file, and its record there, from 1
     whole         whether `text` is all that the model read
     first, last   characters first:last of the record's text are what the model read
-    text          what the model read; of a long text the part around query and key, or around the query alone where
-                  they are far apart
-    query_token, key_token  the tokens, as they stand in the text; their names where they stand for none
-    query_start, query_end, key_start, key_end  their characters start:end of `text`; -1 where they are not in it
+    text          what the model read; of a long text the part around query and key, or the query alone if they are far
+    query_token, key_token  as they stand in the text; their names where they stand for none
+    query_start, query_end, key_start, key_end  characters start:end of `text`; -1 where they are not in it
     """
 
     file: str
@@ -74,13 +73,9 @@ class Excerpt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The strongest examples of h heads, queries and keys with large weights: up to 5 for each kind of head.
+    """The strongest examples of h heads, `[h, kinds, 5]`, strongest first, kinds as in `EXAMPLE_KINDS`.
 
-    Arrays `[h, kinds, 5]`, strongest first, kinds in the order of `EXAMPLE_KINDS`; weight 0 where there is none.
-
-    document, piece  numbers of the document, and of its piece where it was cut, from 0
-    query, key       numbers of tokens in the piece, from 0
-    excerpt          an `Excerpt`, the text around them; None until it is filled in
+    Weight is 0 where there is none; `document`, `piece`, `query` and `key` count from 0; excerpts come last.
     """
 
     weight: np.ndarray
@@ -98,7 +93,6 @@ class Examples:
         return cls(np.zeros(shape, np.float32), document, piece, query, key, np.full(shape, None, object))
 
     def __or__(self, other: "Examples") -> "Examples":
-        """The 5 strongest examples of both, for each head and kind of head."""
         mine, theirs = vars(self), vars(other)
         both = {name: np.concatenate([mine[name], theirs[name]], axis=-1) for name in mine}
         return Examples(**both).strongest()
@@ -121,12 +115,12 @@ class Examples:
 def examples_of(
     top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbers: tuple[np.ndarray, np.ndarray], least: np.ndarray
 ) -> Examples:
-    """The strongest examples in a batch of texts, up to 5 for each head and kind: of a text the strongest row alone.
+    """The strongest examples in a batch of texts, up to 5 for each head and kind, at most one of a text.
 
-    numbers  each text's document in the corpus, and its piece in that, from 0 `[texts]`; of one that wasn't cut piece 0
-    top    the largest weight of each row `[h, R]`
-    keys   the keys of these weights `[h, R]`, -1 for none
-    least  the smallest weight that is still wanted `[h, kinds]`
+    top      the largest weight of each row `[h, R]`
+    keys     the keys of these weights `[h, R]`, -1 for none
+    numbers  each text's document in the corpus, and its piece in that, from 0 `[texts]`
+    least    the smallest weight that is still wanted `[h, kinds]`
     """
     weight = np.where((keys >= 0) & targets.rows.real, np.rint(top * _STEPS) / _STEPS, 0).astype(np.float32)
     bits = _membership_bits(np.maximum(keys, 0), targets)

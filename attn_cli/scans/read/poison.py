@@ -13,9 +13,8 @@ class PoisonRecord(NamedTuple):
     """A record that could not be scanned, or a piece of one, and why.
 
     document  its number among all records of all inputs, from 0
-    file      the file that it came from, as it was named
     record    its number in that file, from 1: a line, or a row of a table
-    piece     which piece of a long record, from 0; 0 where it was not cut
+    piece     from 0; 0 where the record was not cut
     reason    why, in words that are the same for all of a kind: "empty", "too long"
     detail    what is wrong with this one
     """
@@ -35,11 +34,7 @@ class PoisonRecord(NamedTuple):
 
 
 class PoisonRecords:
-    """The records of a corpus that a scan could not read, in order: all are counted, the first are kept.
-
-    reasons  how many there are, by reason
-    named    about the first 10,000 of them, each with file, number and reason
-    """
+    """The records that a scan could not read: `reasons` counts all, `named` has the first 10,000, in order."""
 
     def __init__(self, reasons: dict[str, int] | None = None, named: Iterable[PoisonRecord] = ()) -> None:
         self.reasons, self.named = dict(reasons or {}), list(named)

@@ -21,10 +21,7 @@ TokenizedText = tuple[Document, EncodedText]
 
 
 class ShardTexts:
-    """Makes the texts that the model reads of documents, with their tokens: pieces, where long ones are cut.
-
-    Those that can't be read (empty, too long ...) are noted in `poison`.
-    """
+    """Makes the texts that the model reads of documents, cut into pieces; `poison` notes those that can't be read."""
 
     def __init__(self, source: Scannable, options: ScanOptions, poison: PoisonRecords) -> None:
         self.source, self.options, self.poison = source, options, poison

@@ -10,10 +10,7 @@ CHARACTERS = 2**15  # of a shard at most, unless a single document has more
 
 
 class Shard(NamedTuple):
-    """Documents in a row that are scanned together: up to 256, or until they have 32,768 characters.
-
-    number  counts the shards from 0
-    """
+    """Documents in a row that are scanned together: up to 256, or until they have 32,768 characters."""
 
     number: int
     documents: tuple[Document | RejectedRecord, ...]

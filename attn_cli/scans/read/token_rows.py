@@ -10,13 +10,11 @@ from attn_cli.summaries.reducers.kinds.targets import is_punctuation
 
 
 class TokenRows:
-    """The tokens of B texts of a batch in R = B * n rows, n those of the longest; shorter texts end in padding.
+    """The tokens of B texts in R = B * n rows, n those of the longest; shorter texts end in padding.
 
-    texts    the texts themselves
-    lengths  how many tokens each text has `[B]`
-    ids      the tokens' ids `[R]`, 0 in padding
-    special  which are special tokens, booleans `[R]`
-    real     which are no padding, booleans `[R]`
+    lengths  tokens of each text `[B]`
+    ids      `[R]`, 0 in padding
+    special, real  which are special tokens, and which no padding: booleans `[R]`
     """
 
     def __init__(

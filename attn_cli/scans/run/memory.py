@@ -1,8 +1,6 @@
 """The memory of a scan beside the loaded model, and the sizes of batches and texts that it allows.
 
-Sums are of a size that depends on heads alone, so memory doesn't grow with the corpus. What a batch takes grows with
-its tokens, the heads of a layer, and the width of the model, whose pass is counted. The figures are upper bounds,
-measured with MiniLM and SmolLM2.
+It doesn't grow with the corpus. The figures are upper bounds, measured with MiniLM and SmolLM2.
 """
 
 import sys

@@ -1,7 +1,6 @@
 """Shards computed by Ray (https://ray.io): workers on this machine or on many, each with a model of its own.
 
-Ray starts the workers, restarts one that was killed and gives it its shard again. Which shards there are, and how they
-are added up, is as in one process, so the result is the same.
+Ray restarts a killed worker and gives it its shard again; the result is that of one process.
 """
 
 import os
@@ -53,10 +52,7 @@ class Worker:
         return self.source.labels(ids)
 
     def scan(self, shard: Shard) -> tuple[int, SumArrays, str | None]:
-        """The number of the shard (documents scanned together), its sums as arrays, and the name of a restarted worker.
-
-        The number, as results come in any order; the name is None for a worker that never died.
-        """
+        """The shard's number, its sums as arrays, and the name of a restarted worker; None if it never died."""
         return shard.number, arrays_of(scan_shard(self.source, shard, self.options)), self._replaces
 
     def process(self) -> int:
@@ -72,10 +68,7 @@ def _takes_the_place_of_another() -> str | None:
 
 
 class RayWorkers:
-    """Ray's workers, which share the shards (groups of documents) of a scan among them.
-
-    replaced  names of the workers that computed shards in place of one that had died
-    """
+    """Ray's workers, which share the shards of a scan; `replaced` names those that did a dead one's part."""
 
     def __init__(self, actors: Sequence[Any], ray: Any) -> None:
         self.actors, self._ray = tuple(actors), ray
@@ -122,9 +115,7 @@ class RayWorkers:
 def ray_workers(
     address: str, opens: OpenSource, options: ScanOptions, memory: int = DEFAULT_MEMORY
 ) -> Iterator[RayWorkers]:
-    """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own
-    here.
-    """
+    """Context manager: workers on the cluster at `address`; "auto" finds one that runs, or starts one here."""
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", _DEATHS)  # read while Ray is imported
     try:
         import ray

@@ -25,14 +25,7 @@ _SECONDS_APART = 60.0
 
 
 class ScanProgress(NamedTuple):
-    """How far a scan has come.
-
-    records        how many records are in finished shards, which an interruption does not lose
-    tokens         how many tokens these have
-    fresh_records  how many of the records were read in this run
-    fresh_tokens   how many of the tokens were read in this run
-    seconds        since this run began
-    """
+    """How far a scan has come: what finished shards keep, what this run (`fresh`) read, and its seconds."""
 
     records: int
     tokens: int
@@ -48,13 +41,9 @@ Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, SumArrays]]]
 
 @dataclass
 class Scan:
-    """A scan of heads over a corpus into a folder, shard by shard; a shard is up to 256 documents in a row.
+    """A scan of heads over a corpus into a folder, which keeps finished shards, so that it can be interrupted.
 
-    The folder keeps finished shards, so that a scan can be interrupted.
-
-    folder    where results and finished shards are kept
-    corpus    the documents
-    manifest  what the scan is of, model, options and inputs: by it the folder refuses another scan
+    manifest  model, options and inputs: by it the folder refuses another scan
     labels    gives the texts of tokens by their ids
     report    called with the progress at the beginning, and whenever a shard is finished
     """

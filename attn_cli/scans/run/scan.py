@@ -22,12 +22,10 @@ from attn_cli.sources.corpora import Corpus, open_corpus
 class Running:
     """How a scan is run; no option changes a number, but for the last digits of smaller batches.
 
-    With little memory documents that are longer than what fits may be left out; they are named.
-
-    memory  bytes that a scan may take beside the loaded model
-    ray     the address of a Ray cluster, or "auto" for one that runs here or is started; None for this process alone
+    memory  bytes beside the loaded model; with little, documents that don't fit are left out and named
+    ray     the address of a Ray cluster, "auto" for one found or started here; None for this process alone
     force   throw away what another scan left in the folder
-    report  called with the progress at the beginning, and after every shard (up to 256 documents)
+    report  called with the progress at the beginning, and after every shard
     """
 
     memory: int = DEFAULT_MEMORY
@@ -52,16 +50,12 @@ def scan(
     inputs     names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
     selection  layers and heads; None for all
     chunk      cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
-    seed       of the draw of keys that the targets of induction and duplicate heads are held against
+    seed       of the draw of control keys for induction and duplicate heads
     running    the fields of `Running`: memory, ray, force, report
 
-    Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, rejected
-    (records that could not be scanned), reasons (how many of them by reason), and with ray replaced_workers (those that
-    died while this ran; others have done their part again). Errors: InputError for a folder with another scan,
-    LimitError for more heads than fit in `memory`.
-
-        scan("gpt2", "reviews.jsonl", "reviews-scan")
-        pandas.read_parquet("reviews-scan/heads.parquet")
+    Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, rejected,
+    reasons, and with ray replaced_workers (those that died while this ran). Raises InputError for a folder with
+    another scan, LimitError for more heads than fit in `memory`.
     """
     corpus = inputs if isinstance(inputs, Corpus) else open_corpus([inputs] if isinstance(inputs, str) else inputs)
     options = ScanOptions(selection or ALL, chunk, seed)

@@ -11,9 +11,9 @@ MOST = 256  # blocks: up to so many documents each is a block of its own
 class Blocks:
     """Sums of numbers over blocks of neighbouring documents, to compare two scans document by document.
 
-    step    a block is 2**step document numbers, as few as make no more than 256 blocks
+    step    a block is 2**step documents, as few as make no more than 256 blocks
     number  of each of the b blocks with a document, ascending `[b]`: the document's number // 2**step
-    count   how many of the block's documents, or pieces of cut ones, have the number that is summed `[b, ...]`
+    count   how many of a block's documents, or pieces of cut ones, have the number `[b, ...]`
     total   the sum over these `[b, ...]`
     """
 

@@ -26,10 +26,7 @@ _OF_ROWS = {*MOMENTS, "key_sums", "vector_sums"}
 
 
 class PaddedRows:
-    """Moves statistics between R rows of texts with padding and the T without, which come first among n packed rows.
-
-    real  which of the R rows are no padding, booleans `[R]`
-    """
+    """Moves statistics between R padded rows (`real` `[R]`: no padding) and the T real ones, the first of n."""
 
     def __init__(self, real: np.ndarray, n: int) -> None:
         self.count, self.n, self.places = len(real), n, np.flatnonzero(real)
@@ -93,11 +90,9 @@ class NotFiniteError(Exception):
 
 
 class ScannedText(NamedTuple):
-    """One text of a batch: a document of the corpus, or a piece of a long one.
+    """One text of a batch: a document of the corpus, or a piece of a long one, both counted from 0.
 
-    document  the number of the document's record in the corpus, from 0
-    piece     the number of the piece in the document, from 0
-    parts     (name, start, end) of each named part, in characters of this text, `end` excluded; () without names
+    `parts` are (name, start, end) of each named part, in characters of this text; () without names.
     """
 
     document: int
@@ -110,12 +105,10 @@ LeastWeights = Callable[[ModuleKey], np.ndarray | float]
 
 
 class BatchCollector(PackedVisit):
-    """Collects the sums over the texts of one batch, for each attention module of the model, as its layers run.
+    """Collects the sums over one batch, for each attention module, as its layers run.
 
-    rows   the tokens of the texts, with padding
-    texts  which documents they are
-    seed   of the draw of keys that the targets of induction and duplicate heads are held against
-    least  a function from a module to the smallest weight of a new example for each kind of head `[h, kinds]`, or 0
+    seed   of the draw of control keys for induction and duplicate heads
+    least  a function from a module to the smallest weight of a new example `[h, kinds]`, or 0
 
     Raises NotFiniteError at a layer whose weights are not finite.
     """

@@ -11,13 +11,10 @@ _SIZE = 500  # the digests' compression: quantiles are within a percent of their
 
 
 class Quantiles:
-    """The distributions of `count` numbers over documents, each as a t-digest (a sketch from which quantiles are read).
+    """The distributions of `count` numbers over documents, each as a t-digest; equal input gives equal bytes.
 
-    The same numbers in the same order give the same digests to the last bit.
-
-    digests  as bytes: a digest that is written and read again takes in further numbers a little differently, so it is
-             written after each addition, whether or not it goes to a file
-    pending  numbers `[count, B]` that are not in the digests yet: those of a shard (group of documents) go in together
+    digests  as bytes after each addition: one written and read again takes in numbers a little differently
+    pending  numbers `[count, B]` that are not in the digests yet: those of a shard go in together
     """
 
     def __init__(self, digests: list[bytes], pending: Sequence[np.ndarray] = ()) -> None:
@@ -46,7 +43,6 @@ class Quantiles:
         return Quantiles([digest.serialize() for digest in made])
 
     def __or__(self, other: "Quantiles") -> "Quantiles":
-        """Of both; `other` comes after."""
         if other.pending and not other.digests:
             return Quantiles(self.digests, [*self.pending, *other.pending])
         pairs = zip(self.settled().digests, other.settled().digests, strict=True)

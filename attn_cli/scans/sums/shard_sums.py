@@ -35,9 +35,7 @@ class StrongestWeights:
             self._of_modules[key] = np.sort(both, axis=-1)[..., -MOST:]
 
     def least_after(self, module: ModuleKey) -> np.ndarray | float:
-        """The least weight `[h, kinds]` with which an example of a later document is among the 5 largest; 0 at
-        first.
-        """
+        """The least weight `[h, kinds]` with which a later example is among the 5 largest; 0 at first."""
         weights = self._of_modules.get(module)
         return 0.0 if weights is None else np.nextafter(weights[..., 0], np.float32(2))
 
@@ -61,18 +59,16 @@ def scan_shard(
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
-    """Texts in batches of similar lengths, as lists of their indices; with `limit` 1 each by itself, else any
-    number.
-    """
+    """Texts in batches of similar lengths, as lists of indices; with `limit` 1 each by itself."""
     most = 1 if limit == 1 else max(len(lengths), 1)
     return batches_by_length(lengths, most, tokens=tokens, together=1, alike=_ALIKE)
 
 
 class BatchScan(NamedTuple):
-    """Scans batches of texts with the model of `source` and adds the statistics of its heads in them to `sums`.
+    """Runs the model of `source` on batches and adds their heads' statistics to `sums`.
 
     before      the largest weights of earlier documents' examples
-    vocabulary  ids of the different tokens of the documents, ascending; None for those of each batch
+    vocabulary  ids of the documents' different tokens, ascending; None for those of each batch
     """
 
     source: Scannable

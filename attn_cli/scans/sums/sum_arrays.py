@@ -96,10 +96,7 @@ def _module_of(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray], lead: 
 
 
 class _Arrays(NamedTuple):
-    """Arrays of one module, each asked for by its name and checked.
-
-    sizes  of the axes by letter; an axis whose size is not known yet takes that of the first array that has it
-    """
+    """Arrays of one module, each checked; `sizes` of axes by letter, each fixed by the first array that has it."""
 
     arrays: Mapping[str, np.ndarray]
     lead: str

@@ -14,12 +14,7 @@ from attn_cli.scans.sums.quantiles import Quantiles
 
 @dataclass
 class Moments:
-    """Count, mean and sum of squared differences from it, of many arrays of one shape (Chan et al. 1979).
-
-    count    how many numbers there were at each place, NaN not counted
-    mean     their mean, 0 without any
-    squares  the sum of their squared differences from the mean
-    """
+    """Count (NaN left out), mean and sum of squared differences, for arrays of one shape (Chan et al. 1979)."""
 
     count: np.ndarray
     mean: np.ndarray
@@ -35,7 +30,6 @@ class Moments:
         return cls(count, mean, (apart * apart).sum(axis=-1))
 
     def __or__(self, other: "Moments") -> "Moments":
-        """The moments of the values of both."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
         apart = other.mean - self.mean
@@ -48,10 +42,9 @@ class TokenCounts:
     """Counts of how often h heads attend to each token and from it: exact for as many tokens as are kept.
 
     ids       the U tokens' ids in the vocabulary, ascending `[U]`
-    to        the number of rows whose largest weight is on the token `[h, U]`
-    of_query  the number of the token's own rows whose largest weight is not on an expected sink (the first key, or
-              special tokens) `[h, U]`
-    rows      the number of rows of the token `[U]`
+    to        rows whose largest weight is on the token `[h, U]`
+    of_query  the token's own rows whose largest weight is on no expected sink `[h, U]`
+    rows      rows of the token `[U]`
     lost      the two counts `to` and `of_query` of all tokens that are not kept `[h, 2]`
     """
 
@@ -101,12 +94,9 @@ def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 @dataclass
 class ModuleHeads:
-    """An attention module of the model and its chosen heads.
+    """An attention module (`name` is its path) and its chosen heads; `groups` are their key/value heads.
 
-    stream, layer  the stack (self, encoder, cross ...) and the block's number in it
-    name           the module's path in the model
-    call           0, or 1, 2, ... when the same module runs again in one pass
-    heads          the chosen heads' numbers, and `groups`, the key/value head of each
+    `call` is 0, or 1, 2, ... when the same module runs again in one pass.
     """
 
     stream: str
@@ -124,27 +114,20 @@ class ModuleHeads:
 
 @dataclass
 class Ranges:
-    """Sums of weights by ranges of distance, or of key position, over all rows.
-
-    weight  of each head `[h, ranges]`
-    even    what uniform attention gives `[ranges]`
-    """
+    """Sums of weights `[h, ranges]` by distance or key position; `even` `[ranges]` is uniform attention's."""
 
     weight: np.ndarray
     even: np.ndarray
 
     def __or__(self, other: "Ranges") -> "Ranges":
-        """The sums of both."""
         return Ranges(self.weight + other.weight, self.even + other.even)
 
 
 @dataclass
 class PartSums:
-    """For each of P named parts of documents, such as a field or role, the weight on its keys, summed over all rows.
+    """For each of P named parts of documents the weight on its keys `[h, P]`, summed over `rows`.
 
-    weight  of each head `[h, P]`
-    even    what uniform attention gives `[P]`
-    rows    how many rows were added
+    `even` is what uniform attention gives `[P]`.
     """
 
     names: tuple[str, ...]
@@ -170,19 +153,11 @@ class PartSums:
 
 @dataclass
 class ModuleSums:
-    """The sums over documents for the h heads of one attention module.
+    """The sums over documents for the h heads of one attention module; a piece of a cut document counts as one.
 
-    documents  how many were added, a piece of a cut one counting as one
-    values     count, mean and spread over documents of V numbers, as `NAMES` lists them: statistics and weights on the
-               keys that define kinds of heads `[V, h]`
-    baselines  the same of C numbers, as `BASELINE_NAMES` lists them: what uniform attention gives these keys, and how
-               many rows count `[C]`
-    distances, positions  weights by ranges of distance, query - key, and of key position
-    quantiles  t-digests (sketches of distributions) of every head and statistic over documents
-    tokens     how often heads attend to each token and from it
-    examples   queries and keys with the largest weights, with texts
-    parts      weights on named parts of documents, such as fields
-    blocks     sums of every statistic `[S, h]` over blocks of neighbouring documents
+    values     moments of the V statistics and weights on kinds' targets in `NAMES` `[V, h]`
+    baselines  moments of the C numbers in `BASELINE_NAMES`: uniform attention on the targets, and their rows `[C]`
+    quantiles  t-digests of every head and statistic over documents
     """
 
     place: ModuleHeads
@@ -230,10 +205,9 @@ class OtherHeadsError(Exception):
 class ScanSums:
     """Statistics of all heads, summed over the documents of a corpus, or of a part of it.
 
-    documents, tokens  that were read by the model; of a document that was cut every piece counts
-    records            documents that were read in any part
-    poison             records that could not be scanned
-    modules            for each attention module the sums for its heads, in the order of the forward pass
+    documents  read by the model; a cut one's pieces each count
+    records    documents that were read in any part
+    modules    the sums of each attention module, in the order of the forward pass
     """
 
     documents: int = 0
