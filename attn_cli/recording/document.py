@@ -76,10 +76,7 @@ class BadDocument(Exception):
 
 
 def document_of(recording: RecordingContents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The JSON of a recording, and its arrays by name: those of layer 3 are 3.q, 3.k and so on.
-
-    Equal arrays, such as one mask of all layers, are stored once.
-    """
+    """The JSON of a recording, and its arrays by name, such as 3.q of layer 3; equal ones are stored once."""
     arrays: dict[str, np.ndarray] = {}
     names: dict[bytes, str] = {}
 

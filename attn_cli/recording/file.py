@@ -1,7 +1,6 @@
-"""The file of a recording: one safetensors file, which is mapped into memory, so that opening it reads what is shown.
+"""The file of a recording: one safetensors file, mapped into memory, so that opening it reads what is shown.
 
-Metadata `attn` says `recording/1`; `recording` is an object of JSON (`attn schema recording`), the arrays lie beside.
-Nothing in a file is run, and every size in it is checked before it is believed.
+Metadata `attn` says `recording/1`; `recording` is JSON (`attn schema recording`). Every size is checked.
 """
 
 import json

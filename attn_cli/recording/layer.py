@@ -28,16 +28,15 @@ class Terms:
     score = softcap(scale * sum of products) + bias, and weight = exp(score - log_sum).
 
     products  q_d k_d of each of the d columns `[d]`, after rotary positions; `q` and `k` `[d]` are the factors
-    scale     the factor on the sum of products
     softcap   c in c * tanh(x / c); None for none
     bias      added to the score; None for none
     score     -inf where the query may not attend to the key
-    log_sum   logarithm of the sum of the exponentials of the row's scores, with a learned sink's; None without softmax
+    log_sum   logarithm of the sum of the row's exponentials, with a learned sink's; None without softmax
     weight    0 where masked
-    rank      of the key among those that the query may attend to, by score, 1 for the largest; None where masked
+    rank      of the key among those allowed, by score, 1 for the largest; None where masked
 
-    Where the model shows weights alone: products, q, k, scale, softcap and bias are None, and so are score and log_sum
-    unless the model shows its scores.
+    Where the model shows weights alone, products, q, k, scale, softcap and bias are None; score and log_sum are, too,
+    unless it shows its scores.
     """
 
     products: np.ndarray | None
@@ -80,23 +79,19 @@ _STRIP = 2**20  # scores that `pooled` holds at a time
 class RecordedLayer(Call):
     """One layer's attention, recorded: h query heads, g key heads, n queries, m keys; arrays are NumPy's.
 
-    place       which attention it is: layer, heads, stack (self, encoder ...)
-    queries, keys  the tokens of rows and columns
-    rule        scale, softcap, bias, mask, learned sink
-    log_sums    the logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]` float32;
-                -inf in rows that may attend to nothing
-    statistics  `[h]` each, by the names of the head statistics
-    received    the mean weight on each key over the n rows `[h, m]`
-    value_norms the length of each value `[g, m]`; None where weights alone were seen
-    thumbnail   the largest weight of each block `[h, <= 64, <= 64]` in levels: round(254 sqrt(weight)), 255 where no
-                cell of the block is allowed
+    log_sums         the logarithm of the sum of a row's exponentials, with a learned sink's `[h, n]` float32; -inf in
+                     rows that may attend to nothing
+    statistics       `[h]` each, by the names of the head statistics
+    received         the mean weight on each key over the n rows `[h, m]`
+    value_norms      the length of each value `[g, m]`; None where weights alone were seen
+    thumbnail        the largest weight of each block `[h, <= 64, <= 64]` as round(254 sqrt(weight)); 255 where no cell
+                     of the block is allowed
     thumbnail_block  (rows, keys) of a block
-    q, k        `[h, n, d]`, `[g, m, d]` in the precision of the model, bfloat16 as bits in uint16; None where the model
-                shows weights alone, or memory was short
-    seen        the cells `[h, n, m]` of a model that shows no q and k: scores where it shows them, else weights
-    shows_scores  whether there are scores: only not where `seen` holds weights
-    residual_norms  the length of each key's vector in the residual stream before the block `[m]`; None where it wasn't
-                    seen
+    q, k             `[h, n, d]`, `[g, m, d]` in the model's precision, bfloat16 as bits in uint16; None where the model
+                     shows weights alone, or memory was short
+    seen             the cells `[h, n, m]` of a model that shows no q and k: scores where it shows them, else weights
+    shows_scores     whether there are scores: only not where `seen` holds weights
+    residual_norms   the length of each key's residual vector before the block `[m]`; None where unseen
 
     In its methods `head` is an index into `place.heads`; rows and keys are slices or ascending arrays of numbers.
     """

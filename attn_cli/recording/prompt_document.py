@@ -43,9 +43,7 @@ class TokenTables:
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 
     def boxes(self) -> list[list[list[float] | None] | None] | None:
-        """The rectangles of the picture that image tokens show, for each sequence of tokens: top, left, bottom,
-        right.
-        """
+        """The rectangles (top, left, bottom, right) of image tokens in each sequence of tokens; None for none."""
         boxes = [_boxes_document(tokens) for tokens in self.tables]
         return boxes if any(boxes) else None
 

@@ -46,9 +46,7 @@ class RecordedHead(Displayed):
         return self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
 
     def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
-        """The largest weight of each block of the matrix, at most `most` blocks each way, and (rows, keys) of a
-        block.
-        """
+        """The largest weight of each block, at most `most` blocks each way, and (rows, keys) of a block."""
         block = (-(-self.layer.n // most), -(-self.layer.m // most))
         return self.layer.pooled(self.index, slice(None), slice(None), block), block
 
@@ -63,8 +61,8 @@ _OF_ARRAYS = "attn_cli.summaries.answers.recorded_arrays"
 class Recording(RecordingContents, Displayed):
     """One text that a model has read, with the attention of all its layers, to be looked at without the model.
 
-    `about` the model, `prompt` the text and tokens, `layers` in the order of the forward pass. Any cell, row, column or
-    block of any head is computed when it is asked for, so no n x n weights are kept. `attn_cli.record` makes one.
+    Any cell, row, column or block is computed when it is asked for, so no n x n weights are kept.
+    `attn_cli.record` makes one.
     """
 
     def __repr__(self) -> str:
