@@ -33,13 +33,9 @@ Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class Reading(TypedDict, total=False):
-    """Inputs beside the texts or in their place, as keyword arguments of `open_source`, and what is known of the texts.
+    """Inputs beside the texts or in their place: keyword arguments of `open_source`, and what is known of the texts.
 
-    decoder_text, generate  what a decoder reads; how many tokens the model generates first, at most
-    inputs       a file with all that a model reads, instead of texts
-    image, audio  files to be read beside every text, or instead of texts
     chat         messages before the text; or they as "messages", beside arguments of the chat template such as "tools"
-    target_lang  the language that a translator writes
     known_texts  texts that will be read, so that one too long is refused before the model is loaded
     reads_text   whether texts will be read, without which a model may have no tokenizer
     """
@@ -60,11 +56,9 @@ class Loading(TypedDict, total=False):
 
     adapters     adapters (LoRA) to apply
     device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
-    trust_remote_code  whether code that comes with the model may run
     predicts     whether the language-model head is loaded, too
     reads_text   whether texts will be read, without which a model may have no tokenizer
-    known_texts, chosen  texts to be read, and layers and heads to be looked at, to refuse what the model lacks before
-                         loading
+    known_texts, chosen  texts, layers and heads that are checked before loading
     unpacked     where models of .gguf files are kept unpacked; None for nowhere
     """
 
@@ -93,18 +87,17 @@ def open_source(
 ) -> Source:
     """Open what a `--model` value means: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
 
-    The result is a source, which turns texts into attention calls (each layer's q, k, v and mask). Torch modules of
-    other libraries are `timm:NAME`, `open_clip:NAME/TAG` and `package.module:factory`.
+    The source turns texts into attention calls. Torch modules of other libraries are `timm:NAME`, `open_clip:NAME/TAG`
+    and `package.module:factory`.
 
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
-    image         an image file, read beside every text, or instead of texts by a model that reads none; or several
+    image         image files, read beside every text, or instead of texts by a model that reads none
     audio         a .wav file, read in the same way
-    chat          messages before the text, which is then a user's message; or a mapping with them as "messages", and
-                  with arguments of the chat template, such as "tools"
+    chat          messages before the text, a user's; or a mapping with them as "messages" and template arguments
     target_lang   the language that a translator writes, by its code: "fra_Latn"
-    loading       how a model is loaded, as `Loading` says: adapters, device, dtype, trust_remote_code, and so on
+    loading       as `Loading` says: adapters, device, dtype, trust_remote_code, and so on
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """

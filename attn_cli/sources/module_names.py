@@ -8,11 +8,7 @@ _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class ModuleName(NamedTuple):
-    """The name of a torch module that another library builds.
-
-    package  timm, open_clip, or the dotted name of a Python module
-    wanted   the name of a model of that library, or of a function in that Python module that makes one
-    """
+    """The name of a torch module: `wanted` is a model of timm or open_clip, or a function of a Python module."""
 
     package: str
     wanted: str

@@ -26,8 +26,7 @@ class Sizes:
     """The sizes of a model's attention, as its config.json states them.
 
     layer     those of one layer: heads, head size, width ...
-    layers    how many there are
-    windowed  how many of them have a sliding window
+    windowed  how many layers have a sliding window
     dtype     of the weights; None where it states none
     longest   the tokens of the longest text that the model has positions for; None where it states none
     """

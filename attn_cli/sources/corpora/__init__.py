@@ -28,10 +28,7 @@ _FLAGS = 2**12
 
 @dataclass(frozen=True)
 class Sample:
-    """A random part of a corpus: the documents whose number, hashed with the seed to 64 bits, is at most `threshold`.
-
-    A document is in the sample or not by its number alone, so that no two readers have to agree.
-    """
+    """A random part of a corpus: documents whose number, hashed with the seed to 64 bits, is at most `threshold`."""
 
     seed: int
     threshold: int
@@ -117,9 +114,8 @@ PROBED = 100_000  # records of standard input, which may have no end: one in twe
 class Corpus:
     """The documents of several files as one sequence; it can be read many times, and sent to other processes.
 
-    files   in the order in which they are read; one may be standard input, which is read once
-    fields  names of the fields whose text is read, of records that have fields; with none "text", else "messages", else
-            the only column of a table
+    files   in the order of reading; one may be standard input, which is read once
+    fields  names of the fields whose text is read; with none "text", else "messages", else a table's only column
     sample  which documents are read; None for all
     """
 

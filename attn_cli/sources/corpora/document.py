@@ -48,11 +48,7 @@ class RejectedRecord(NamedTuple):
 
 
 class BadRecordError(Exception):
-    """Raised for a record without a usable text.
-
-    reason  in words that are the same for every record of the kind: "not UTF-8", "no such field"
-    detail  what is wrong with this one
-    """
+    """Raised for a record without a usable text; `reason` has the same words for all of a kind, `detail` is its own."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)

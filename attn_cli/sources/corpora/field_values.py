@@ -14,10 +14,7 @@ _MESSAGE_KEYS = (("role", "content"), ("from", "value"))
 
 
 class FieldText(NamedTuple):
-    """The text of a record's fields, and which characters of it are of which field or message role.
-
-    fields  empty where the text is all of one field
-    """
+    """The text of a record's fields, and the characters of each field or message role; no `fields` for one alone."""
 
     text: str
     fields: tuple[TextField, ...] = ()

@@ -52,11 +52,7 @@ MOST_FILES = 1_000_000  # of a glob
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """One file of a corpus.
-
-    name  as messages call it; "-" is standard input
-    kind  how its records are separated: lines, jsonl, csv, tsv, parquet or arrow
-    """
+    """One file of a corpus, "-" for standard input; `kind` is lines, jsonl, csv, tsv, parquet or arrow."""
 
     name: str
     kind: str

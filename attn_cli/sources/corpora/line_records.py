@@ -31,7 +31,6 @@ class Lines:
         return most
 
     def __iter__(self) -> Iterator[bytes | BadRecordError]:
-        """The lines without their ends."""
         return iter(self._line, None)
 
     def parse(self, record: bytes) -> FieldText:
@@ -69,10 +68,7 @@ class Lines:
 
 
 class JsonLines(Lines):
-    """Lines of JSON, each an object with the text in its fields `fields`, or a string that is the text.
-
-    With no fields given, the text is in "text", else in "messages".
-    """
+    """Lines of JSON, each a text or an object with it in `fields`; with none given in "text", else "messages"."""
 
     def parse(self, record: bytes) -> FieldText:
         """The text of a line; BadRecordError for one that is not JSON, or lacks a field whose text is read."""
@@ -141,7 +137,6 @@ class SeparatedRows:
         return most
 
     def __iter__(self) -> Iterator[list[str] | BadRecordError]:
-        """The rows after the line of names."""
         return iter(self._row, None)
 
     def parse(self, record: list[str]) -> FieldText:

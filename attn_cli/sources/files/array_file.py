@@ -19,8 +19,8 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
     `spec` is a path, `path.npz:member` (also for .safetensors and .json objects), or `-` for the bytes on `stdin`.
     `name` is the role ("q", "mask" ...): it picks the array where a file holds several, and messages use it.
     float16, 32 and 64 keep their dtype, bfloat16 and float8 become float32, the rest float64; a mask may stay bool.
-    A large .npy or .safetensors is mapped: nothing is copied. -inf may stand in a mask, other NaN and Inf only with
-    `allow_nonfinite`. Errors: InputError for all that is wrong with the input, LimitError for what exceeds the memory.
+    -inf may stand in a mask, other NaN and Inf only with `allow_nonfinite`. A large .npy or .safetensors is mapped.
+    Raises InputError for all that is wrong with the input, LimitError for what exceeds the memory.
 
     >>> import io
     >>> read_array("-", name="q", stdin=io.BytesIO(b"1,2\\n3,4"))

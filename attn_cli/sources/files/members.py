@@ -15,9 +15,7 @@ _ALIASES = {
 
 
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
-    """The name of the array to read from a file: `member` if given, else the only name, else the one that is `role`.
-
-    Errors: InputError that lists the names, where none or several are; `label` is the file's in it.
+    """The array to read from a file: `member` if given, else the only one, else the one that is `role`; InputError.
 
     >>> choose_member(["Query", "K"], None, "q", "heads.npz")
     'Query'

@@ -30,11 +30,7 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError
 
 
 class NpyHeader(NamedTuple):
-    """The header of a .npy file.
-
-    fortran  whether columns come first
-    offset   the byte at which the numbers begin
-    """
+    """The header of a .npy file; `offset` is the byte at which the numbers begin."""
 
     shape: tuple[int, ...]
     fortran: bool

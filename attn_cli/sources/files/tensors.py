@@ -23,11 +23,7 @@ _DTYPES = {
 
 
 class SafetensorsHeader(NamedTuple):
-    """The header of a .safetensors file.
-
-    tensors  for each name the header's entry: dtype, shape, offsets
-    offset   the byte at which the numbers begin
-    """
+    """The header of a .safetensors file: each tensor's dtype, shape and offsets, and the byte where numbers begin."""
 
     tensors: dict[str, Any]
     metadata: dict[str, str]

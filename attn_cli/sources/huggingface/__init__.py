@@ -1,9 +1,7 @@
 """Hugging Face models: loading them, running them on texts, images and audio, and capturing their attention.
 
-The packages are the phases of a run: `load` the model, `read` a text into tokens, `generate` more of it, `capture` the
-attention of a forward pass, `intervene` in it. `anatomy` finds the parts of a model, `known_types` says what its code
-doesn't. `passes` runs texts and shows their layers, `source` answers all else that a model is asked; `failures` words
-errors.
+The phases of a run: `load`, `read` a text into tokens, `generate`, `capture` attention, `intervene`. `anatomy` finds
+the parts of a model, `known_types` says what its code doesn't, `passes` shows texts' layers.
 """
 
 import logging

@@ -1,9 +1,7 @@
 """Private names of torch and transformers: all that attn takes beyond their public interfaces.
 
-Each entry says what it is for, and what happens where it is gone or means something else;
-`tests/sources/huggingface/test_compat.py` has a test of each. A new release of a library is read against this page
-first. What closures of mask functions hold is read in `capture/lazy_mask.py`, names of modules in `anatomy/streams.py`;
-what is replaced while a .gguf file is read stands in `load/gguf_once.py`.
+Each entry says what it is for, and what happens where it is gone; `tests/sources/huggingface/test_compat.py` tests
+each. Others are in `capture/lazy_mask.py` (closures), `anatomy/streams.py` (names) and `load/gguf_once.py`.
 """
 
 import sys

@@ -75,7 +75,6 @@ def why_failed(
 
 
 def _modules_run(error: Exception) -> list[str]:
-    """The Python modules of the frames that `error` came through, from torch or transformers inwards."""
     frames = [
         str(frame.f_globals.get("__name__", ""))
         for frame, _ in walk_tb(error.__traceback__)

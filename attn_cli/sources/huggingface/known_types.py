@@ -1,8 +1,6 @@
-"""Facts about single model types: one register, one entry for each type.
+"""Facts about single model types that can't be read off code, configuration or pass, each of them measured.
 
-Most models need no entry: what attn has to know of a model is read off its code, its configuration and its forward
-pass. `TYPES` holds the rest, by the name that a config.json gives as `model_type`: facts that can't be read off, each
-of them measured. An entry of a vision tower stands under the tower's own type, such as siglip_vision_model.
+`TYPES` holds them by a config.json's `model_type`; a vision tower's stand under its own, such as siglip_vision_model.
 """
 
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ REGISTERS = "registers"  # as many tokens as the tower's configuration gives as 
 class RowByRow:
     """A vision tower that sees the patches of an image, or of a tile of one, row by row.
 
-    before  the tokens before the patches, such as "[CLS]"; "registers" for as many as the configuration has registers
+    `before` are the tokens before them, such as "[CLS]"; "registers" for the configuration's registers.
     """
 
     before: tuple[str, ...] = ()
@@ -29,9 +27,7 @@ class RowByRow:
 
 @dataclass(frozen=True)
 class MergedSquares:
-    """A model whose vision tower gets squares of `spatial_merge_size` patches, row by row within each square.
-
-    Its text holds a token for each square. It is noted under the type of the whole model, not of the tower.
+    """A model, by its whole type, whose tower gets squares of `spatial_merge_size` patches, each a token of its text.
 
     windows  whether the tower gets the squares window by window, each of `window_size` pixels
     """
@@ -40,11 +36,7 @@ class MergedSquares:
 
 
 class Tiles(Enum):
-    """The axis of `pixel_values` that holds the tiles of one image, for a tower that sees them one by one.
-
-    BATCH   in the batch axis, `[tiles, channels, height, width]`
-    SECOND  in the axis after it, `[1, tiles, channels, height, width]`
-    """
+    """The axis of `pixel_values` that holds the tiles of one image, for a tower that sees them one by one."""
 
     BATCH = "batch"
     SECOND = "second"
@@ -54,8 +46,7 @@ class Tiles(Enum):
 class Squares:
     """A text that holds a token for each square of patches.
 
-    side           the field of the configuration that says how many patches wide a square is: a whole number, or a
-                   ratio below 1, the reciprocal of it
+    side           the configuration's field with a square's width in patches, or the reciprocal of that
     square_images  whether the model takes every image, or tile, for as wide as it is high
     """
 
@@ -65,10 +56,7 @@ class Squares:
 
 @dataclass(frozen=True)
 class PackedTiles:
-    """A text that holds a token for each patch of the tiles joined into one image, and one at the end of each row.
-
-    shrinks  whether the model makes the grid of an image of many tiles coarser
-    """
+    """A text with a token for each patch of the joined tiles and each row's end; `shrinks` coarsens large grids."""
 
     shrinks: bool = False
 
@@ -77,24 +65,20 @@ class PackedTiles:
 class ModelType:
     """Facts about one model type; the defaults hold for a type without an entry.
 
-    unpadded_only           Padding changes the weights between the tokens of a text, so that texts are not padded into
-                            one batch: by convolutions over neighbours, pooled or hashed pieces of the text, positions
-                            and patches counted from its end, keys put behind its last one. Measured for every type by
-                            tests/architectures.
-    bidirectional           Tokens attend to later ones unless the configuration says is_decoder, so that it can't
-                            generate. Needed only for types without a masked-language class, by which it is recognised.
-    not_autoregressive      What it generates does not follow from a pass over what it has read and generated: XLNet
-                            predicts a place without its token, Moshi hears itself. Measured for every type.
-    padded_to_full_length   It was trained on texts padded to its whole number of positions, and reads the padding too.
-    repeats_blocks          Blocks run again after the last one, so that a pass can't be ended after a chosen layer.
-    frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
-    returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
-                            return weights on request: block-sparse and hashed attention.
-    vision                  The order in which the vision tower sees patches ("given grid": row by row in one axis,
-                            their grid in `spatial_shapes`, and padding)
-    tiles                   Where the tiles of an image are, if it sees an image in tiles.
-    image_tokens            Which patches the image's tokens in a text hold: "each patch" that the tower sees, or of a
-                            "coarser grid" the mean of the patches in a cell; None where unknown.
+    unpadded_only          Padding changes the weights between a text's tokens, so texts are not padded into one batch.
+                           Measured for every type by tests/architectures.
+    bidirectional          Tokens attend to later ones unless the configuration says is_decoder, so that it can't
+                           generate. Needed only for types without a masked-language class.
+    not_autoregressive     What it generates does not follow from a pass over what it has read and generated: XLNet
+                           predicts a place without its token, Moshi hears itself. Measured for every type.
+    padded_to_full_length  It was trained on texts padded to its whole number of positions, and reads the padding too.
+    repeats_blocks         Blocks run again after the last one, so that a pass can't be ended after a chosen layer.
+    frames_per_token       How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
+    returns_weights        Attention classes without softmax or SDPA on `[n, m]` that return weights on request.
+    vision                 The order in which the vision tower sees patches ("given grid": row by row in one axis,
+                           their grid in `spatial_shapes`, and padding)
+    image_tokens           Which patches an image's tokens hold: "each patch", or cells' means of a "coarser grid"; None
+                           where unknown.
     """
 
     unpadded_only: bool = False

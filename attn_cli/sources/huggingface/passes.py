@@ -82,10 +82,7 @@ _ENOUGH_TOKENS = 8  # to see which module is given what
 
 
 class ModelPasses:
-    """Runs texts through a loaded model, in batches, and calls a visitor with the attention of every selected layer.
-
-    reader  makes the model's inputs of texts, and of what is given beside them; by default of texts alone
-    """
+    """Runs texts in batches, and shows a visitor each selected layer; `reader` makes inputs, by default of texts."""
 
     def __init__(self, loaded: LoadedModel, reader: PromptReader | None = None) -> None:
         self.loaded, self.reader = loaded, reader or PromptReader(loaded)

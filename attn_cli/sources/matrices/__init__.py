@@ -1,7 +1,6 @@
 """The user's own matrices or words as a source of attention calls.
 
-The steps: the user's own q, k and v, or projected embeddings (`projecting`); cut into heads; with a rule
-(`rules`) they are the `Matrices`, which yield attention calls.
+Own q, k and v, or projected embeddings (`projecting`), are cut into heads; with `rules` they are the `Matrices`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +31,6 @@ __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 class InHeads:
     """The q `[*lead, h, n, d]`, k `[*lead, g, m, d]` and v `[*lead, g, m, e]` of matrices from options; g key heads.
 
-    lead       the sizes of the batch axes
     head_size  d, by whose square root scores are divided; for absorbed latents the d of the plain form
     rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
     latent     the latents that k and v come from; None for keys and values of their own
@@ -97,18 +95,16 @@ class Matrices:
     q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`; projection W_O `[h * e, width]` or None;
     g key/value heads.
 
-    rules      masks, biases and scale of all batch entries and heads
-    lead       the sizes of the batch axes
-    head_axis  whether the user's q had a heads axis, so that results get one too
-    embedded   the embeddings that q, k and v were made from; None for the user's own q, k and v
-    projected  whether projections, given or drawn at random, made q, k and v, so that they are not x itself
+    head_axis    whether the user's q had a heads axis, so that results get one too
+    embedded     the embeddings that q, k and v were made from; None for the user's own q, k and v
+    projected    whether projections, given or drawn at random, made q, k and v, so that they are not x itself
     projections  W_Q, W_K and W_V, those that there are, by "q", "k" and "v"
-    rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
-    latent     the latents that k and v come from; None without
-    absorbed   whether q, k, v are those of latent attention's absorbed form
-    labels     the user's words for the keys; empty without any
-    notes      for the user: how matrices were read, drawn and masked
-    about      model, type, revision, dtype, device, for headers and machine output
+    rotation     the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
+    latent       the latents that k and v come from; None without
+    absorbed     whether q, k, v are those of latent attention's absorbed form
+    labels       the user's words for the keys; empty without any
+    notes        for the user: how matrices were read, drawn and masked
+    about        model, type, revision, dtype, device, for headers and machine output
     """
 
     q: np.ndarray

@@ -23,12 +23,9 @@ def read_matrix(options: MatrixOptions, name: str) -> np.ndarray | None:
 
 
 class Words(NamedTuple):
-    """The vectors x `[n, width]` of a text's words in a table, and the table's q, k `[n, d]` and v `[n, e]`.
+    """The vectors x `[n, width]` of a text's words in a table, and the table's q, k `[n, d]` and v `[n, e]`, or x.
 
-    prompt  the text and its words
-    name    the table's
-    heads   into how many heads the table cuts vectors
-    q, k, v  are x where the table has none
+    `name` is the table's, `heads` into how many it cuts vectors.
     """
 
     prompt: Prompt

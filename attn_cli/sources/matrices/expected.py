@@ -12,7 +12,7 @@ from attn_cli.sources.matrices import Matrices
 
 
 class ExpectedArray(NamedTuple):
-    """An output or weights of the user's, to be checked: numbers `[batch, h, n, e or m]`, or `[batch, n, width]`.
+    """The user's output or weights, to be checked: `[batch, h, n, e or m]`, or `[batch, n, width]`.
 
     precision  that they were computed in
     notes      for the user: how the file was read
@@ -24,9 +24,10 @@ class ExpectedArray(NamedTuple):
 
 
 def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
-    """Read the file `spec`, which is to be compared with the "output" or the "weights" (`name`) of `matrices`.
+    """The user's file `spec`, to be compared with the "output" or the "weights" (`name`) of `matrices`.
 
-    Axes of length 1 don't matter; rows before heads, `[..., n, h, e]`, and joined heads, `[..., n, h * e]`, are put
+    Axes of length 1 don't matter; rows before heads `[..., n, h, e]` and joined heads `[..., n, h * e]` are put in
+    order, with a note. InputError for any other shape.
     """
     array = read_array(spec, name=name, allow_nonfinite=True)
     values = array.astype(np.float64)

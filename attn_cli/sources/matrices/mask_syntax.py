@@ -1,7 +1,4 @@
-"""The masks of `--mask`: one entry per name, from which --help, error messages and masks are made.
-
-How a mask is added, here and elsewhere, stands in `attn guide working`.
-"""
+"""The masks of `--mask`: one entry per name, from which --help, error messages and masks are made."""
 
 import math
 import re
@@ -59,8 +56,7 @@ class MaskParts:
 class MaskRequest:
     """One value of `--mask` as it was typed, and what it has to fit.
 
-    text      the whole value: "window:3"
-    argument  the part after the first colon: "3"; "" without a colon
+    argument  the part after the first colon of `text`: "3" of "window:3"; "" without a colon
     example   a valid value, for error messages
     shape     of the scores that it masks
     offset    the index of the key that query 0 stands at
@@ -86,7 +82,6 @@ class MaskEntry:
     """A kind of mask that `--mask` takes by name.
 
     syntax   the name, and after a colon its argument: "window:W"
-    make     makes the masks of a value of `--mask`
     example  a valid value with an argument, "window:3"; "" for a name without argument
     help     its form in --help; None for `syntax`, "" to leave it out
     """

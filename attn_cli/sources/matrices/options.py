@@ -36,7 +36,6 @@ class MatrixOptions:
     latent                 the rank of drawn latents
     absorb                 compute latent attention with the up-projections absorbed
     positions              "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
-    rope_base              of the angles of rotary positions
     masks                  names such as "causal" or "window:3", and files, all at once
     scale                  a number, "off" (1), None for 1 / sqrt(d)
     softcap, bias, alibi   changes to scores: a cap, a file to add, ALiBi's slopes (or "paper")
@@ -150,11 +149,9 @@ def position_options(positions: str | None) -> dict[str, Any]:
 
 
 class Refusal(NamedTuple):
-    """Options that exclude each other, and the error that says so.
+    """Options that exclude each other (`applies` says where), and the error that says so.
 
-    applies  a function, True for options that have such a pair
-    message, hint  the error's; `{name}` stands for the value of the option of that name, `{changes}` for the names of
-                   those given that change scores
+    `{name}` in it stands for that option's value, `{changes}` for the names of those given that change scores.
     """
 
     applies: Callable[[MatrixOptions], bool]

@@ -1,7 +1,4 @@
-"""q, k and v before they are cut into heads: the user's own, or products of embeddings with projections.
-
-Projections are given, drawn from a seed, or the identity.
-"""
+"""q, k and v before they are cut into heads: the user's own, or products of embeddings with projections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,9 +18,9 @@ from attn_cli.text import excerpt
 
 
 def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: int) -> Latent:
-    """The latents of `context [..., m, width]` and the up-projections that make keys and values of them.
+    """The latents of `context [..., m, width]`, with the up-projections for keys and values, and a shared key part.
 
-    Read or drawn are W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]` and W_KR `[width, p]`, which makes the
+    W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]`, W_KR `[width, p]` are read or drawn; InputError if unfit.
     """
     width = context.shape[-1]
     matrices = _matrices(options, width, heads)
@@ -88,15 +85,13 @@ class KeysAndValues(NamedTuple):
 class Projected:
     """q, k and v before they are cut into heads, from the user's files or from embeddings.
 
-    q          `[..., n, h * d]`, heads side by side; or with a heads axis where the user's files have one
-    kv         keys and values likewise, or the latents that they come from
-    heads      how many heads q is cut into; None to take a third axis from the end as heads
-    head_axis  whether results have a heads axis
-    wo         W_O `[h * e, width]` or None
-    embedded   the embeddings that q, k and v were made from; None for the user's own q, k and v
-    is_product whether projections, given or drawn at random, made q, k and v; otherwise they are x itself
-    projections  W_Q, W_K and W_V, those that there are, by "q", "k" and "v"
-    notes      for the user: how matrices were read and drawn
+    q           `[..., n, h * d]`, heads side by side; or with a heads axis where the user's files have one
+    kv          keys and values likewise, or the latents that they come from
+    heads       how many heads q is cut into; None to take a third axis from the end as heads
+    head_axis   whether results have a heads axis
+    wo          W_O `[h * e, width]` or None
+    embedded    the embeddings that q, k and v were made from; None for the user's own q, k and v
+    is_product  whether projections, given or drawn at random, made q, k and v; otherwise they are x itself
     """
 
     q: np.ndarray

@@ -21,7 +21,6 @@ class RuleParts:
     """Scale, masks, biases, softcap and sink for all batch entries and heads.
 
     m        the number of keys
-    masks    those of `--mask`
     biases   numbers `[..., n, m]` to be added to scores, each perhaps with batch and head axes
     slopes   ALiBi's, one per head `[h]`; None for none
     offset   the index of the key that query 0 stands at, for ALiBi

@@ -11,11 +11,7 @@ from attn_cli.kernel.definition.heads import split_heads
 
 @dataclass(frozen=True)
 class ScoreShape:
-    """The shape of scores `[*lead, h, n, m]`, which masks and biases must fit; `lead` are batch axes.
-
-    d      the size of a head
-    dtype  of the scores
-    """
+    """The shape of scores `[*lead, h, n, m]`, which masks and biases must fit; `d` is a head's size."""
 
     lead: tuple[int, ...]
     h: int
@@ -31,10 +27,7 @@ class ScoreShape:
 
 
 def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -> np.ndarray:
-    """`x [..., n, width]` times `w [width, out]`; x itself without a w. InputError where they don't fit.
-
-    name, source  what w and x are called in the error
-    """
+    """`x [..., n, width]` times `w [width, out]`, or x itself; InputError, which names them, where they don't fit."""
     if w is None:
         return x
     if w.ndim != 2:
@@ -83,10 +76,7 @@ def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple
 
 
 def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The sizes of the batch axes of q, k and v: all but the last three. InputError where their shapes don't fit.
-
-    shapes  those of the user's files, by name, for the error
-    """
+    """The batch axes of q, k and v, all but the last three; InputError with files' `shapes` if they don't fit."""
 
     def both(*names: str) -> str:
         return "(" + ", ".join(f"{name} {shapes[name]}" for name in names) + ")"
@@ -132,10 +122,7 @@ def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
 
 
 def fitted(cells: np.ndarray, name: str, shape: ScoreShape) -> np.ndarray:
-    """A mask or bias repeated over all queries and keys, `[..., n, m]`; InputError where it doesn't fit the scores.
-
-    One row per batch entry is a mask of its keys.
-    """
+    """A mask or bias repeated to `[..., n, m]`; one row per batch entry masks its keys. InputError for others."""
     n, m, outer = shape.n, shape.m, (*shape.lead, shape.h)
     if cells.shape == (*shape.entries, m) and shape.entries[-1] not in (1, n):
         cells = cells.reshape(*shape.entries, *(1 for _ in outer[len(shape.entries) :]), 1, m)

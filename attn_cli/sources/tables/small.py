@@ -1,14 +1,12 @@
 """The tiny tables that introductions to attention work through by hand, small enough to check with a pencil.
 
-They hold the inputs only. What follows from them (with softmax over each row, no mask, one head):
+Inputs only. What follows from them (with softmax over each row, no mask, one head):
 
     my-name-is-ankit            x xᵀ, row Ankit: 0.1452 0.4248 0.2872 0.7888
     my-name-is-ankit-projected  q kᵀ, row Ankit: 3 2 2 5; weights .1640 .0808 .0808 .6744 at scale 1/sqrt(2)
     the-cat-sat-down            x as q, k and v, scale 1/sqrt(3), row The: weights .3680 .2066 .2189 .2066
 
-`the-cat-sat` usually has a further row of scores, 2 4 6 for "cat", whose weights .0900 .2447 .6652 (scale 1/2) mix
-its v into .5970 .3159 .3575 .6017. That row is a number example of its own: q kᵀ of the table's q and k gives
-.66 .91 .93 there.
+`the-cat-sat` usually has a row of scores of its own, 2 4 6 for "cat": q kᵀ of the table gives .66 .91 .93 there.
 """
 
 import numpy as np

@@ -45,10 +45,9 @@ class Term(NamedTuple):
 
 
 def split_terms(text: str) -> list[Term]:
-    """The words of an expression with their signs.
+    """The words of an expression with their signs; InputError for a word or sign too many.
 
     A sign stands alone or right before its word; inside a word it is part of the word, as in "co-operate".
-    Raises InputError for words without a sign between them and for signs without a word.
 
     >>> [(term.sign, term.word) for term in split_terms("king - man +woman")]
     [(1, 'king'), (-1, 'man'), (1, 'woman')]
@@ -110,9 +109,7 @@ def _one_edit_away(word: str) -> Iterator[str]:
 
 
 class TableSource:
-    """One attention layer over a table of word vectors x: q = k = v = x, scale 1 / sqrt(d), no mask.
-
-    A table may have q, k and v of its own.
+    """One attention layer over a table of word vectors: q, k, v are x or its own; scale 1 / sqrt(d), no mask.
 
     model       its name in messages, where it is a file of the user's
     learned     what `attn learn` found for the table: then q = x W_Q, k = x W_K

@@ -21,7 +21,6 @@ class WordTable(Protocol):
     heads   into how many heads its vectors are cut
     extent  what it holds, as text: "22,016 words", or the words themselves
     width   how many numbers a vector has
-    dtype   the precision of its vectors
     """
 
     @property

@@ -1,7 +1,4 @@
-"""Configurations of modules, empty for those of other libraries, and statements for which transformers may raise.
-
-It raises where there are several stacks of text, or where they differ by layer.
-"""
+"""Configurations of modules, empty for those of other libraries, and statements for which transformers may raise."""
 
 from torch import nn
 from transformers import PreTrainedConfig

@@ -114,10 +114,7 @@ def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> PatchGri
 
 
 def spatial_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
-    """The grid of patches by `spatial_shapes` `[1, 2]`: rows, columns, as SigLIP 2 gets it.
-
-    None without that array or pixels `[1, patches, numbers]`, and for several images.
-    """
+    """The grid of patches by `spatial_shapes` `[1, 2]`, as SigLIP 2 gets it; None without it or for several images."""
     pixels, shapes = arrays.get("pixel_values"), arrays.get("spatial_shapes")
     if not isinstance(pixels, torch.Tensor) or not isinstance(shapes, torch.Tensor) or pixels.ndim != 3:
         return None

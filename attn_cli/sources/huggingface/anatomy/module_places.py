@@ -16,8 +16,7 @@ class ModulePlace(NamedTuple):
     """One occurrence of a module in its model; paths are dotted names, as `named_modules` gives them.
 
     layer       the number of its block in its stack, from 0
-    path        its own path
-    stream      the stack that it is of, such as "self", "encoder" or "cross", as `StreamNames` names it
+    stream      the stack, such as "self", "encoder" or "cross", as `StreamNames` names it
     blocks      how many blocks the stack has
     block_path  the path of its block, "" where it is in none
     """
@@ -30,11 +29,7 @@ class ModulePlace(NamedTuple):
 
 
 class ModulePlaces:
-    """Finds for every module of a model its `ModulePlace`s: its path, its block's number and path, and its stack.
-
-    paths    the dotted names of each module, several where blocks share it
-    streams  names the stream of a path, such as "self", "encoder" or "cross"
-    """
+    """Finds the `ModulePlace`s of every module; `paths` are several where blocks share it, `streams` names stacks."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -49,10 +44,7 @@ class ModulePlaces:
         self._places: dict[nn.Module, tuple[ModulePlace, ...]] = {}
 
     def of(self, module: nn.Module) -> tuple[ModulePlace, ...]:
-        """The module's places (path, block, stack), one for each of its paths; none if it isn't part of the model.
-
-        A model that is an attention module itself has the name of its class for a path.
-        """
+        """The module's places, one for each of its paths; a model that is attention itself has its class for a path."""
         if module not in self._places:
             of_model = (ModulePlace(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1),)
             places = tuple(self._place(path) for path in self.paths.get(module, ()))

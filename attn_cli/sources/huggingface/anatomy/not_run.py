@@ -25,10 +25,7 @@ INPUT_NAMES = {
 
 @dataclass
 class PassRecord:
-    """What ran in a forward pass: the `modules`, of those that were watched, and the names of the model's `arguments`.
-
-    Arguments that are None are left out.
-    """
+    """What ran in a pass: those of the watched `modules`, and the names of the model's `arguments` but None."""
 
     modules: set[nn.Module] = field(default_factory=set)
     arguments: set[str] = field(default_factory=set)

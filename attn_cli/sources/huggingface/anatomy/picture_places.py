@@ -1,8 +1,7 @@
 """Where in a picture each tile lies that a processor makes of it: asked by pictures whose colours say their places.
 
-The processor is given three pictures of the same size: a dark one, a light one, and one whose red and blue grow from
-left to right and whose green from top to bottom. What comes out tells the place of every pixel, however the picture was
-resized, cropped, cut and padded; a pixel that is alike in the dark and the light one is padding.
+A dark, a light and a graded picture of one size tell the place of every pixel, however a picture was resized, cropped
+and padded; a pixel that is alike in the dark and the light one is padding.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +25,7 @@ TilesOfPicture = Callable[["Image"], torch.Tensor | None]
 
 
 class Placement(NamedTuple):
-    """Where a tile of an image is in the picture: its `top` and `left` edge in the picture's pixels.
-
-    down, across  how many of the picture's pixels one of the tile's stands for
-    """
+    """A tile's `top` and `left` edge in the picture's pixels; one of its pixels is `down` times `across` of these."""
 
     top: float
     left: float
@@ -51,7 +47,7 @@ class Placement(NamedTuple):
 
 
 def placements(height: int, width: int, tiles_of_picture: TilesOfPicture) -> tuple[Placement | None, ...]:
-    """Where each tile that the model gets is in a picture of that size; None for a tile that is not a plain part of it.
+    """Where each tile is in a picture of that size; None for a tile that is not a plain part of it.
 
     tiles_of_picture  what the model gets of a picture in RGB: `[tiles, 3, height, width]`; None where that is unknown
     """

@@ -1,8 +1,7 @@
-"""The modules that may compute attention themselves, outside of transformers' registry, read from their code.
+"""The modules that may compute attention outside of transformers' registry, read from their code.
 
-A torch function mode costs about a microsecond per operation, so only modules that name a softmax anywhere in their
-code, or in the functions that this code calls, are watched. A model whose attention all goes through the registry has
-no such modules and runs without the mode. Of other libraries' modules, whose names promise nothing, all are watched.
+A function mode costs a microsecond per operation, so only modules whose code names a softmax are watched; of other
+libraries, whose names promise nothing, all are.
 """
 
 import re

@@ -53,11 +53,10 @@ def is_router_or_gate(path: str, module: nn.Module) -> bool:
 
 
 class StreamNames:
-    """Names the stream that each module of one model is part of: its stack, or cross-attention, by the module's path.
+    """Names the stream of each module by its path.
 
-    "self" in a model of one stack; "encoder", "decoder" and "cross" where there are an encoder and a decoder; "vision",
-    "audio", "text" and "resampler" in a multimodal model. In a model of another library, stacks that would number their
-    blocks alike in one stream are each a stream: the first keeps its name, others have that of their module.
+    "self" in a model of one stack; "encoder", "decoder" and "cross" where there are both; "vision", "audio", "text" and
+    "resampler" in a multimodal model. Further stacks of other libraries' models have their module's name.
     """
 
     def __init__(self, model: nn.Module, attention_paths: list[str]) -> None:
@@ -121,7 +120,7 @@ class StreamNames:
 
 
 def _apart(stack: str, first: str) -> str:
-    """The first part of a stack's path that another's hasn't in its place; the whole path where it has all of them.
+    """The first part of a stack's path that another's hasn't in its place; the whole path where it has all.
 
     >>> _apart("blocks_token_only", "blocks"), _apart("cls.layers", "patch.layers"), _apart("layers", "layers.deep")
     ('blocks_token_only', 'cls', 'layers')

@@ -11,11 +11,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 
 
 class Attend(Protocol):
-    """Gets every attention call of a model's pass, and may compute its output in place of the model's code.
-
-    ledger   records every call: where it is in the model, and how it was captured
-    visitor  is shown the selected calls; None where nobody looks
-    """
+    """Gets every attention call of a pass, and may compute its output; `visitor` (or None) sees selected calls."""
 
     ledger: Ledger
     visitor: BatchVisitor | None
@@ -33,5 +29,5 @@ class Attend(Protocol):
     ) -> None:
         """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
 
-        dtype  the roundest type that the weights were in, by default theirs
+        `dtype` is the roundest type that the weights were in, by default theirs.
         """

@@ -29,19 +29,13 @@ _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, 
 
 
 class AttentionFunction:
-    """Stands in transformers' registry of attention functions; passes each call on to `attend`, which may compute it.
-
-    row_of_texts  the texts of the pass, where they are packed in one row of tokens; None where they are padded
-    """
+    """Stands in transformers' registry and passes calls on to `attend`; `row_of_texts` is None for padded texts."""
 
     def __init__(self, attend: Attend, row_of_texts: RowOfTexts | None = None) -> None:
         self.attend, self.row_of_texts = attend, row_of_texts
 
     def compute(self, call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The output `[b, n, h, e]` of one layer's attention, in the query's dtype: `attend`'s, or computed here.
-
-        Beside it the weights, where the model puts them out.
-        """
+        """The output `[b, n, h, e]` in the query's dtype, and the weights where the model puts them out."""
         if call.own is not None:
             return self._by_own(call, call.own)
         texts, (query, key, _), eager = self.row_of_texts, call.qkv, eager_function(type(call.module))

@@ -20,11 +20,7 @@ Labels = Sequence[Sequence[Token]]
 
 
 class UnpaddedText(NamedTuple):
-    """Where one text is in its padded batch element, and the tokens that label it.
-
-    rows, keys  the slices of its queries and keys
-    queries, key_tokens  their tokens
-    """
+    """Where one text is in its padded batch element (slices `rows`, `keys`), and the tokens that label these."""
 
     rows: slice
     keys: slice
@@ -39,10 +35,7 @@ def numbered_tokens(count: int) -> tuple[Token, ...]:
 
 
 class PlacesOfTexts(NamedTuple):
-    """Where an attention call on several texts is in the model, and for each text its index and the number of the call.
-
-    Both count from 0; the call's number grows where the same module runs again on the same text.
-    """
+    """An attention call's place in the model, and for each text its index and how often the module ran before."""
 
     place: Place
     texts: tuple[int, ...]
@@ -58,12 +51,9 @@ class BatchLabels:
 
     tokenizer   labels the tokens of each pass by their ids, where `texts` are not given
     others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
-    places      where the picture, or each of its tiles, is in its file
-    size        how many texts the pass has
-    length      how many tokens it was given, None if it was given none
+    length      how many tokens the pass was given, None for none
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
-    tile_stops  by (module name, text, call): the end of the image piece that the module read in that call, as an index
-                into the tokens of all pieces
+    tile_stops  by (module name, text, call): the end of the image piece read in that call, among all pieces' tokens
     """
 
     def __init__(

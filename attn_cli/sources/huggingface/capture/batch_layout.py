@@ -21,12 +21,10 @@ FindText = Callable[[int], UnpaddedText]
 
 
 class BatchLayout(NamedTuple):
-    """The texts of a batch packed one after the other (varlen); their padding, if the pass has any, comes behind them.
+    """The texts of a batch packed one after the other (varlen); any padding comes behind them.
 
     texts   where each text is in the padded batch, with its tokens
     rows    the slice of each text among the packed rows
-    tokens  of all texts, one after the other
-    masks   of each text by itself
     seen    the interval of keys that each packed row may see; padding sees what its mask lets it see of its text
     packed  where the packed rows stand in the padded batch
     kept    what is computed once for all layers of this layout

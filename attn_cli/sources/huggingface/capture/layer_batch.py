@@ -20,8 +20,7 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text, rule_wi
 class LayerBatch:
     """One layer's query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]` for a batch of b padded texts.
 
-    heads, groups  the indices of the selected heads, and for each the index of its key head
-    fills_output   whether calls fill the output of all heads, for the model to go on with
+    `groups` are the key heads of the selected `heads`; `fills_output` says whether calls fill the output of all heads.
     """
 
     query: torch.Tensor

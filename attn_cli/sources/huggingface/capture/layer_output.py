@@ -12,10 +12,7 @@ from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 
 
 def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The output `[b, h, n, e]` alone: by torch's SDPA; with a softcap, bias or sink by code of attn's own.
-
-    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, of b texts with g key/value heads
-    """
+    """The output `[b, h, n, e]` of query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]` alone."""
     if rule.sink_per_query is not None:
         return output_of_weights(with_sink_per_query(rule, query, key, value)[0], value)
     if rule.softcap is not None or rule.sink is not None or rule.bias is not None:
@@ -47,10 +44,7 @@ def output_of_rows(
 def with_sink_per_query(
     rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights and scores `[b, h, n, m]`, whole, of a layer with a learned sink score for every query in its softmax.
-
-    query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, with g key/value heads
-    """
+    """Weights and scores `[b, h, n, m]` of a layer with a sink for every query; key and value have g heads."""
     assert rule.sink_per_query is not None
     (b, h, n, _), m = query.shape, key.shape[2]
     scores = torch.full((b, h, n, m), -torch.inf, device=query.device)

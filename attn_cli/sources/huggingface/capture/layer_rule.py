@@ -10,7 +10,7 @@ Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class LayerRule:
-    """The rule by which one layer turns scores into weights (scale, mask, bias ...), for a batch of b texts.
+    """The rule by which one layer turns scores into weights, for a batch of b texts.
 
     scale    the factor on q kᵀ
     softcap  c in c * tanh(scores / c); None for no cap

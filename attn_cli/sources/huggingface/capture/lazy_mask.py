@@ -1,8 +1,6 @@
 """transformers' attention mask as a function, which becomes a tensor of numbers only when code computes with it.
 
-transformers' own mask functions build a float tensor [b, 1, n, m]: 4 GB at 32k tokens. Most models do nothing with
-it but pass it on to the attention function. So attn registers a mask function that returns a `LazyMask`: a tensor in
-shape, type and device without storage, which every operation on it first makes real.
+transformers' own float mask `[b, 1, n, m]` takes 4 GB at 32k tokens, and most models only pass it on.
 """
 
 from collections.abc import Callable
@@ -33,7 +31,7 @@ class LazyMask(torch.Tensor):
 
     @staticmethod
     def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
-        """A mask from the arguments with which transformers calls its mask functions."""
+        """A mask of the arguments that transformers gives its mask functions."""
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
         mask = wrapper_subclass(cls, shape, dtype, arguments["device"])
         mask.arguments = arguments

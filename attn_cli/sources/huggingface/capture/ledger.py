@@ -35,7 +35,7 @@ class LedgerEntry(NamedTuple):
 class Ledger:
     """What is noted while a model's attention is captured: which modules ran, how often, which are selected.
 
-    calls          how often each (stream, block number) has attended; a stream is a stack, or cross-attention
+    calls          how often each (stream, block number) has attended
     blocks         how many blocks each stream has
     runs           how often each attention module has run
     unseen         the places of selected attention modules that ran, but whose attention was not captured
@@ -43,8 +43,7 @@ class Ledger:
     not_over_keys  the places of selected attention modules without a softmax over keys
     dropouts       the modules that drop weights in this pass, each with the share that it drops
     notes          what a user has to know of the weights of a module's next call
-    multiplied     the modules that may attend and multiplied batches of matrices, in the order in which they first did
-    places         where each module is in the model: path, block number, stream
+    multiplied     modules that may attend and multiplied batches of matrices, in order
     projections    W_O, for the calls to carry; None if not requested
     """
 
@@ -89,11 +88,9 @@ class Ledger:
         self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
 
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
-        """Count one attention call of `module`; returns where it is in the model, and whether its layer is selected.
+        """Count one attention call of `module`; returns its place, and whether its layer is selected.
 
-        way  how the call was captured: "registry", "sdpa", "softmax", "dispatch" or "returned"
-
-        Raises SelectionDone where nothing selected is left to run.
+        `way` is "registry", "sdpa", "softmax", "dispatch" or "returned". Raises SelectionDone when all selected ran.
         """
         if self._runs_needed and module not in self._runs_needed and self._is_done():
             raise SelectionDone

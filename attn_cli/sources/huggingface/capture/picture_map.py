@@ -18,10 +18,7 @@ _MAPS = ("encoder", "vision", "cross")  # streams whose keys are a map if they a
 
 
 class PictureMap:
-    """The maps that a model makes of a picture, of `size` (height, width) as the model gets it.
-
-    places  where this picture is in the file's
-    """
+    """The maps that a model makes of a picture of `size` (height, width); `places` are where it is in the file's."""
 
     def __init__(self, model: nn.Module, size: tuple[int, int], places: Sequence[Placement | None]) -> None:
         self.model, self.size, self.places = model, size, places

@@ -22,7 +22,6 @@ from attn_cli.sources.huggingface.compat import (
 class RegistryCall(NamedTuple):
     """The arguments that transformers gives an attention function of its registry.
 
-    module   the attention module of the layer
     qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`; g key/value heads
     mask     as the model made it; None for none
     scaling  the factor on q kᵀ; None for the module's own

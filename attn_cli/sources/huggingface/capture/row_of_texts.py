@@ -1,7 +1,6 @@
-"""The texts of a batch in one row of tokens, without padding: less to compute for models that are told positions.
+"""The texts of a batch in one row of tokens, without padding: less to compute for models that take positions.
 
-Each text's positions begin anew, and the attention function, which knows where texts begin, keeps them apart. All else
-in such a model treats every token by itself. `one_row` finds out whether that holds for a model.
+The attention function keeps texts apart; `one_row` checks that all else in a model treats every token by itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,7 @@ from attn_cli.sources.huggingface.compat import bidirectional_mask_function
 
 
 class PackedRows:
-    """T packed rows, the real ones of a batch one after the other, and where each stands among its R padded rows.
-
-    places  the index of each `[T]`, each once; -1 for packed rows of no text, which come last
-    count   R
-    """
+    """T packed rows among R padded ones; `places` `[T]` are their indices there, -1 for rows of no text, the last."""
 
     def __init__(self, places: np.ndarray, count: int) -> None:
         self.places, self.count = places, count
@@ -57,11 +52,9 @@ class RowOfTexts:
 
     padded        the arguments of the forward for the padded batch that it stands for
     counted_from  the id of the padding token where positions are counted from that number + 1 on; None: from 0 on
-
-    size       B
-    longest    n
-    rows       where its tokens stand among the B * n of the padded batch
-    arguments  `input_ids`, `attention_mask` and `position_ids` `[1, T]`
+    size, longest B and n
+    rows          where its tokens stand among the B * n of the padded batch
+    arguments     `input_ids`, `attention_mask` and `position_ids` `[1, T]`
     """
 
     def __init__(

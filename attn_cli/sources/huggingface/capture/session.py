@@ -1,9 +1,8 @@
 """Capturing every attention layer of a model in its own forward pass.
 
-transformers looks its attention code up in a registry at every call. While a capture is open, the entry "eager" is
-attn's own function, and so is the mask function of that name; the models' configurations say "eager". The function
-gets q and k (after rotary positions), v, the mask and the scale of every layer, passes them to the visitor as an
-`AttentionCall`, and returns the output that was computed meanwhile. Everything is put back at the end.
+transformers looks its attention code up in a registry at every call. While a capture is open, the entries "eager" of
+attention and masks are attn's own and configurations say "eager". Attention shows the visitor an `AttentionCall` and
+returns the output computed meanwhile. Everything is put back at the end.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +29,11 @@ from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 
 
 class Capture(AbstractContextManager[Ledger]):
-    """Gives the attention of every forward pass of a torch module to an `Attend` while it is open, call by call.
+    """Gives the attention of a torch module's passes to `attend` while it is open, and the ledger when entered.
 
-    model   its outputs stay what they were to within rounding, unless `attend` changes them
-    attend  gets every attention call, by transformers' registry and from the model's own code
     stack   the module in `model` that reads the texts, where that isn't `model` itself
 
-    Compiled code runs as it is written meanwhile: it shows nothing to hooks and modes. Entered, it gives the ledger.
+    Outputs stay the same to within rounding, unless `attend` changes them. Compiled code runs uncompiled meanwhile.
     """
 
     def __init__(self, model: nn.Module, attend: Attend, *, stack: nn.Module | None = None) -> None:
@@ -45,7 +42,6 @@ class Capture(AbstractContextManager[Ledger]):
         self._ran: set[nn.Module] = set()
 
     def __enter__(self) -> Ledger:
-        """Put attn's functions in place of the model's."""
         with ExitStack() as stack:
             for context in self._contexts():
                 stack.enter_context(context)
@@ -94,20 +90,17 @@ def capture(
         with capture(model, lambda call: summaries.append(reduce(call, TopKeys(5)))):
             model(**inputs)
 
-    model      any torch module; no configuration is asked for, and its outputs stay the same to within rounding
+    model      any torch module; its outputs stay the same to within rounding
     visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` (h query heads,
-               g key/value heads) and the rule for scores (scale, mask ...). The arrays are the model's own: read them
-               during the visit, and don't change them.
-    selection  layers and heads; all by default
-    texts      the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding
-               is cut away either way: a padded text gives the same calls as if it ran alone.
+               g key/value heads) and the rule for scores. The arrays are the model's own: don't change or keep them.
+    texts      the tokens of each text of the batch, to label rows and columns; without them they are numbered. A padded
+               text gives the same calls as if it ran alone.
     tokenizer  of the model, in place of texts: labels the tokens of every pass by their ids
     others     for each text the tokens of the stacks that read something else, by stack: decoder, vision, audio
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     Entered, it gives the ledger: which layers attended, how often, and which could not be captured. Raises InputError
-    for a layer that the model lacks, LoadError after passes in which no attention was seen at all. Don't run other
-    models in other threads meanwhile.
+    for a layer that the model lacks, LoadError after passes without attention. Run no other models in other threads.
     """
     labels = BatchLabels(texts, others, encoder_decoder=is_pair(model), tokenizer=tokenizer)
     ledger, passes = Ledger(model, selection, labels), []

@@ -114,9 +114,7 @@ def generate(
 
 
 class _Recorder:
-    """A stopping criterion that records the ids `[beams, n]` after every generated token.
-
-    The return value of `generate` differs from model to model; the arguments of a stopping criterion don't.
+    """A stopping criterion that records the ids `[beams, n]` after every token: what `generate` returns differs.
 
     first  the index of the first generated token
     stops  whether it ended the text; never one of several beams, which would change what the search finds

@@ -18,11 +18,10 @@ _ROWS = 256  # whose mask is looked at together
 
 
 class CachedAttention(NamedTuple):
-    """Keys and values of one attention call in the run without interventions, on which later runs compute last rows.
+    """Keys `[g, m, d]` and values `[g, m, e]` of a baseline call, on which later runs compute last rows.
 
-    keys, values  `[g, m, d]` and `[g, m, e]`, of all m tokens in g key/value heads
-    rule          scale, softcap, mask, bias and sink of all rows
-    heads         the number of query heads, a multiple of g
+    rule   scale, softcap, mask, bias and sink of all rows
+    heads  the number of query heads, a multiple of g
     """
 
     keys: torch.Tensor

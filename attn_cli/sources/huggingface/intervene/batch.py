@@ -51,9 +51,9 @@ _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose qu
 class ChangeBatch:
     """S interventions (heads ablated, tokens hidden ...) that run as the elements of one batch.
 
-    rows       the rows in which they hold, unless they name rows themselves; None for all rows
-    texts      how many tokens the text has: those that can be hidden
-    first      the number, from 0, of the first row that runs; those before are kept from the baseline
+    rows   where they hold, unless they name rows themselves; None for all rows
+    texts  how many tokens the text has: those that can be hidden
+    first  the first row that runs, from 0; those before are kept from the baseline
     """
 
     def __init__(

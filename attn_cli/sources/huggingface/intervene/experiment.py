@@ -163,7 +163,6 @@ class ModelExperiment:
         self._runner.with_changes(self._batch([_UNTOUCHED], first), "cache" if first else "whole", 0, 0)
 
     def _batch(self, changes: Sequence[Change], first: int) -> ChangeBatch:
-        """Changes as the elements of one batch, for a run of the text's rows from `first` on."""
         # all rows of a decoder are not all of its encoder's
         return ChangeBatch(changes, None if self._everywhere else self.rows, self._in_text, first=first)
 

@@ -122,7 +122,6 @@ class Readout:
         return outcomes
 
     def _vectors_of(self, output: Any) -> torch.Tensor:
-        """The output vectors `[S, n, d]` of a model without a language-model head."""
         vectors = output.get("last_hidden_state") if hasattr(output, "get") else None
         if not isinstance(vectors, torch.Tensor) or vectors.ndim != 3:
             told = f"{self._model} returns neither logits nor a vector per token"

@@ -19,9 +19,9 @@ _ON_GPU = 2**26
 def output_side_by_side(
     past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[Mask | None] | None
 ) -> torch.Tensor:
-    """The output `[S, h, r, e]` of the last r rows in S runs; `own` holds these rows' queries, keys and values in each.
+    """The output `[S, h, r, e]` of the last r rows, whose queries, keys and values in S runs `own` holds.
 
-    allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`; m counts past and own keys
+    allowed  which of all m keys, past and own, the rows may attend to: `[r, m]` or `[h, r, m]`
     """
     query, key, value = (x.float() for x in own)
     (s, h, r, _), g, m = query.shape, key.shape[1], past.keys.shape[1]

@@ -10,12 +10,7 @@ from attn_cli.text import listed
 
 
 class ModelCache(NamedTuple):
-    """The cache of the hub on this machine.
-
-    folder  where it is
-    models  the bytes of every cached model by its name
-    broken  how many entries can't be read
-    """
+    """The cache of the hub on this machine: `models` maps names to bytes, `broken` counts unreadable entries."""
 
     folder: str
     models: dict[str, int]

@@ -145,7 +145,7 @@ class LoadedModel:
     tokenizer   None where its files are missing and no text is to be read
     about       for headers and machine output: model, type, revision, dtype, device
     origin      where it was found, for other files there
-    generating  the model with its generating head, of which `model` is a part; None where nothing is generated
+    generating  the model with its generating head, around `model`; None where nothing is generated
     saved       the class that the checkpoint was saved from, whose forward may tell `model` more; None if `generating`
     """
 

@@ -1,7 +1,4 @@
-"""The class that loads a model: of the stack without a head, unless the stack can be loaded only with its head.
-
-To generate, a model needs its head; attention is then captured in the stack inside, whose layers have the same names.
-"""
+"""The class that loads a model: of the stack without a head, unless it generates or loads only with its head."""
 
 from typing import Any
 
@@ -25,10 +22,7 @@ _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
 
 
 def model_class(config: PreTrainedConfig) -> Any:
-    """The class to load: `AutoModel`, without a head, or the class that the checkpoint was saved from.
-
-    Of code that comes with a model, the class that its `auto_map` names.
-    """
+    """The class to load: `AutoModel`, the class that the checkpoint was saved from, or the one of `auto_map`."""
     original = saved_class(config)
     if original is None:
         remote = getattr(config, "auto_map", None) or {}

@@ -1,8 +1,7 @@
 """Finding and vetting a model before anything of it is loaded, and before torch is imported.
 
-Nothing from a model's repository runs unless the user gave `--trust-remote-code`; a configuration that names code of
-its own or a foreign attention kernel is refused before transformers reads it. All errors that can be known from the
-options and the files are raised here, at once and not after seconds of imports.
+Nothing of a model's repository runs without `--trust-remote-code`: a configuration that names code or a foreign
+kernel is refused before transformers reads it. All errors known from options and files are raised here.
 """
 
 import difflib
@@ -37,15 +36,14 @@ PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 class OriginOptions:
     """The settings by which a model is found and loaded.
 
-    device             auto, cpu, cuda, cuda:N or mps
-    dtype              auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
-    trust_remote_code  whether code that comes with the model may run
-    reads_text         whether texts will be read, so that a tokenizer has to be there
-    adapters           folders of adapters, or ids of those in the hub's cache, that are merged in one after the other
-    predicts           whether a model that has a language-model head is loaded with it
-    known_texts        texts that will be read, as far as they are known
-    chosen             the layers and heads that will be looked at
-    unpacked           where models of .gguf files are kept unpacked; None where they are not
+    device       auto, cpu, cuda, cuda:N or mps
+    dtype        auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
+    reads_text   whether texts will be read, so that a tokenizer has to be there
+    adapters     folders, or ids of those in the hub's cache, that are merged in one after the other
+    predicts     whether a model that has a language-model head is loaded with it
+    known_texts  texts that will be read, as far as they are known
+    chosen       the layers and heads that will be looked at
+    unpacked     where models of .gguf files are kept unpacked; None where they are not
     """
 
     device: str = "auto"
@@ -63,7 +61,6 @@ class OriginOptions:
 class Origin:
     """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
 
-    name      the name that the user gave
     path      the folder, or the id
     gguf      the name of the .gguf file in the folder; None for other models
     local     whether it is on this machine and not on the hub

@@ -21,9 +21,8 @@ from attn_cli.sources.module_names import ModuleName
 
 @dataclass(frozen=True)
 class BuiltModule:
-    """A module ready to run, and how its library makes its inputs.
+    """A module in evaluation mode on its device, and how its library makes its inputs.
 
-    loaded     the module in evaluation mode on its device, without a tokenizer
     transform  an image to an array `[3, height, width]`; None where the library states none
     tokenize   texts to ids `[b, n]`; None for a module that reads no text
     token      the text of an id; None for a module that reads no text

@@ -20,12 +20,7 @@ from attn_cli.sources.huggingface.read.reader import PromptReader
 
 
 class ModuleReader(PromptReader):
-    """Reads the inputs of a torch module of another library: a file of its forward's arrays, or an image and a text.
-
-    built  the module, with its library's own transform of images and tokenizer
-
-    Raises InputError for an image or audio that the module's library has no transform for.
-    """
+    """Reads another library's inputs: a file of its forward's arrays, or an image and a text; else InputError."""
 
     def __init__(self, built: BuiltModule, inputs_file: str | None = None, media: Media | None = None) -> None:
         super().__init__(built.loaded, inputs_file=inputs_file)

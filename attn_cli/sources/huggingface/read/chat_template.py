@@ -15,10 +15,7 @@ from attn_cli.text import listed
 def chat_text(
     tokenizer: PreTrainedTokenizerBase, chat: Mapping[str, Any], text: str, name: str
 ) -> tuple[str, tuple[str, ...]]:
-    """The text that the chat template makes of a chat and a user's `text`, up to where the model would answer; notes.
-
-    chat  "messages" before the text and arguments of the template, which it gets as they are
-    """
+    """The text that the template makes of a `chat` and a user's `text`, up to the model's answer; notes."""
     if not tokenizer.chat_template:
         raise InputError(f"{name} has no chat template", "leave out --chat; the text is then read as it is")
     conversation = [dict(message) for message in chat["messages"]]
@@ -33,10 +30,9 @@ def chat_text(
 def rendered(
     reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, chat: Mapping[str, Any]
 ) -> tuple[str, tuple[str, ...]]:
-    """The text that the chat template of a tokenizer or processor makes of a conversation; notes on what it left out.
+    """The text that a template makes of a conversation, up to the model's answer or with it; notes on losses.
 
-    It ends where the model would answer, unless the last message is its answer. A template that walks over the parts of
-    a message, and so loses one that is a text, gets it as a part.
+    A template that walks over the parts of a message, and so loses one that is a text, gets it as a part.
     """
     arguments = {name: value for name, value in chat.items() if name != "messages"}
     given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **arguments}

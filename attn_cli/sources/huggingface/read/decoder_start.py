@@ -13,10 +13,7 @@ from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, ...], tuple[str, ...]]:
-    """What a decoder reads: the labels that the tokenizer makes of `text`, shifted right; notes on the text.
-
-    None leaves the start token alone. An empty text leaves what the tokenizer adds, such as the token of a language.
-    """
+    """What a decoder reads: `text` as labels, shifted right; of None the start token alone; notes on the text."""
     start, tokenizer, name = _start(loaded), loaded.tokenizer, loaded.about["model"]
     if tokenizer is None:  # of a model that reads images or audio
         if text is not None:

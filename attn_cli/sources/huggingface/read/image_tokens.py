@@ -1,7 +1,4 @@
-"""The patch of an image that each token of a vision tower stands for, and the patches that image tokens of a text hold.
-
-Known for the types in `known_types`, and for one image; nothing is guessed for others.
-"""
+"""The patches of an image that tokens of a vision tower, or of a text, stand for, in the known types."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -30,10 +30,7 @@ PREFIX = "input."
 
 @dataclass(frozen=True)
 class ArrayPrompt(Prompt):
-    """A prompt with all that the model reads, in arrays named as the arguments of the model's forward.
-
-    places  where the picture, or each of its tiles, is in its file
-    """
+    """A prompt with arrays named as the model's arguments; `places` are where tiles are in the picture's file."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
     places: Sequence[Placement | None] = ()

@@ -28,12 +28,7 @@ _RATES = range(1_000, 1_000_001)
 
 @dataclass(frozen=True, eq=False)
 class Audio:
-    """One channel of audio.
-
-    samples  float32 `[n]`, between -1 and 1
-    rate     in samples per second
-    file     its file, for messages
-    """
+    """One channel of audio: float32 `[n]`, between -1 and 1, at `rate` samples per second."""
 
     samples: np.ndarray
     rate: int
@@ -62,11 +57,7 @@ class Audio:
 
 @dataclass(frozen=True, eq=False)
 class Media:
-    """Images and audio, at least one of them.
-
-    audio  None where none was given
-    files  their file names by kind: "image", of several "image 1", "image 2" ..., "audio"
-    """
+    """Images and audio, at least one of them; `files` by kind: "image" ("image 1", "image 2" ...) and "audio"."""
 
     images: tuple["Image", ...]
     audio: Audio | None

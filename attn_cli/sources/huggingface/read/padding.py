@@ -16,7 +16,7 @@ Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 def without_padding(
     model: PreTrainedModel, arrays: Mapping[str, torch.Tensor], as_arguments: Run
 ) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
-    """The arrays less the tokens that a 2D mask hides, at the positions that the model gives the others; notes.
+    """The arrays less the tokens that a 2D mask hides, with the others' positions; notes.
 
     All arrays, where the model's output on the others then isn't the same.
     """

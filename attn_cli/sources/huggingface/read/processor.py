@@ -110,12 +110,7 @@ _ARGUMENTS = {
 
 
 class MarkedText(NamedTuple):
-    """The text for a processor, in which marks such as <image> stand for the media.
-
-    text      the text with a mark in the place of each medium
-    complete  whether it has its special tokens already, from a chat template
-    notes     for the user, on what was added
-    """
+    """A processor's text with marks such as <image> for media; `complete` with the template's special tokens."""
 
     text: str
     complete: bool

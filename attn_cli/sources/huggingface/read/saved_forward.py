@@ -32,7 +32,7 @@ def drops_forward(loaded: LoadedModel) -> bool:
 
 
 def with_saved_forward(loaded: LoadedModel, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The arguments with the arrays that the saved class's forward makes for its stack; a note where it can't run.
+    """The arguments with arrays that the saved class's forward makes for its stack; a note where it can't run.
 
     Of an encoder-decoder `decoder_input_ids` alone, where they are missing and the class doesn't generate.
     """

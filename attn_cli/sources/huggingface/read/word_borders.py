@@ -1,14 +1,11 @@
 """Tokens that are pieces of one word: by the characters where they touch, not by the vocabulary.
 
-Tokens with white space between them are never one word. Those that touch are, unless a word ends there by Unicode's
-categories: letters, digits and the underscore go together, and every token of punctuation or symbols is a word by
-itself. As in Unicode's own rules (UAX 29) an apostrophe inside a word and a point or comma inside a number belong to
-it, and nothing parts a letter from its accents or an emoji from what modifies it. A space that is a token of its own
-belongs to the word after it, as it does in tokens that begin with a space; all other white space is no word.
+Words end as in Unicode's rules (UAX 29): letters, digits and the underscore go together, as do an apostrophe inside a
+word, a point or comma inside a number, a letter and its accents. Punctuation and symbols are each a word. A space
+that is a token belongs to the word after it; all other white space is no word.
 
-The tokenizer's own words (`word_ids`) are no help with that: for many the whole text is one word, for others each
-digit. They are used for scripts without spaces alone, and only where there is more than one within such a text. Where
-the user put spaces between the words of such a script, these are the borders.
+The tokenizer's own words (`word_ids`) serve for scripts without spaces alone, and only where there is more than one
+within a text; spaces that the user put there are the borders.
 """
 
 import unicodedata

@@ -15,7 +15,7 @@ _SHIFTS = (0, 1, 2, 3)  # shifted vectors have the same mean and deviation, and 
 class FrozenNorm(NamedTuple):
     """A norm with its statistics frozen at r vectors: N(y) = gain * (y, less its mean over d if `centred`) + bias.
 
-    gain  `[r, d]`, one row for each vector; `bias` `[d]`
+    `gain` `[r, d]` has a row for each vector; `bias` `[d]`.
     """
 
     gain: torch.Tensor

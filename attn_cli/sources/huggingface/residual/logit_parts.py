@@ -1,8 +1,7 @@
 """The direct parts of heads in a logit: W_O^h of each head's output, along the direction of the answer.
 
 The direction is (W_U[t] - mean of all rows of W_U) times the gain of the final norm in the row that chooses token t,
-with the norm's statistics held. All of it is found without names: W_O by what it is given, the final norm as what
-stands between the last block and the unembedding, gains by calling the norms.
+with the norm's statistics held.
 """
 
 from collections.abc import Sequence
@@ -29,9 +28,7 @@ TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
 def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first: int) -> LogitParts:
     """What each head, and all else, adds to the logits of `targets` (row, token), each less the mean logit, summed.
 
-    first  the row of the text that is the first of those seen
-
-    Raises LoadError where the parts don't add up to the logit.
+    `first` is the text's row that is the first seen. Raises LoadError where the parts don't add up to the logit.
     """
     stream, unembedding = seen.stream, seen.unembedding
     assert unembedding.given is not None

@@ -36,9 +36,8 @@ class OutputProjection:
     def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
         """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
 
-        Of a plain linear layer its weight, where that is in memory. Of any other module W_O(x) - W_O(0) for unit
-        vectors x: it is called, and no weight of it is read, so that layout, quantisation and adapters don't matter,
-        and weights that lie on disk are fetched.
+        But for a plain linear layer's weight in memory, W_O(x) - W_O(0) for unit vectors x: layout, quantisation,
+        adapters and offloading don't matter.
         """
         assert self.module is not None and self.like is not None
         if type(self.module) is nn.Linear and not self.module.weight.is_meta:

@@ -1,8 +1,7 @@
 """Finding W_O without names: the first module with a matrix that is given what the attention function returned.
 
-One pass finds it by memory, or by equal numbers where a model copies them into another layout. Where neither is found,
-as behind a gate, one more pass sets every second head's output to 0: W_O is the first module in whose input exactly
-the slices of these heads are 0.
+One pass finds it by memory or equal numbers. Else, as behind a gate, a pass with every second head's output 0 finds
+the first module in whose input exactly these slices are 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from attn_cli.sources.huggingface.residual.output_projection import OutputProjec
 class _HeadOutputs:
     """The outputs `[b, n, h, e]` of one attention call, and W_O after it in its block.
 
-    is_passed_on  whether any module with a matrix is given as many numbers
+    `is_passed_on` is true if any module with a matrix is given as many numbers.
     """
 
     block: str
@@ -61,10 +60,7 @@ def _not_found(x: _HeadOutputs) -> OutputProjection:
 
 
 class _Search:
-    """The search for the modules whose input is the heads' outputs.
-
-    outputs  by the paths of attention modules, those of their first calls
-    """
+    """The search for the modules whose input is the heads' outputs, of first calls, by the attention's path."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model, self.places = model, ModulePlaces(model)
@@ -86,7 +82,6 @@ class _Search:
         return hooked(*(module.register_forward_pre_hook(look, with_kwargs=True) for module in modules))
 
     def note(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
-        """Keep the first outputs of every attention module."""
         self.current = None
         if place.name not in self.outputs:
             blocks = [at.block_path for at in self.places.of(module) if at.path == place.name]

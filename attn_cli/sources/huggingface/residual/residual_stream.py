@@ -1,7 +1,6 @@
 """The residual stream of chosen rows in one plain pass, and whether it is a plain sum.
 
-It is, where every block adds to its input what attention wrote and the output of one other module, and nothing else
-happens between blocks. That can't be read from a model's code, but its numbers show it.
+It is, where every block adds to its input what attention and one other module put out. Numbers show that; code doesn't.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,10 +22,7 @@ _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so m
 
 @dataclass
 class ModuleIO:
-    """One module's input `given` and output `returned` in the chosen rows `[r, d]`.
-
-    The input is None where it is no vector per token.
-    """
+    """One module's input and output in the chosen rows `[r, d]`; `given` is None if it is no vector per token."""
 
     module: nn.Module
     given: torch.Tensor | None
@@ -55,7 +51,6 @@ class AttentionWrite:
 class BlockPass:
     """What one block added in a pass to the residual stream, in r rows: the stream before and after it `[r, d]`.
 
-    dtype   of the model's numbers
     writes  what attention added, `passages` the inputs and outputs of its other modules
     others  what the block adds beside attention `[r, d]`: the output of one other module, or 0; without attention,
             of two modules at most
@@ -109,7 +104,7 @@ class ResidualStream:
     Recording raises LoadError, which names the block, where the stream is no plain sum of what modules add.
 
     blocks   what each block was given, added and returned, in their order
-    check    is called with each block when it is done, and may raise LoadError
+    check    gets each block when it is done, and may raise LoadError
     outside  the inputs and outputs of modules outside all blocks
     """
 

@@ -1,7 +1,6 @@
 """The residual stream of chosen rows up to the logits: its blocks, W_O of each, the final norm held, the unembedding.
 
-All of it is found without names: W_O by what it is given, the final norm as what stands between the last block and the
-unembedding, gains by calling the norms.
+All are found without names: W_O by its input, the final norm by its place, gains by calling the norms.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -65,10 +64,8 @@ class Unembedding:
 class StreamToLogits:
     """The residual stream of some rows of one pass, up to the logits.
 
-    stream       its blocks: what each was given and added
-    unembedding  what makes logits of its end
-    norm         the final norm, frozen at the last block's output in these rows; None where there is none
-    places       layer, stack and block of each attention module by its path, with its W_O
+    norm    the final norm, frozen at the last block's output in these rows; None where there is none
+    places  layer, stack and block of each attention module by its path, with its W_O
     """
 
     stream: ResidualStream

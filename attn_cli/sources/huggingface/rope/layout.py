@@ -1,7 +1,6 @@
 """A layer's RoPE layout (half-split or interleaved, full or partial): guessed from cos and sin, and proved.
 
-Nothing is read from names or configurations. A layout of pairs is right if the query, turned back by it, is what some
-module of the attention put out: its projection, or the norm after that.
+It is right if the query, turned back by it, is what some module put out: its projection, or the norm after that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,7 @@ from attn_cli.kernel.definition.positions import Turning
 
 
 class Angles(NamedTuple):
-    """cos and sin of one angle per key position and pair of columns, `[m, pairs]`.
-
-    Each is multiplied by the model's factor on both, if it has one (as YaRN).
-    """
+    """cos and sin of one angle per key and pair of columns `[m, pairs]`, times the model's factor on both (YaRN)."""
 
     cos: np.ndarray
     sin: np.ndarray
@@ -27,7 +23,7 @@ def find_rope_layout(
 ) -> Turning:
     """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or in `unknown` why none fits.
 
-    tables     pairs of cos and sin `[m, columns]` that the attention was given: for every pair or every column
+    `tables` are the cos and sin `[m, columns]` that the attention was given, for every pair or every column.
     """
     rows = [output for output in outputs if len(output) >= len(query)]
     if _distance(query, rows) <= tolerance:
@@ -48,10 +44,7 @@ def find_rope_layout(
 
 
 class Pairs(NamedTuple):
-    """The pairs of columns that rotary positions turn together: the first and the second of each, from 0.
-
-    interleaved  whether a pair is two neighbouring columns, not column i with one half a width further on
-    """
+    """The columns that rotary positions turn in pairs: neighbours if `interleaved`, else half a width apart."""
 
     first: tuple[int, ...]
     second: tuple[int, ...]

@@ -41,11 +41,7 @@ class _Run:
 
 
 class RotationReader:
-    """Keeps, while an attention module runs, its arguments and its modules' outputs, to find how q and k were turned.
-
-    That is, which columns rotary positions turned together, by which angles. Tensors are kept by reference, without a
-    copy.
-    """
+    """Keeps an attention module's arguments and its modules' outputs, by reference, to find how q and k were turned."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []

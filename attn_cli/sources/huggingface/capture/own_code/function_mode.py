@@ -1,8 +1,8 @@
 """Capturing attention outside transformers' registry: softmax, SDPA and multi-head attention called directly.
 
-While a watched module runs, a torch function mode intercepts these calls; inside multi-head attention, which hides its
-softmax from one, a dispatch mode does. A few modules can only return their weights (`request_weights`); those that
-don't add up are found through the values. In people's own modules a softmax is attention if values are its factor.
+A torch function mode intercepts these calls while a watched module runs; a dispatch mode does inside multi-head
+attention. A few modules can only return weights (`request_weights`), which are found through values if they don't
+add up. In people's own modules a softmax is attention if values are its factor.
 """
 
 import inspect
@@ -101,7 +101,6 @@ def watching(attend: Attend) -> Iterator[None]:
 
 
 def _dropout_of(module: nn.Module) -> float:
-    """The share of weights that a module in training drops, by the usual names of its dropout."""
     drops = next((x for name in _DROPOUTS if (x := getattr(module, name, None)) is not None), 0.0)
     share = getattr(drops, "p", drops)
     return float(share) * module.training if isinstance(share, int | float) else 0.0
@@ -115,11 +114,11 @@ class Tally(NamedTuple):
 
 
 class RunningModule(NamedTuple):
-    """A watched module while it runs: whether its softmax is attention, and the counts when it began.
+    """A watched module while it runs, with the counts when it began.
 
-    is_attention  None where it depends on whether the softmax is multiplied by values
-    calls         how many attention calls were recorded before it began
-    tally         how many matrix products, and softmaxes over other axes than keys, came before it began
+    is_attention  whether its softmax is; None where it depends on a product with values
+    calls         how many attention calls were recorded before
+    tally         how many matrix products, and softmaxes over other axes than keys, came before
     given         the shape of its first float input, None without one
     seen_by_all   of Longformer which tokens of each text are global, booleans `[b, n]`
     """
@@ -133,15 +132,13 @@ class RunningModule(NamedTuple):
 
 
 class AttentionMode(TorchFunctionMode):
-    """A torch function mode that sees softmaxes, SDPA and multi-head attention in models' own code, and tells `attend`.
+    """Sees softmaxes, SDPA and multi-head attention in models' own code while a watched module runs; tells `attend`.
 
-    It is on only while a watched module runs.
-
-    running   the watched modules that run now, outermost first
-    tally     the matrix products, and softmaxes over other axes than keys, so far
-    possible  softmaxes that are attention if their results are multiplied with values
-    projected    the last results of parameters, where there are several texts: queries, keys, values
-    local     Longformer's softmax over global tokens and a window, and its scores, until that of global tokens comes
+    running    the watched modules that run now, outermost first
+    tally      the matrix products, and softmaxes over other axes than keys, so far
+    possible   softmaxes that are attention if their results are multiplied with values
+    projected  the last results of parameters, where there are several texts: queries, keys, values
+    local      Longformer's softmax over global tokens and a window, and its scores, until the global tokens' comes
     """
 
     def __init__(self, attend: Attend) -> None:
@@ -369,7 +366,6 @@ class SoftmaxInputs(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run `func`, and keep the input of a softmax."""
         if func in ATEN_SOFTMAX:
             self.scores.append(args[0])
         return func(*args, **(kwargs or {}))

@@ -25,10 +25,9 @@ def is_plain(call: Mapping[str, Any]) -> bool:
 
 @torch.no_grad()
 def multi_head_output(attend: Attend, module: nn.Module, call: Mapping[str, Any]) -> torch.Tensor | None:
-    """The output `[n, b, width]`, after W_O, of a call that `attend` is shown and computes; None to leave it to torch.
+    """The output `[n, b, width]`, after W_O, of a call that `attend` sees; None to leave it to torch.
 
-    call  its arguments by name, with no keys that torch adds, no dropout and no weights to return: key and value are
-          `[m, b, width]`, query `[n, b, width]`, without b for a single text
+    `call` has query `[n, b, width]`, key and value `[m, b, width]`, without b for one text; no added keys, no dropout.
     """
     is_batch, h = call["query"].ndim == 3, call["num_heads"]
     query, key, value = (call[name] if is_batch else call[name][:, None] for name in ("query", "key", "value"))

@@ -18,8 +18,7 @@ _MOVES = frozenset({"reshape", "flatten", "contiguous"})  # which may copy, unli
 class PossibleWeights(NamedTuple):
     """The result of a softmax, which is attention if it is then multiplied with values.
 
-    weights     the result, and what the module's code makes of it; `scores` what the softmax was given,
-                None where more than single cells changed since
+    weights     what the module's code made of the result; `scores` is None where more than single cells changed since
     keys        the number of each weight's key, of the factor's shape; None where it is lost
     factor      the same, after a dropout if there is one
     dtype       the roundest type that the weights were in
@@ -83,11 +82,7 @@ class PossibleWeights(NamedTuple):
 
 
 class PossibleSoftmaxes:
-    """The softmaxes of a pass of which it isn't known yet whether they are attention, in the order of computing.
-
-    waiting  those whose results nothing has multiplied yet
-    summed   others, with their values and the product of both: what that is multiplied by next decides
-    """
+    """A pass's softmaxes not yet known to be attention: `waiting` for a product, or `summed`, for the next one."""
 
     def __init__(self) -> None:
         self.waiting: list[PossibleWeights] = []

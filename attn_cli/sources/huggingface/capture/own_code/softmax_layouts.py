@@ -45,10 +45,7 @@ def as_matrices(
 def are_heads_first(
     x: torch.Tensor, values: torch.Tensor, projected: Sequence[torch.Tensor], texts: int, heads: int | None
 ) -> bool | None:
-    """True for `x` `[..., n, m]`, of values `[..., m, e]`, whose first axes are heads before texts; None if unknown.
-
-    Values are numbers of a projection `[b, ...]`, so those of text 1, head 0 tell.
-    """
+    """True for `x` `[..., n, m]`, of values `[..., m, e]`, whose first axes are heads before texts; None if unknown."""
     first, count = x.shape[:-2], math.prod(x.shape[:-2])
     if texts == 1:
         return len(first) == 2 and first[1] == 1 < first[0] and heads != 1

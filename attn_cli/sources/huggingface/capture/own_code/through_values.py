@@ -1,6 +1,6 @@
-"""Weights of a module whose own code shows none in their places: run again on one-hot values, it puts out its weights.
+"""Weights of a module whose own code hides them: run again on one-hot values, it puts out its weights.
 
-That holds of any code whose output is linear in its values: blocks of keys, keys that it takes twice, hashed ones.
+Any code will do whose output is linear in its values: blocks of keys, keys that it takes twice, hashed ones.
 """
 
 import re
