@@ -20,8 +20,7 @@ class Band:
     raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0
     output      `[h, b, e]`, the weights times the values
     heads       which of the call's heads these are: all of them, unless some heads are computed at a time
-    shares      `[h, b, c]`: each key's weight times the norm of its value (or, if asked for, of its value after W_O),
-                over the row's sum of these
+    shares      `[h, b, c]`: each key's weight times the norm of its value (or that after W_O), over the row's sum
     joint       `[1, b, c]`: the shares of keys in the outputs of all heads added up; None likewise
     hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here
 
@@ -62,11 +61,9 @@ class Work:
     q                 `[h, b, d]`, already times the scale of the scores
     k_across          `[g, d, c]`, the keys as columns
     v                 `[g, c, e]`
-    rule              of the whole call: softcap, and whether there is a softmax
     bias              to be added to scores, broadcastable to `[h, b, c]`, or None
     sink              one learned score per head in the softmax's sum `[h]`, or None
-    masked            for ranges of these keys `[b, keys]` or `[h, b, keys]`, True where masked, or the most that a
-                      score may be there (see `MaskedCells`); all b rows see the keys of no range
+    masked            for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
     subtract_maximum  False if no exponential of a score can overflow, or underflow to a sum of 0
     """
 
@@ -89,11 +86,7 @@ class Work:
 
 
 class Buffer:
-    """Memory for `size` numbers in the library and dtype of an array, used again for each band (some adjacent rows).
-
-    >>> Buffer(np.zeros(1), 6).view((1, 2, 3)).shape
-    (1, 2, 3)
-    """
+    """Memory for `size` numbers in the library and dtype of an array, used again for each band."""
 
     def __init__(self, like: Array, size: int) -> None:
         if is_torch(like):
@@ -107,10 +100,7 @@ class Buffer:
 
 
 class Buffers(NamedTuple):
-    """Memory in which one band (some adjacent query rows) is computed: for its scores, and for its weights.
-
-    `weights` None: the weights overwrite the scores.
-    """
+    """Memory for a band's scores and weights; `weights` None: the weights overwrite the scores."""
 
     scores: Buffer
     weights: Buffer | None

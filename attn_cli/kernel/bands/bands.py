@@ -1,8 +1,4 @@
-"""The same attention a few query rows at a time, so that memory grows with n and not with n times m.
-
-A band is `b` query rows against the keys that they may see, small enough for the processor's cache. A `Plan` says how
-large it is.
-"""
+"""The same attention a few query rows at a time, so that memory grows with n and not with n times m."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -16,9 +12,9 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band]:
-    """softmax(q kᵀ * scale + bias + mask) v as `Band`s: the weights and output of some adjacent rows at a time.
+    """softmax(q kᵀ * scale + bias + mask) v of the plan's rows, as `Band`s of adjacent ones, in ascending order.
 
-    q `[h, n, d]`; of g key heads k `[g, m, d]` and v `[g, m, e]`. The plan says which rows, in ascending order, and how
+    q `[h, n, d]`; of g key heads k `[g, m, d]` and v `[g, m, e]`.
     """
     q, k, v = (at_least_float32(x) for x in (q, k, v))
     size = plan.heads * plan.height * k.shape[1]

@@ -11,7 +11,7 @@ from attn_cli.kernel.definition.mask import Mask, Span
 
 
 class MaskedCells(NamedTuple):
-    """On which of some adjacent keys each of the b queries of a band (adjacent rows) is masked.
+    """On which of some adjacent keys each of the b queries of a band is masked.
 
     columns  the slice of the band's keys that these are
     cells    `[b, keys]` or `[h, b, keys]`: booleans, True where masked; with `ceiling` instead the most that a score

@@ -45,9 +45,9 @@ def softmax_into(
     every_row_sees_a_key: bool,
     subtract_maximum: bool = True,
 ) -> Array:
-    """Weights `[h, b, c]` of scores `[h, b, c]`, which hold the lowest finite number where masked.
+    """Weights `[h, b, c]` of scores `[h, b, c]`, which hold the lowest finite number where masked, in `out` if given.
 
-    sink                  one learned score per head in the sum of every row `[h]`, or None
+    `sink` `[h]` is one learned score per head in the sum of every row, or None.
     """
     if scores.shape[-1] == 0:
         return scores

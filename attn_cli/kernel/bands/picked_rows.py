@@ -10,13 +10,7 @@ RowIndex = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """Which rows of a band (adjacent query rows) were picked to be stored, as indices into two arrays.
-
-    inside  where they are among the band's rows
-    kept    where they go in an array that stores all picked rows
-
-    Each is a slice where the rows are adjacent, a list of indices elsewhere.
-    """
+    """Where picked rows are among a band's (`inside`) and in an array of them alone (`kept`): slices or lists."""
 
     inside: RowIndex
     kept: RowIndex

@@ -1,7 +1,6 @@
 """The plan of a walk through a call, made once: the size of its bands, and the work that it may leave out.
 
-A plan holds choices only. Whatever is in it, `bands` gives the same numbers to rounding, and the tests of a quick way
-pass the plan that takes it. A new way to compute a band is one more executor, and a line in `plan_of` that names it.
+Whatever is in it, `bands` gives the same numbers to rounding. A new way to compute a band is one more executor.
 """
 
 import math
@@ -32,7 +31,6 @@ class Plan:
     heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
                       heads that share a key head
     keep_scores       bands carry their scores; otherwise weights are written over them
-    executor          the function that computes a band
     finite_scores     no score is infinite or NaN, so masking may be an elementwise minimum
     subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
     threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
@@ -97,11 +95,7 @@ def _reach(q: Array, k: Array, rule: Rule) -> float:
 
 
 def largest_score(q: Array, k: Array, rule: Rule) -> float:
-    """A bound on |score| before bias and mask: |scale| times the length of the longest query and of the longest key.
-
-    >>> largest_score(np.array([[[3.0, 4.0]]]), np.array([[[0.0, 2.0], [1.0, 0.0]]]), Rule(0.5))
-    5.0
-    """
+    """A bound on |score| before bias and mask: |scale| times the length of the longest query and of the longest key."""
     if 0 in q.shape or 0 in k.shape:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -118,13 +112,7 @@ class Tile(NamedTuple):
 
 
 def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False) -> Tile:
-    """How many heads and rows to compute at a time, for h query heads over g key heads and m keys.
-
-    >>> tile_of(12, 12, 512), tile_of(12, 12, 2048), tile_of(12, 12, 4096)
-    (Tile(heads=12, height=128), Tile(heads=4, height=96), Tile(heads=2, height=96))
-    >>> tile_of(9, 3, 2048), tile_of(9, 3, 8192)
-    (Tile(heads=3, height=128), Tile(heads=3, height=64))
-    """
+    """How many heads and rows to compute at a time, for h query heads over g key heads and m keys."""
     lines = max(192, (GPU_BYTES if on_gpu else CACHE_BYTES) // max(1, 4 * m))  # rows of all heads together
     if whole:
         return Tile(h, max(16, min(128, lines // h // 16 * 16)))
@@ -153,11 +141,7 @@ def _side_by_side(most: int, g: int) -> int:
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
-    """Ascending row numbers as ranges (start, stop), stop excluded, without gaps, none of more than `height` rows.
-
-    >>> list(runs([0, 1, 2, 5], 2))
-    [(0, 2), (2, 3), (5, 6)]
-    """
+    """Ascending row numbers as ranges (start, stop), stop excluded, without gaps, none of more than `height` rows."""
     if isinstance(rows, range):
         yield from ((start, min(start + height, rows.stop)) for start in range(rows.start, rows.stop, height))
         return

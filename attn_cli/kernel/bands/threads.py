@@ -28,11 +28,7 @@ def cores() -> int:
 
 
 def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:
-    """The results of the jobs, in their order, computed by one thread fewer than there are `memories`, at least one.
-
-    >>> list(in_order(iter([lambda memory: memory.append(1) or len(memory), lambda memory: len(memory)]), [[], []]))
-    [1, 0]
-    """
+    """The results of the jobs, in their order, computed by one thread fewer than there are `memories`, at least one."""
     # Here and not above: only long walks need them, and importing takes time.
     from concurrent.futures import Future, ThreadPoolExecutor
 

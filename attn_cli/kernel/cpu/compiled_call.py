@@ -1,7 +1,4 @@
-"""A call as the compiled code takes it: laid out in memory, asked for numbers of rows, walked by some threads.
-
-It is loaded when a call is walked with it: commands without a model start without any of this.
-"""
+"""A call as the compiled code takes it: laid out in memory, asked for numbers of rows, walked by some threads."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -74,8 +71,8 @@ class AskedKeys:
 class CompiledRule:
     """How a product q kᵀ becomes the input of the softmax, mask aside, as the compiled code takes it; softcap 0: none.
 
-    bias     added to scores `[1 or h, 1 or n, m]` float32, keys one after the other; or None
-    sink     the learned score per head in the softmax's sum `[h]` float32, or None
+    bias  added to scores `[1 or h, 1 or n, m]` float32, keys one after the other; or None
+    sink  the learned score per head in the softmax's sum `[h]` float32, or None
     """
 
     scale: float
@@ -104,8 +101,6 @@ class CompiledCall:
     q        `[h, n, d]` of h query heads; k `[g, m, d]` of g key heads; v `[g, m, e]`
     span     the keys of each query, from the first to the last that it may see
     gaps     the masked keys between these; None without any
-    rule     scale, softcap, bias, learned sink
-    asked    the sets of keys, vectors, bins and rows that sums are wanted of
     wanted   which statistics; they are written to `stats`
     vectors  how wide vector registers are used: 0 128 bits, 1 AVX2, 2 AVX-512
     """

@@ -17,7 +17,6 @@ class Gaps(NamedTuple):
     keys      for each stretch its first masked key, and the next one that isn't masked `[G, 2]`, ascending in a row
     rows      the stretches of query i are rows[i]:rows[i + 1] of `keys` `[n + 1]`; where heads have masks of their own,
               those of query i of a head are found at head * n + i `[h * n + 1]`
-    of_heads  whether heads have masks of their own
     """
 
     rows: np.ndarray
@@ -26,13 +25,7 @@ class Gaps(NamedTuple):
 
 
 def intervals_and_gaps(mask: Mask, n: int, m: int, like: Array) -> tuple[Intervals, Gaps] | None:
-    """For each of n queries the interval of keys from the first to the last that it may see, and the masked keys in it.
-
-    >>> from attn_cli.kernel.definition.masks import Dilated
-    >>> seen, gaps = intervals_and_gaps(Dilated(2, 2), 3, 3, np.empty(0))
-    >>> seen.first.tolist(), seen.last.tolist(), gaps.rows.tolist(), gaps.keys.tolist()
-    ([0, 1, 0], [3, 2, 3], [0, 1, 1, 2], [[1, 2], [1, 2]])
-    """
+    """Each of n queries' interval from the first key to the last that it may see, and the masked keys in it."""
     first, last, count = np.zeros(n, np.int32), np.zeros(n, np.int32), 0
     counts: list[np.ndarray] = []  # [h or 1, b] of each strip
     keys: list[list[np.ndarray]] = []  # of each strip and head

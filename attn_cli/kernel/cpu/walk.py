@@ -1,8 +1,7 @@
 """The walk in one pass of compiled code: what is asked of every row is noted while its scores are in the cache.
 
-`fused.c` does the work, `compiled_call` calls it. It is built with the package where a C compiler is at hand. Where it
-wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals what is read off bands to rounding
-(tests).
+It is built with the package where a C compiler is at hand. Elsewhere, and for calls that it doesn't suit, `bands`
+serves: the results are equal to rounding.
 """
 
 import math
@@ -34,10 +33,7 @@ _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the compiled code can compute attention of these torch tensors on the CPU by this rule (mask, scale ...).
-
-    have a softmax, and no bias but float32 numbers `[.., .., m]`, one for each key.
-    """
+    """True if the compiled code can compute attention of these torch tensors on the CPU by this rule."""
     return (
         all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) in _TYPES for x in (q, k, v))
         and min(*q.shape, *k.shape, *v.shape) > 0
@@ -83,9 +79,10 @@ def row_stats(
     *,
     vectors: int | None = None,
 ) -> WalkStats | None:
-    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code.
+    """The statistics of rows that `wanted` asks for, by compiled code, of a call that `suits`; None where it can't.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `vectors` 0 or 1 forces
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None.
+    `vectors` 0 or 1 forces narrower vector registers.
     """
     # Here: most commands start without it.
     from attn_cli.kernel.cpu.c_library import widest_vectors

@@ -21,20 +21,13 @@ class Alibi:
 
     Head h adds -slopes[h] * |i + offset - j| to query i and key j; slopes `[h]`; `offset` is the key's index that query
     0 stands at, usually m - n or 0.
-
-    >>> import numpy as np
-    >>> Alibi(np.array([0.5])).cells(1, 2, 0, 3).tolist()
-    [[[-0.5, 0.0, -0.5]]]
     """
 
     slopes: Array
     offset: int = 0
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The bias `[h, stop - start, last - first]` of queries start:stop on keys first:last.
-
-        It is minus the head's slope times the absolute distance of query i + offset and key j.
-        """
+        """The bias `[h, stop - start, last - first]` of queries start:stop on keys first:last."""
         xp = namespace(self.slopes)
         i = indices(start, stop, self.slopes)[:, None] + self.offset
         j = indices(first, last, self.slopes)[None, :]
@@ -71,8 +64,6 @@ def alibi_slopes(heads: int) -> list[float]:
 
     If the number of heads isn't a power of 2: those of the next lower power, then every second of the next higher.
 
-    >>> alibi_slopes(4)
-    [0.25, 0.0625, 0.015625, 0.00390625]
     >>> [round(slope, 4) for slope in alibi_slopes(3)]
     [0.0625, 0.0039, 0.25]
     """

@@ -1,7 +1,6 @@
 """Any rectangle of cells, straight from queries and keys: rows and keys may be runs or picked ones.
 
-With the logarithm of each row's sum beside q and k, a weight follows from its own score alone: exp(score - log_sum). So
-a tile costs its own area, however long the rows are.
+A weight follows from its own score and its row's log-sum: exp(score - log_sum). So a tile costs its own area.
 """
 
 from typing import TypeAlias
@@ -16,10 +15,7 @@ Places: TypeAlias = slice | Array
 
 
 def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
-    """The scores `[h, b, c]` of queries q `[h, b, d]` and keys k `[g, c, d]`; -inf where masked.
-
-    i, j  their indices in the whole matrix `[b]` and `[c]`, by which mask and bias go
-    """
+    """Scores `[h, b, c]` of queries q `[h, b, d]` at i `[b]` and keys k `[g, c, d]` at j `[c]`; -inf where masked."""
     xp = namespace(q)
     across = xp.matrix_transpose(expand_groups(at_least_float32(k), q.shape[0]))  # [h, d, c]
     result = rule.capped((at_least_float32(q) * rule.scale) @ across)  # [h, b, d] @ [h, d, c]
@@ -30,10 +26,9 @@ def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
 
 
 def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
-    """The weights `[h, b, c]` of scores `[h, b, c]`, which are -inf where masked: exp(score - log_sum).
+    """The weights `[h, b, c]` of scores `[h, b, c]`, -inf where masked: exp(score - log_sum), or the scores themselves.
 
-    log_sums  for each row the log of the sum of exp(score) over all its keys and a learned sink `[h, b]`. A rule
-              without a softmax takes scores as weights
+    `log_sums` `[h, b]` are the log of the sum of exp(score) over all keys of a row and a learned sink.
     """
     if not rule.softmax:
         return unnormalised(scores)
@@ -41,12 +36,9 @@ def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
 
 
 def log_weights(scores: Array, log_sums: Array) -> Array:
-    """score - log_sum: the logarithms of softmax weights `[..., b, c]`, of scores of the same shape.
+    """score - log_sum: the logarithms of softmax weights `[..., b, c]`; -inf where masked.
 
-    -inf where masked, in a row that may attend to nothing, too.
-
-    log_sums  for each row the log of the sum of exp(score) over all its keys and a learned sink `[..., b]`, -inf where
-              there is nothing in it
+    `log_sums` `[..., b]` are the log of the sum of exp(score) over a row and a learned sink, -inf of an empty row.
 
     >>> import numpy as np
     >>> log_weights(np.array([[0.0, -np.inf], [-np.inf, -np.inf]]), np.array([0.0, -np.inf])).tolist()

@@ -11,12 +11,7 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 
 class Attention(NamedTuple):
-    """The result of the attention of n queries to m keys in h heads, with its steps.
-
-    scores   `[h, n, m]`, as the softmax gets them, -inf where masked
-    weights  `[h, n, m]`
-    output   `[h, n, e]`
-    """
+    """The attention of n queries to m keys in h heads: scores (-inf where masked), weights and output `[h, n, e]`."""
 
     scores: Array
     weights: Array
@@ -29,8 +24,7 @@ class Attention(NamedTuple):
 def scores(q: Array, k: Array, rule: Rule) -> Array:
     """The scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]` as the softmax gets them; -inf where masked.
 
-    The rule says by what q kᵀ is scaled, capped, biased and masked. g divides h: key head j serves query heads j * h/g
-    .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
+    g divides h: key head j serves query heads j * h/g .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
     """
     xp = namespace(q)
     k = expand_groups(k, q.shape[0])  # [h, m, d]
@@ -46,8 +40,8 @@ def scores(q: Array, k: Array, rule: Rule) -> Array:
 def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
     """softmax(q kᵀ * scale + bias + mask) v: scores, weights and output (Vaswani et al. 2017, eq. 1).
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, with g key heads for h query heads; the rule says scale, softcap, bias,
-    mask and learned sink. float16 and bfloat16 are computed in float32.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, with g key heads for h query heads. Shorter floats are
+    computed in float32.
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])

@@ -4,12 +4,7 @@ from attn_cli.arrays import Array, namespace
 
 
 def split_heads(x: Array, heads: int) -> Array:
-    """x `[..., n, h * d]` cut into heads `[..., h, n, d]`: head i gets columns i * d .. (i + 1) * d - 1.
-
-    >>> import numpy as np
-    >>> split_heads(np.arange(8).reshape(2, 4), 2).tolist()
-    [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
-    """
+    """x `[..., n, h * d]` cut into heads `[..., h, n, d]`: head i gets columns i * d .. (i + 1) * d - 1."""
     xp = namespace(x)
     *lead, n, width = x.shape
     parts = xp.reshape(x, (*lead, n, heads, width // heads))
@@ -24,10 +19,7 @@ def join_heads(x: Array) -> Array:
 
 
 def expand_groups(x: Array, heads: int) -> Array:
-    """x `[g, m, d]` of g key heads, each repeated h / g times for h = `heads` query heads: `[h, m, d]`.
-
-    So query head i reads key head i // (h / g).
-    """
+    """x `[g, m, d]` with each key head repeated: `[h, m, d]`; query head i reads key head i // (h / g)."""
     if x.shape[0] == heads:
         return x
     xp = namespace(x)

@@ -5,8 +5,8 @@ that all heads share, go into the cache: r + p numbers a token instead of h * (d
 
     k of head h = [c U_K(h), shared]        v of head h = c U_V(h)
 
-Since q · (c U_K) = (q U_Kᵀ) · c, the up-projections can be absorbed: into the query before the scores, and after the
-mixing, since w (c U_V) = (w c) U_V. That is attention with a single key head, the latent itself.
+Since q · (c U_K) = (q U_Kᵀ) · c, and w (c U_V) = (w c) U_V, the up-projections can be absorbed into the query and the
+output: attention with a single key head, the latent itself.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,7 @@ from attn_cli.arrays import Array, namespace
 
 
 class Operands(NamedTuple):
-    """The operands of attention: n queries in h query heads on m keys and values in g key heads.
-
-    q `[..., h, n, d]`, k `[..., g, m, d]`, v `[..., g, m, e]`.
-    """
+    """q `[..., h, n, d]`, k `[..., g, m, d]` and v `[..., g, m, e]`: n queries on m keys in g key heads."""
 
     q: Array
     k: Array
@@ -48,10 +45,7 @@ class Latent:
         return int(self.c.shape[-1] + (0 if self.shared is None else self.shared.shape[-1]))
 
     def expanded(self, q: Array) -> Operands:
-        """q `[..., h, n, d + p]` with keys `[..., h, m, d + p]` and values `[..., h, m, e]` of every head's own.
-
-        d columns of a key are up-projected from the latent, p are the part that all heads share.
-        """
+        """q `[..., h, n, d + p]` with every head's own keys `[..., h, m, d + p]` and values `[..., h, m, e]`."""
         xp = namespace(self.c)
         c = self.c[..., None, :, :]
         k, v = c @ self.up_k, c @ self.up_v  # [..., 1, m, r] @ [h, r, d] and @ [h, r, e]
@@ -63,9 +57,8 @@ class Latent:
     def absorbed(self, q: Array) -> Operands:
         """Operands whose attention reads the latents themselves, as the one key head of all query heads.
 
-        q U_Kᵀ `[..., h, n, r + p]`, keys `[..., 1, m, r + p]`, which are the latents with the p columns that heads
-        share, and as values the latents `[..., 1, m, r]`. Scores are those of the plain form; the mixed values times
-        U_V are its output.
+        q U_Kᵀ `[..., h, n, r + p]`, keys (latent and shared part) `[..., 1, m, r + p]`, values `[..., 1, m, r]`.
+        Scores are those of the plain form; the mixed values times U_V are its output.
         """
         xp = namespace(self.c)
         d = self.up_k.shape[-1]
@@ -78,11 +71,6 @@ class Latent:
 
 
 def rms_norm(c: Array, weights: Array) -> Array:
-    """c `[..., r]` divided by the root of its mean square plus 1e-6, times `weights [r]` (Zhang, Sennrich 2019).
-
-    >>> import numpy as np
-    >>> rms_norm(np.array([[3.0, 4.0, 0.0, 0.0]]), np.ones(4)).round(4).tolist()
-    [[1.2, 1.6, 0.0, 0.0]]
-    """
+    """c `[..., r]` divided by the root of its mean square plus 1e-6, times `weights [r]` (Zhang, Sennrich 2019)."""
     xp = namespace(c)
     return c / xp.sqrt(xp.mean(c * c, axis=-1, keepdims=True) + 1e-6) * weights

@@ -1,8 +1,7 @@
 """Masks: may query i attend to key j? Computed cell by cell, so that no n x m mask is ever stored.
 
 `allowed` takes index arrays i `[b, 1]` and j `[1, c]` and returns booleans `[b, c]` or `[h, b, c]`, True where query i
-may attend to key j. `interval` says the same of a whole row, where its keys have no holes: compiled code walks rows by
-it, and a band stops where the intervals of its rows do.
+may attend to key j. `interval` says the same of a whole row, where its keys have no holes.
 """
 
 from abc import ABC, abstractmethod
@@ -17,8 +16,7 @@ from attn_cli.arrays import Array, indices, is_torch, namespace, to_numpy
 class Span(NamedTuple):
     """The keys, as ranges of indices, that some adjacent queries can see.
 
-    Keys outside `first:last` are masked for every one of the queries; keys in `open_first:open_last` are allowed for
-    every one of them, so that the mask need be asked for the rest of `first:last` only.
+    Every query is masked outside `first:last`, and sees all of `open_first:open_last`.
     """
 
     first: int
@@ -35,29 +33,21 @@ class Ends(NamedTuple):
 
 
 class Mask(ABC):
-    """A mask: says which query may attend to which key.
-
-    A subclass has `allowed`, `interval` if the keys of a row have no holes, and a few words for headers as its `str`.
-    """
+    """Says which query may attend to which key: `allowed`, `interval` for rows without holes, `str` for headers."""
 
     @abstractmethod
     def allowed(self, i: Array, j: Array) -> Array:
         """True where query i `[b, 1]` may attend to key j `[1, c]`, booleans `[b, c]` or `[h, b, c]`."""
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:
-        """The keys that queries i `[b]` may see, of m, as first and end `[b]`: i ascends without gaps.
+        """The keys that queries i `[b]` (ascending, no gaps) may see, of m, as first and end `[b]`.
 
-        None if the keys of some row have holes, or differ by head. First and end may lie before key 0 and after key m -
-        1.
+        None if the keys of some row have holes, or differ by head. Both may lie outside the m keys.
         """
         return None
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys, of m, that some or all of the queries start .. stop - 1 may attend to, as two ranges (see `Span`).
-
-        From the first key that one of them sees to the last; where the keys of a row have holes, all m, none of them
-        known to be seen by all.
-        """
+        """The keys, of m, that some or all of the queries start .. stop - 1 may see; all m where rows have holes."""
         ends = self.interval(np.arange(start, stop), m)
         return Span(0, 0, 0, m) if ends is None else _span_of(ends, m)
 
@@ -106,13 +96,7 @@ class Intervals(Mask):
 
 
 def intervals(mask: Mask, n: int, m: int) -> Intervals | None:
-    """The keys that each of n queries may see, of m, as first and end `[n]` in int32; None where a row has holes.
-
-    >>> from attn_cli.kernel.definition.masks import Causal, Intersection, Window
-    >>> seen = intervals(Intersection((Causal(), Window(2))), 4, 4)
-    >>> list(zip(seen.first.tolist(), seen.last.tolist()))
-    [(0, 1), (0, 2), (1, 3), (2, 4)]
-    """
+    """The keys that each of n queries may see, of m, as first and end `[n]` in int32; None where a row has holes."""
     ends = mask.interval(np.arange(n), m)
     return None if ends is None else Intervals(*(np.clip(x, 0, m).astype(np.int32) for x in ends))
 
@@ -125,8 +109,5 @@ def ends_of(cells: np.ndarray) -> Ends:
 
 
 def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:
-    """The whole mask as booleans `[n, m]` or `[h, n, m]`, True where allowed: the definition, for small matrices.
-
-    like  an array of the library and device in which it is made
-    """
+    """The whole mask `[n, m]` or `[h, n, m]`, True where allowed, in the library and on the device of `like`."""
     return mask.allowed(indices(0, n, like)[:, None], indices(0, m, like)[None, :])

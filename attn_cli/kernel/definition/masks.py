@@ -69,10 +69,7 @@ class Window(Mask):
     both_sides: bool = False
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True where key j `[1, c]` is less than `size` before i + offset, i `[b, 1]`: booleans `[b, c]`.
-
-        Keys after it are True, too; with `both_sides` only those less than `size` after it.
-        """
+        """True where key j `[1, c]` is less than `size` before i + offset, i `[b, 1]`, or anywhere after: `[b, c]`."""
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
@@ -89,8 +86,8 @@ class Window(Mask):
 class Dilated(Mask):
     """Query i sees `size` keys before and `size` after it, itself counted in both, each `gap` keys from the next.
 
-    That is i + offset - t * gap for t from -(size - 1) to size - 1: a window on both sides with holes, as Longformer
-    has (Beltagy et al. 2020, section 3.1). With gap 1 it is a window; combined with `Causal`, the keys before remain.
+    That is i + offset - t * gap for t from -(size - 1) to size - 1, as in Longformer (Beltagy et al. 2020, 3.1).
+    Combined with `Causal`, the keys before remain.
 
     >>> from attn_cli.kernel.definition.mask import dense
     >>> dense(Dilated(2, 2), 4, 4, like=np.empty(0)).astype(int).tolist()
@@ -106,19 +103,13 @@ class Dilated(Mask):
             raise ValueError(f"keys {self.gap} apart")
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """True where key j `[1, c]` is a multiple of `gap` from i + offset, i `[b, 1]`, less than `size` gaps away.
-
-        Booleans `[b, c]`.
-        """
+        """True `[b, c]` where key j `[1, c]` is less than `size` times `gap` from i + offset, and a multiple of it."""
         distance = i + self.offset - j
         reach = self.size * self.gap
         return (distance % self.gap == 0) & (distance < reach) & (distance > -reach)
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first key, of m, that any of the queries start .. stop - 1 sees to the last.
-
-        No key is known to be seen by all, for neighbouring queries see different keys.
-        """
+        """From the first key that any of the queries start .. stop - 1 sees to the last; none is seen by all."""
         if self.gap == 1:
             return Window(self.size, self.offset, both_sides=True).span(start, stop, m)
         reach = (self.size - 1) * self.gap
@@ -177,10 +168,7 @@ class Keys(Mask):
         return Ends(np.full_like(i, first), np.full_like(i, last)) if solid else None
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first real key (no padding), of m, to the last, for queries start .. stop - 1.
-
-        If no key between is padding all are known to be seen by every query, else none.
-        """
+        """From the first real key (no padding) to the last; all are seen by every query if none between is padding."""
         first, last, solid = self._ends()
         return Span(first, first, last if solid else first, last)
 
@@ -281,10 +269,7 @@ class Submask(Mask):
     keys: int
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The whole mask's booleans for query i + `rows` and key j + `columns`, i `[b, 1]` and j `[1, c]`: `[b, c]`.
-
-        Or `[h, b, c]` where heads differ.
-        """
+        """The whole mask's booleans `[b, c]` or `[h, b, c]` for i + `rows` `[b, 1]` and j + `columns` `[1, c]`."""
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def interval(self, i: np.ndarray, m: int) -> Ends | None:

@@ -26,8 +26,7 @@ def sinusoidal(positions: Array, width: int) -> Array:
 def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool = False) -> Array:
     """x `[..., n, d]` with its pairs of columns turned, pair i by position * base^(-2i / d) (Su et al. 2021).
 
-    The dot product of a rotated query and a rotated key depends on the distance of their positions alone. Pair i is
-    columns (i, i + d/2), as in Llama, or with `interleaved` (2i, 2i + 1), as in the paper. d is even.
+    Pair i is columns (i, i + d/2), as in Llama, or with `interleaved` (2i, 2i + 1), as in the paper. d is even.
 
     >>> import numpy as np
     >>> np.round(rotary(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.0, 1.0])), 4).tolist()
@@ -65,9 +64,8 @@ class Turning:
 class Rotation(NamedTuple):
     """How `rotary` turns queries and keys by their positions.
 
-    base         the angle of pair i is position * base^(-2i / d)
-    interleaved  whether pairs are neighbouring columns, not column i with i + d/2
-    offset       the position of the first query; the first key is at 0
+    base    the angle of pair i is position * base^(-2i / d)
+    offset  the position of the first query; the first key is at 0
     """
 
     base: float = BASE
@@ -75,13 +73,7 @@ class Rotation(NamedTuple):
     offset: int = 0
 
     def turn(self, x: Array, offset: int = 0, times: int = 1) -> Array:
-        """x `[..., n, d]` rotated to positions offset, offset + 1, ...; rotated back with `times` -1.
-
-        >>> import numpy as np
-        >>> x = np.array([[1.0, 0.0], [0.0, 2.0]])
-        >>> np.round(Rotation().turn(Rotation().turn(x, 5), 5, times=-1), 4).tolist()
-        [[1.0, 0.0], [0.0, 2.0]]
-        """
+        """x `[..., n, d]` rotated to positions offset, offset + 1, ...; rotated back with `times` -1."""
         xp = namespace(x)
         positions = xp.astype(indices(offset, offset + x.shape[-2], x) * times, xp.float64)
         return rotary(x, positions, self.base, interleaved=self.interleaved)

@@ -16,8 +16,6 @@ class Rule:
     scale    factor on q kᵀ; usually 1 / sqrt(d) (Vaswani et al. 2017, eq. 1)
     softcap  scores become softcap * tanh(score / softcap) (Gemma 2), None for none
     bias     added to the scores: numbers broadcastable to `[h, n, m]`, or a function of query and key index (`Bias`)
-             such as ALiBi; None for none
-    mask     which query may attend to which key
     sink     one learned score per head `[h]` that is in the sum of every softmax row but has no value (gpt-oss), so
              that the weights of a row add to less than 1; None for none
     softmax  False: the scores are the weights as they are, not normalised, 0 where masked
@@ -58,20 +56,14 @@ class Rule:
         }
 
     def of_rows(self, start: int, stop: int, m: int) -> "Rule":
-        """The rule for queries start:stop alone, numbered from 0 again, against the first m keys.
-
-        Its scale, softcap and sink are the same, its mask and bias those of these rows.
-        """
+        """The rule for queries start:stop alone, numbered from 0 again, against the first m keys."""
         mask = self.mask if start == 0 or isinstance(self.mask, Open) else Submask(self.mask, start, 0, m)
         return Rule(self.scale, self.softcap, self.bias_of(start, stop, 0, m), mask, self.sink, self.softmax)
 
 
 @dataclass(frozen=True, eq=False)
 class UnknownRule(Rule):
-    """The rule (scale, bias ...) of attention of which a model showed the weights alone: unknown but for the mask.
-
-    The mask is causal where the weights show it, else open.
-    """
+    """The rule of a model that showed weights alone: unknown but for the mask, causal where they show it, else open."""
 
     scale: float = 1.0
 

@@ -1,8 +1,7 @@
 """One call as the Triton kernels take it: each sweep over its keys, with the arrays and constants that it is given.
 
-The first sweep computes the output, the moments and the logarithm of each row's sum, which later sweeps divide by:
-column sums, blocks of the matrix, single cells, and the largest weights of a row. Sums over marked keys are an output
-whose values are the marks, and sums over a stretch of keys are those of a row that sees no others.
+The first sweep computes the output, the moments and each row's log-sum, which later sweeps divide by. Sums over
+marked keys are an output whose values are the marks.
 """
 
 from collections.abc import Sequence
@@ -46,7 +45,6 @@ def tile_of(q: Array, v: Array) -> KernelTile:
 class KernelCall:
     """A layer's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule as GPU kernels take them, and the wanted rows.
 
-    rule  scale, softcap, bias, sink
     span  the keys that each wanted row sees, from the first to the last
     tile  how many queries and keys are computed at a time
     rows  the numbers of the rows of which statistics are wanted, ascending; None for all
@@ -202,10 +200,7 @@ class KernelCall:
         return sums
 
     def top(self, count: int, logsumexp: Array) -> dict[str, Array]:
-        """The `count` largest weights of each of R wanted rows, with scores and keys, by name, `[h, R, count]` each.
-
-        The names are top_weights, top_scores and top_keys; key -1 where a row has fewer.
-        """
+        """The `count` largest of R wanted rows, `[h, R, count]`: top_weights, top_scores, top_keys, key -1 for none."""
         from attn_cli.kernel.gpu.kernels import largest_keys
 
         (h, n, _), width, xp = self.sizes, _padded(count, least=2), namespace(self.q)

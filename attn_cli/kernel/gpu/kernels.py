@@ -1,8 +1,9 @@
 """The Triton kernels of the walk on a GPU. Scores are computed in base 2: s * log2(e), so that exp is exp2.
 
-Every kernel sees tiles of `ROWS` queries and `KEYS` keys of one query head. Numbers are float32 whatever the type of
-q, k and v; products of float32 are not rounded to TF32. The n picked rows are queries picked[i], whose rows are
-intervals: they may attend to keys first[i] .. last[i] - 1. `D` and `E` are d and e, padded to a power of 2.
+Every kernel sees tiles of `ROWS` queries and `KEYS` keys of one query head; `share` query heads have one key head.
+Numbers are float32; products of float32 are not rounded to TF32. The n picked rows are queries picked[i], which may
+attend to keys first[i] .. last[i] - 1. `D` and `E` are d and e, padded to a power of 2. With SLOPED
+-slopes[head] * |i + slope_offset - j| is added to scores. `logsumexp` `[h, n]` is of picked rows, in nats.
 
 The forward sweep is that of FlashAttention 2 (Dao 2023, algorithm 1), with moments beside the sum of exponentials.
 """
@@ -80,10 +81,7 @@ def forward(
     SLOPED: tl.constexpr, BIASED: tl.constexpr, SINK: tl.constexpr, OUTPUT: tl.constexpr, MOMENTS: tl.constexpr,
     REPAIRS: tl.constexpr, PRECISION: tl.constexpr, OF_VALUES: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: for some rows of one head the output `[h, n, e]` and five numbers of each row `[5, h, n]`.
-
-    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
-    """
+    """A Triton kernel: for some rows of one head the output `[h, n, e]` and five numbers of each row `[5, h, n]`."""
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
     key_head = head // share
     i = block * ROWS + tl.arange(0, ROWS)
@@ -180,12 +178,7 @@ def column_sums(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: for KEYS keys of one head the sum of the weights that all rows give each, `received` `[h, m]`.
-
-    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
-
-    logsumexp             of each picked row's scores, in nats `[h, n]`
-    """
+    """A Triton kernel: for KEYS keys of one head the sum of all rows' weights on each, `received` `[h, m]`."""
     start, head = tl.program_id(0) * KEYS, tl.program_id(1)
     key_head = head // share
     j = start + tl.arange(0, KEYS)
@@ -218,10 +211,9 @@ def blocks(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the largest weight of one block of pool_rows x pool_keys cells of one head, with SUMS the sum.
+    """A Triton kernel: the largest weight of a block of pool_rows x pool_keys cells of one head, with SUMS the sum.
 
-    Into `pooled` `[h, row blocks, key blocks]`; `logsumexp` `[h, n]` is of each picked row's scores, in nats.
-    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
+    `pooled` is `[h, row blocks, key blocks]`.
     """
     block, head = tl.program_id(0), tl.program_id(1)
     row_block, key_block = block // key_blocks, block % key_blocks
@@ -257,12 +249,9 @@ def cell_weights(
     logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the weights of ROWS queries of one head on one of each query's keys, `weights` `[h, n, cells]`.
+    """A Triton kernel: the weights of ROWS queries of one head on `cell_keys`, `weights` `[h, n, cells]`.
 
-    cell_keys  the keys of the n picked rows `[n, cells]`; for -1, and a key that is masked for its row, the weight is 0
-    logsumexp  of each picked row's scores, in nats `[h, n]`
-
-    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
+    cell_keys  `[n, cells]`; for -1, and a key that is masked for its row, the weight is 0
     """
     i, head, cell = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.program_id(1), tl.program_id(2)
     key_head = head // share
@@ -289,10 +278,7 @@ def largest_keys(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, COUNT: tl.constexpr, CAPPED: tl.constexpr,
     SLOPED: tl.constexpr, BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the COUNT keys of largest score of each of ROWS queries of one head, `top` `[h, n, COUNT]`.
-
-    key head; with SLOPED -slopes[head] * |i + slope_offset - j| is added to scores.
-    """
+    """A Triton kernel: the COUNT keys of largest score of each of ROWS queries of one head, `top` `[h, n, COUNT]`."""
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)
     key_head = head // share
     i = block * ROWS + tl.arange(0, ROWS)

@@ -1,8 +1,4 @@
-"""The walk on a GPU: what is asked of every row of a call, by the kernels.
-
-`kernel_call` sweeps over the keys for what is asked; what isn't asked isn't computed. What it notes is what `bands`
-says to the precision of the call's type (tests, in Triton's interpreter).
-"""
+"""The walk on a GPU: what is asked of every row of a call, equal to `bands` to the call's precision."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -51,9 +47,9 @@ def row_stats(
     *,
     tile: KernelTile | None = None,
 ) -> WalkStats | None:
-    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, as tensors on the GPU.
+    """The statistics of rows that `wanted` asks for, of a call that `suits`, as GPU tensors; None where it can't.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, of which `suits` is True; output `[h, n, e]`. `tile`, how many queries
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1])
     if span is None or wanted.top > MOST_TOP or wanted.mean_heads:

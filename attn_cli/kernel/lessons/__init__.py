@@ -1,6 +1,5 @@
-"""Lessons computed from the definition.
+"""Lessons computed from the definition, each in a file of its own.
 
-Read `steps` (every array on the way), `scale` (why 1 / sqrt(d)), `decode` (one query at a time, with a cache), `cost`
-(multiplications and kept numbers), `mistakes` (the register of usual ones, each made on purpose), `structure` (what
-rounding has none of), `learn` (the gradient by hand).
+Read `steps` (every array on the way), `scale` (why 1 / sqrt(d)), `decode` (with a cache), `cost`, `mistakes` (each made
+on purpose), `structure` (what rounding has none of), `learn` (the gradient by hand).
 """

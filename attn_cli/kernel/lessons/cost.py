@@ -5,12 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerSizes:
-    """The sizes of one attention layer.
-
-    >>> plain, grouped = LayerSizes(32, 32, 128, 128), LayerSizes(32, 8, 128, 128)
-    >>> plain.cached, grouped.cached, LayerSizes(128, 128, 192, 128, rank=512, shared=64).cached
-    (8192, 2048, 576)
-    """
+    """The sizes of one attention layer."""
 
     heads: int
     kv_heads: int

@@ -1,7 +1,6 @@
 """Decoding with a cache: one query at a time against keys and values that were kept, equal to the causal matrix.
 
-A past token's key and value never change, because nothing after it is in them. So each step makes one new row of the
-cache, reads the others, and computes one row of weights (Pope et al. 2022, section 3.3, measure what that saves).
+A past token's key and value never change, because nothing after it is in them (Pope et al. 2022, section 3.3).
 """
 
 import math
@@ -15,12 +14,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class DecodingStep(NamedTuple):
-    """One step of decoding with a KV cache of t tokens.
-
-    row      the number of the query
-    reused   how many tokens were in the cache before the step
-    weights  `[h, 1, t]`; output `[h, 1, e]`
-    """
+    """One step of decoding with a KV cache of t tokens, `reused` of them from before; weights `[h, 1, t]`."""
 
     row: int
     reused: int

@@ -34,13 +34,10 @@ class Slope(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """A whole gradient descent of W_Q and W_K, by which queries learn to attend to given keys.
+    """A whole gradient descent of W_Q and W_K `[d, h * e]`, by which queries learn to attend to given keys.
 
-    losses   `[steps + 1]`, after 0, 1, 2, ... steps: mean over examples and heads of -log of the weight on those keys,
-             in nats
+    losses   `[steps + 1]`, after 0, 1, 2, ... steps, in nats
     weights  after each of these, for every example, the weights of its query on its n tokens `[h, n]`
-    wq, wk   the projections at its end `[d, h * e]`, from vectors of d numbers to h heads of e columns
-    rate     the learning rate
     """
 
     losses: np.ndarray

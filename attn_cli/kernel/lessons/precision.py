@@ -9,11 +9,9 @@ import numpy as np
 class Precision:
     """A floating-point precision: its name, and how numbers round to it.
 
-    name       as torch calls it
     digits     binary digits of a number, the leading one included
     lowest     the exponent of the smallest number with all its digits
-    tolerance  the error allowed in a sum of products, as a share of its size: rounding errors of inputs, weights and
-               sums
+    tolerance  the error allowed in a sum of products, as a share of its size
 
     Source of digits and exponents: IEEE 754; bfloat16 keeps the exponents of float32; Micikevicius et al. 2022, "FP8
     formats for deep learning", for the two of 8 bits.

@@ -11,11 +11,9 @@ _AT_ONCE = 2**20  # random numbers held at a time
 
 
 class Saturation(NamedTuple):
-    """The softmax of m scores that were multiplied by a factor.
+    """The softmax of m scores that were multiplied by a factor: the scores `[m]`, weights `[m]`, and entropy in bits.
 
-    scores        the multiplied scores `[m]`, and their `weights` `[m]`
-    entropy_bits  of the weights, in bits
-    slope         the largest of the keys' w (1 - w), the derivative of a weight w by its own score
+    `slope` is the largest of the keys' w (1 - w), the derivative of a weight w by its own score.
     """
 
     factor: float
@@ -28,8 +26,7 @@ class Saturation(NamedTuple):
 class Spread(NamedTuple):
     """Dot products of random vectors of size d, before the scale 1 / sqrt(d) and after it (`scaled_`).
 
-    variance    of the dot products
-    top_weight  the largest weight of a query's softmax over its keys, mean over queries
+    `top_weight` is the largest weight of a query's softmax over its keys, mean over queries.
     """
 
     d: int

@@ -57,13 +57,7 @@ def solved_weights(
 
 
 def weights_in_words(solved: SolvedWeights, right: np.ndarray, own_key: int) -> str:
-    """What is wrong with the weights behind an output, in words: keys left out or taken in, or rows with wrong sums.
-
-    >>> right = np.array([[[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]]])
-    >>> yours = np.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 0.6, 0.0]]])
-    >>> weights_in_words(SolvedWeights(yours, 1e-9), right, own_key=0)
-    'rows 1-2 give nothing to their own key, and to the others in proportion: a mask is wrong, not scores'
-    """
+    """What is wrong with the weights behind an output, in words: keys left out or taken in, or rows with wrong sums."""
     yours, error = solved
     right = right[:, : yours.shape[1], : yours.shape[2]]
     clear = _CLEAR * error

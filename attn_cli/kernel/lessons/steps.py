@@ -18,13 +18,7 @@ class Step(NamedTuple):
 
 
 def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
-    """The arrays on the way from q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output, in order.
-
-    >>> import numpy as np
-    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    >>> [step.name for step in steps(x, x, x, Rule(0.5))]
-    ['scores', 'scaled', 'shifted', 'exp', 'weights', 'output']
-    """
+    """The arrays on the way from q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output, in order."""
     xp = namespace(q)
     q, k, v = (expand_groups(at_least_float32(x), q.shape[0]) for x in (q, k, v))
     path = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]  # [h, n, d] @ [h, d, m]

@@ -5,13 +5,13 @@ the row may see:
 
     log w_ij - mean of log w_i over V(i) = score_ij - mean score = sum of contrasts + contrast of the bias
 
-without a softcap, whatever the sink. With rotary positions the two columns of a pair are one term, since one angle
-turns both. Then the score has two parts. With R_j the rotation of key j, and k_j the key before it:
+without a softcap, whatever the sink. With rotary positions the two columns of a pair are one term, and the score has
+two parts. With R_j the rotation of key j, and k_j the key before it:
 
     content    q · (mean R) k_j, the mean over V(i): what key j has, at no distance in particular
-    position   what remains: that the key has that distance and not another, and the bias, which is of the distance too
+    position   what remains: that the key has that distance and not another, and the bias
 
-The mean rotation is exact and no estimate; content and position add up to the contrast before a softcap.
+Both are exact, and add up to the contrast before a softcap.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,7 @@ from attn_cli.kernel.definition.positions import Turning
 
 
 class Columns(NamedTuple):
-    """The terms that a dot product q · k is a sum of: pairs of columns that one rotary angle turns, and single columns.
-
-    first   the column, or the first of a pair
-    second  the second of a pair; -1 for a single column
-
-    Pairs come before single columns, in order of their frequency, fastest first.
-    """
+    """The terms of a dot product: pairs of columns that one angle turns, fastest first, then single ones (-1)."""
 
     first: np.ndarray
     second: np.ndarray
@@ -43,8 +37,7 @@ class RowTerms:
     mean_score   over the visible keys
     contrasts    `[m, terms]`: scale times q_c k_c of every column, or the sum of a rotary pair's two, less its mean
                  over the visible keys
-    content      `[m]`: the score, before softcap and bias, that the key would have if rotary positions turned all
-                 visible keys by their mean rotation, less its mean
+    content      `[m]`: the score, before softcap and bias, by the visible keys' mean rotation, less its mean
     position     `[m]`: what the key's distance adds, the bias included: the score before a softcap less its mean, less
                  `content`
     bias         `[m]`, less its mean over the visible keys; None for none
@@ -66,11 +59,7 @@ class RowTerms:
 
 
 def columns_of(turning: Turning | None, d: int) -> Columns:
-    """The terms of a dot product of width d: pairs of columns that one rotary angle turns, or single columns.
-
-    >>> columns_of(Turning((0, 1), (2, 3)), 5)
-    Columns(first=array([0, 1, 4]), second=array([ 2,  3, -1]))
-    """
+    """The terms of a dot product of width d: pairs of columns that one rotary angle turns, or single columns."""
     first, second = ((), ()) if turning is None else (turning.first, turning.second)
     alone = sorted(set(range(d)) - {*first, *second})
     return Columns(np.array([*first, *alone], dtype=int), np.array([*second, *[-1] * len(alone)], dtype=int))
@@ -86,12 +75,7 @@ def row_terms(
     bias: np.ndarray | None = None,
     turning: Turning | None = None,
 ) -> RowTerms:
-    """The scores of one query q `[d]` for keys k `[m, d]`, both after any rotation, taken apart into terms and parts.
-
-    >>> terms = row_terms(np.array([1.0, 2.0]), np.eye(2), np.array([True, True]), 1.0)
-    >>> terms.scores.tolist(), terms.contrasts.tolist()
-    ([1.0, 2.0], [[0.5, -1.0], [-0.5, 1.0]])
-    """
+    """The scores of a query q `[d]` for keys k `[m, d]`, both after any rotation, taken apart into terms and parts."""
     q, k = q.astype(np.float64), k.astype(np.float64)
     columns = columns_of(turning, len(q))
     products = k * (q * scale)  # [m, d]

@@ -1,7 +1,6 @@
 """Row statistics by compiled code, that of processors or of GPUs: the same as `of_bands`, sooner, where one suits.
 
-One walk of compiled code notes numbers of one choice of rows, with one pool and one ranking: what is wanted beside that
-is another walk's, which looks at its own rows alone.
+One walk notes one choice of rows, one pool and one ranking; more takes more walks.
 """
 
 import math
@@ -32,9 +31,9 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, of NumPy's arrays.
+    """The statistics of NumPy's arrays that `wanted` asks for; None where compiled code can't, as for float64.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`. It can't for float64, empty arrays, and rules (mask, bias ...) and
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
     """
     shapes = (*q.shape, *k.shape, *v.shape)
     if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
@@ -47,10 +46,7 @@ def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted:
 
 
 def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
-    """The statistics of rows over m keys that `wanted` asks for, from as many passes of compiled code as they take.
-
-    output  `[h, n, e]`, is filled by the first pass, if it isn't None
-    """
+    """The statistics over m keys that `wanted` asks for, by as many walks as they take; the first fills `output`."""
     if not _is_of_weights(wanted):
         return None
     stats = RowStats(wanted)
@@ -161,9 +157,9 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
 
 
 def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, output: Array | None) -> WalkStats | None:
-    """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in one pass of compiled code.
+    """The statistics that `wanted` asks for, in one pass of compiled code; None where none suits.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None.
     """
     if cpu.suits(q, k, v, rule):
         return cpu.row_stats(q, k, v, rule, wanted, output)

@@ -1,7 +1,4 @@
-"""Row statistics gathered while a call's bands pass: the definition of everything in `Wanted`.
-
-Those of single rows, and those that rows make together, are defined in `of_rows`; sums over vectors and distances here.
-"""
+"""Row statistics gathered while a call's bands pass: the definition of everything in `Wanted`."""
 
 import numpy as np
 

@@ -26,11 +26,7 @@ from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, TopK, blo
 
 
 class SummedColumns:
-    """For each key the sum over rows of the weights on it, or of its shares of the rows' outputs as `wanted.by` says.
-
-    Gathered band by band, a band being some adjacent rows. A share is weight times the norm of the value, over the sum
-    of these in the row.
-    """
+    """For each key the sum over rows of the weights on it, or of its shares of outputs (`wanted.by`), by bands."""
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
         self.wanted, self.places = wanted, RowPlaces(wanted.rows, call.n)
@@ -122,9 +118,7 @@ class PooledBlocks:
 class RowMoments:
     """Largest score, log-sum-exp, sum of weights, entropy and distance of each row, gathered band by band.
 
-    A band is the weights of some adjacent rows. No exponential or logarithm is taken of a cell: the log-sum-exp follows
-    from the largest score and its weight, and -log weight = logsumexp - score, so that the entropy takes one dot
-    product.
+    No exponential or logarithm is taken of a cell: -log weight = logsumexp - score, so entropy takes one dot product.
     """
 
     def __init__(self, call: Banded, rows: int, names: Sequence[str]) -> None:
@@ -194,11 +188,7 @@ class KeySums:
 
 
 class RankedRows:
-    """The keys of largest weight of every row, gathered band by band, a band being some adjacent rows.
-
-    Where the request `top` says so, those of largest share of the row's output: weight times the norm of the value,
-    over the sum of these in the row.
-    """
+    """The keys of largest weight, or share of the row's output (`top.by`), of every row, gathered band by band."""
 
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top

@@ -20,9 +20,7 @@ class OneWalk:
     key_sets        for each set the keys of all n rows `[n, c]`, -1 for none, whose weights are added up
     vectors         numbers of the m keys, by which each row's weights are multiplied `[m]` each
     distance_edges  ascending edges of ranges of key position - query position; None for none
-    column_sums     whether the sums of weights by key are wanted
     top             how many of the largest weights of a row, at most 64
-    pool            blocks of the matrix; None for none
     rows            the ascending rows that all this is of; None for all
     mean_heads      whether `top` and `pool` are of the mean over all heads, not of every head
     """

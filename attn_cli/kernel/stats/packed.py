@@ -12,13 +12,7 @@ _OF_ALL = ("moments", "key_sets", "tops", "column_sums")  # fields that can be w
 
 
 def together(wanted: Sequence[Wanted], texts: Sequence[slice], n: int) -> Wanted | None:
-    """The requests for statistics of packed texts as one request for all n rows; None where it can't be one.
-
-    >>> keys = np.array([[0], [1]])
-    >>> one = together([Wanted(key_sets=(keys,)), Wanted(key_sets=(keys[:1],))], [slice(0, 2), slice(2, 3)], 4)
-    >>> one.key_sets[0].tolist()
-    [[0], [1], [2], [-1]]
-    """
+    """The requests for statistics of packed texts as one request for all n rows; None where it can't be one."""
     first = wanted[0]
     for each in wanted:
         others = (getattr(each, x.name) for x in fields(each) if x.name not in _OF_ALL)

@@ -1,7 +1,6 @@
 """Row statistics of packed texts by batched matrix products of a library, where no compiled code suits.
 
-Bands of packed texts compute cells between one text and another, to mask them. Here short texts are a batch of matrices
-of n x n cells, n those of the longest, a few texts or rows at a time.
+Bands would compute cells between texts, to mask them; here short texts are a batch of n x n cells, a few at a time.
 """
 
 from collections.abc import Sequence
@@ -24,10 +23,10 @@ _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences sta
 def padded_stats(
     q: Array, k: Array, v: Array, rule: Rule, texts: Sequence[slice], wanted: Wanted, output: Array | None
 ) -> RowStats | None:
-    """The statistics (entropy ...) that `wanted` asks for of packed texts' rows, by products over texts padded alike.
+    """The statistics that `wanted` asks for of packed texts' rows, by products over texts padded alike.
 
-    q is `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]`, in which texts come first, one after the other; their rows of
-    `output` `[h, n, e]` are filled, if it isn't None.
+    q `[h, n, d]`, k `[g, n, d]`, v `[g, n, e]` begin with the texts; their rows of `output` `[h, n, e]` are filled,
+    if it isn't None.
     """
     seen = rule.mask
     if not is_torch(q) or not rule.softmax or rule.bias is not None or rule.sink is not None:

@@ -8,12 +8,7 @@ _SHORT = 128  # entries; rows up to here are sorted whole
 
 
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
-    """The `count` largest entries of the last axis, largest first, equal ones by position: values and positions.
-
-    >>> values, positions = heaviest(np.array([0.2, 0.5, 0.1, 0.2]), 3)
-    >>> values.tolist(), positions.tolist()
-    ([0.5, 0.2, 0.2], [1, 0, 3])
-    """
+    """The `count` largest entries of the last axis, largest first, equal ones by position: values and positions."""
     xp, c = namespace(weights), weights.shape[-1]
     if is_torch(weights) and weights.device.type != "cpu":
         # One kernel; of equal weights that compete for the last place any may get it.

@@ -1,8 +1,4 @@
-"""Per-row statistics of attention: what a reader may ask of a call, and what it is answered.
-
-Log-sum-exp, entropy, distance, sums over keys, top-k, column sums and pooled blocks: everything that can be computed
-without storing the weights. `of_bands` is the definition of each; compiled code answers most of them sooner.
-"""
+"""Per-row statistics of attention: what a reader may ask of a call, and what it is answered without stored weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -23,8 +19,8 @@ class TopK:
     """A request for the `count` keys of largest weight in every row, largest first, equal ones by key number.
 
     mean_heads  whether weights are means over heads
-    by          what ranks the keys: "weight"; or "value" or "output", the weight times the norm of the value, for
-                "output" after W_O, over the sum of these in the row
+    by          "weight"; or "value" or "output": the weight times the norm of the value, for "output" after W_O, over
+                the sum of these in the row
     scores      whether their scores are wanted beside the weights
     """
 
@@ -36,11 +32,9 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """A request for the sum over `rows` (None for all) of the weights on every key `[h, m]`.
+    """A request for the sum over `rows` (None for all) of the weights on every key `[h, m]`, by `by` as in `TopK`.
 
-    by     "weight"; or "value" or "output": what is summed is the weight times the norm of the value, for "output"
-           after W_O, over the sum of these in the row
-    joint  whether shares are of all heads' outputs added up, then `[1, m]`
+    `joint` shares are of all heads' outputs added up, then `[1, m]`.
     """
 
     rows: Rows = None
@@ -56,9 +50,7 @@ class Pool:
     sums        the sum is kept; of scores with every masked one as large as the mean of its block, -inf if all are
     columns     the ascending keys that have a column; None for all
     of          "weights", or "scores"
-    mean_heads  of the mean over heads
-    by          "weight"; or "value" or "output": the weight times the norm of the value, for "output" after W_O, over
-                the sum of these in the row
+    by          as in `TopK`
     lowest      the smallest is kept instead, of those that are not masked; inf in blocks without any
     """
 
@@ -79,11 +71,7 @@ class Pool:
 
 
 def block_sizes(size: int, step: int) -> np.ndarray:
-    """How many of `size` rows (or keys) each block has: `step`, and the remainder in the last.
-
-    >>> block_sizes(7, 3).tolist()
-    [3, 3, 1]
-    """
+    """How many of `size` rows (or keys) each block has: `step`, and the remainder in the last."""
     starts = np.arange(0, size, step)
     return np.minimum(starts + step, size) - starts
 
@@ -99,7 +87,6 @@ class Wanted:
     vectors         numbers of the keys `[m]`, by which a row's weights are multiplied: weights @ vector
     distance_edges  ascending edges of ranges of key position - query position: the weights in each are added up
     seen            whether the first and the last key on which a row has any weight are wanted
-    tops, column_sums, pools  the largest weights of rows, sums over rows by key, the matrix pooled to blocks
     """
 
     rows: Rows = None
@@ -113,7 +100,6 @@ class Wanted:
     pools: tuple[Pool, ...] = ()
 
     def __or__(self, other: "Wanted") -> "Wanted":
-        """Both at once; of all rows, where the two want numbers of different ones."""
         rows = self.rows if not other.notes_rows or self.rows == other.rows else None
         names = [x.name for x in fields(self) if x.name not in ("rows", "seen")]
         both = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
@@ -152,7 +138,6 @@ def _joined(some: Any, more: Any) -> Any:
 class RankedKeys(NamedTuple):
     """The k keys of each row that were asked for, `[h, R, k]` each; key -1, score -inf and weight 0 where it has fewer.
 
-    weights   of these keys
     scores    None where they weren't wanted or are unknown; then keys of weight 0 are -1, too
     keys      their numbers, the first in rank first
     measures  where keys are ranked by their share of the row's output, these shares; else None
@@ -166,9 +151,7 @@ class RankedKeys(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class RowNumbers:
-    """Numbers of R rows of h heads; None for what wasn't asked for.
-
-    The arrays are NumPy's, or tensors of the GPU that computed them.
+    """Numbers of R rows of h heads, NumPy's or tensors of the GPU; None for what wasn't asked for.
 
     maximum      the largest score of each row `[h, R]`
     logsumexp    log of the sum of exp(score), with a learned sink's `[h, R]`
@@ -195,14 +178,14 @@ class RowStats(RowNumbers):
     A row that may attend to nothing is `masked`, has maximum -inf, logsumexp -inf (or the learned sink's score), and 0
     everywhere else. Where scores are unknown, the logarithms of the weights stand for them.
 
-    masked       whether each row may attend to nothing `[h, R]`
+    masked         whether each row may attend to nothing `[h, R]`
     distance_sums  for each array of edges the sums of the weights in each range of distances `[h, R, ranges]`
-    seen         the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
-                 without any
-    tops         by request the keys of largest weight, as `RankedKeys`
-    column_sums  by request the sum over rows for each key `[h, m]` in float64
-    pooled       by request the blocks of the matrix `[h, blocks of rows, blocks of keys]`
-    hidden       weight of each row on keys that the user hid `[h, R]`; None where none are, or no moments are wanted
+    seen           the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
+                   without any
+    tops           by request the keys of largest weight, as `RankedKeys`
+    column_sums    by request the sum over rows for each key `[h, m]` in float64
+    pooled         by request the blocks of the matrix `[h, blocks of rows, blocks of keys]`
+    hidden         weight of each row on keys that the user hid `[h, R]`; None where none are, or no moments are wanted
     """
 
     wanted: Wanted

@@ -15,7 +15,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One right attention in float64, from which wrong implementations are made, to be told by their wrong output.
+    """One right attention in float64, from which wrong implementations are made, to be known by their wrong output.
 
     q, k, v   `[h, n, d]`, `[g, m, d]`, `[g, m, e]`, after rotary positions
     rule      scale, mask and the like, as they should be

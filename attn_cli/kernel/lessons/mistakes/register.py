@@ -1,7 +1,4 @@
-"""The register of usual mistakes in attention kernels: each made on purpose, to know wrong numbers by their cause.
-
-An entry is a `Mistake` with a name and a sentence. Mistakes in the rule are tried two at once.
-"""
+"""The register of usual mistakes in attention kernels: each made on purpose, to know wrong numbers by their cause."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,8 +27,7 @@ HALF, SINGLE = 65504.0, 88.72  # the largest float16; the largest x whose expone
 def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
     """The likely reason why exactly these rows of a kernel's output hold NaN or Inf; "" if the numbers show none.
 
-    q, k  `[h, n, d]` and `[g, m, d]`
-    rows  booleans `[h, n]`, or `[1, n]` where heads were joined and one bad head spoils the row
+    `rows` are booleans `[h, n]`, or `[1, n]` where heads were joined and one bad head spoils the row.
     """
 
     def exactly(cells: np.ndarray) -> bool:
@@ -67,7 +63,6 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     n, e = q.shape[-2], v.shape[-1]
 
     def joined(output: np.ndarray) -> np.ndarray:
-        """The output so that joining it gives the numbers of heads joined by a reshape."""
         return np.asarray(split_heads(output.reshape(n, h * e), h))
 
     words = "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis"
@@ -182,12 +177,7 @@ _FAINT = -40.0  # a masked score below it shows in rows alone in which all keys 
 
 
 class Fitted(NamedTuple):
-    """A wrong implementation with an unknown number in it, such as another scale.
-
-    name  in a word or two
-    at    makes the wrong implementation with a given number
-    grid  the numbers to try, ascending `[numbers]`
-    """
+    """A wrong implementation (`at`) with an unknown number in it, such as another scale, and the numbers to try."""
 
     name: str
     at: Callable[[float], Mistake]
