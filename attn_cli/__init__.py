@@ -9,16 +9,14 @@ In a notebook, one line each; what they return shows itself, and has rows and ar
     attn_cli.matrix("river bank", model="gpt2").arrays["weights"]    [layers, heads, n, m]
     attn_cli.record("he sat on the river bank", model="gpt2")       an interactive page of all heads, kept with .save
 
-A model is a name, a folder, a .gguf file, a recording, or (model, tokenizer) of transformers. Below these lines, the
-library that the commands are made of:
+A model is a name, a folder, a .gguf file, a recording, or (model, tokenizer) of transformers. Below these lines:
 
     attend(q, k, v, Rule(scale=...))               scaled dot-product attention, every step kept
     open_source("gpt2").each(...)                  a table or a model as a source of attention calls
     capture(model, visit, tokenizer=tokenizer)     the attention of a transformers model in its own forward pass
     reduce(call, TopKeys(5), ...)                  one pass over a call's bands, any number of summaries
 
-Names are imported when they are first used: `import attn_cli` costs nothing, and only models need torch.
-`attn guide python` explains it with examples.
+Names are imported when they are first used; only models need torch. `attn guide python` has examples.
 """
 
 from attn_cli._version import __version__ as __version__

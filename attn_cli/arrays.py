@@ -1,7 +1,6 @@
 """One set of functions for arrays of NumPy (matrices and tables), of torch (models) and of the array API.
 
-Most code is written once, with the array API functions that `namespace` returns. This module adds what that standard
-lacks and what torch or NumPy do much faster in their own way; other modules call `is_torch` for speed only.
+It adds what the array API's `namespace` lacks, or torch and NumPy do much faster in their own way.
 """
 
 from collections.abc import Sequence
@@ -16,11 +15,7 @@ Array: TypeAlias = Any
 
 
 def namespace(x: Array) -> ModuleType:
-    """The array API's functions for the library of `x`: the module `numpy`, or `array_api_compat.torch` for a tensor.
-
-    >>> namespace(np.zeros(1)).__name__
-    'numpy'
-    """
+    """The array API's functions for the library of `x`: `numpy`, or `array_api_compat.torch` for a tensor."""
     if isinstance(x, np.ndarray):  # first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
         return np
     if is_torch(x):
@@ -45,11 +40,7 @@ def is_torch(x: Array) -> bool:
 
 
 def to_numpy(x: Array) -> np.ndarray:
-    """`x` as a NumPy array in main memory; bfloat16, which NumPy lacks, becomes float32 without loss.
-
-    >>> to_numpy(np.ones((1, 2))).shape
-    (1, 2)
-    """
+    """`x` as a NumPy array in main memory; bfloat16, which NumPy lacks, becomes float32 without loss."""
     if is_torch(x):
         x = x.detach()
         if str(x.dtype) == "torch.bfloat16":
@@ -59,11 +50,7 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def at_least_float32(x: Array) -> Array:
-    """`x` in float32 if its numbers are shorter, else as it is: scores and softmax are computed in no less.
-
-    >>> at_least_float32(np.ones(1, dtype=np.float16)).dtype
-    dtype('float32')
-    """
+    """`x` in float32 if its numbers are shorter, else as it is: scores and softmax are computed in no less."""
     xp = namespace(x)
     if is_torch(x):
         x = x.detach()
@@ -72,11 +59,7 @@ def at_least_float32(x: Array) -> Array:
 
 
 def as_float64(x: Array) -> Array:
-    """`x` in float64, which sums over many rows are taken in.
-
-    >>> as_float64(np.ones(1, dtype=np.float32)).dtype
-    dtype('float64')
-    """
+    """`x` in float64, which sums over many rows are taken in."""
     return x.double() if is_torch(x) else x.astype(np.float64)
 
 
@@ -98,11 +81,7 @@ def to_numpy_together(arrays: Sequence[Array]) -> list[np.ndarray]:
 
 
 def itemsize(x: Array) -> int:
-    """The size of one number of `x` in bytes.
-
-    >>> itemsize(np.ones(1, dtype=np.float16))
-    2
-    """
+    """The size of one number of `x` in bytes."""
     size = getattr(x.dtype, "itemsize", None)  # not in the array API, but NumPy and torch have it
     return int(namespace(x).finfo(x.dtype).bits) // 8 if size is None else int(size)
 
@@ -134,11 +113,7 @@ def row_dot(a: Array, b: Array) -> Array:
 
 
 def take_along_last_axis(x: Array, places: Array) -> Array:
-    """The entries `[..., k]` of x `[..., c]` at indices of its last axis; quicker in torch than `take_along_axis`.
-
-    >>> take_along_last_axis(np.array([[5, 6, 7]]), np.array([[2, 0]])).tolist()
-    [[7, 5]]
-    """
+    """The entries `[..., k]` of x `[..., c]` at indices of its last axis; quicker in torch than `take_along_axis`."""
     return x.gather(-1, places) if is_torch(x) else namespace(x).take_along_axis(x, places, axis=-1)
 
 

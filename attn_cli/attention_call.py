@@ -26,10 +26,10 @@ class Ingredients:
     projected   whether q, k and v are products of x and not x itself
     projections  W_Q, W_K and W_V of all heads, those that there are, by "q", "k" and "v" `[width, heads * d]`
     rotation    base, pairs and offset of the rotary positions of q and k
-    turning     a function that tells which pairs of columns rotary positions turned, and by which angles, as read off
-                the running model; callable while the call is visited
-    residual_lengths  a function that gives the lengths of the keys' vectors in the residual stream before the block
-                      `[m]`, None where that isn't seen; callable while the call is visited
+    turning     a function: the pairs of columns that rotary positions turned, and their angles, read off the running
+                model; callable while the call is visited
+    residual_lengths  a function: the lengths of the keys' residual vectors before the block `[m]`, None where unseen;
+                      callable while the call is visited
     """
 
     x: Array | None = None
@@ -46,9 +46,7 @@ class Ingredients:
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall(Call):
-    """One layer's attention with q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`.
-
-    n queries in h query heads attend to m keys in g key heads, each of which h / g query heads read.
+    """One layer's attention with q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; h / g query heads read a key head.
 
     output       memory for the output `[h, n, e]`, filled as weights are computed; None where nobody wants it
     ingredients  what q, k and v were computed from, as far as it is known

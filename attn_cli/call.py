@@ -29,9 +29,8 @@ class Place:
     heads    the model's numbers of the heads in the arrays
     groups   for every such head the number of the key/value head that it reads
     text     the index of the text in the batch
-    way      how it was captured: "computed" by attn itself from a table or matrices; in a model through the "registry"
-             of attention functions, as a "softmax" or "sdpa" call, through torch's "dispatch", or as weights that the
-             module "returned"
+    way      how it was captured: "computed" by attn itself; in a model through the "registry", as a "softmax" or "sdpa"
+             call, through torch's "dispatch", or as weights that the module "returned"
     note     what a user has to know of its weights, "" for nothing
     """
 
@@ -47,10 +46,7 @@ class Place:
 
 
 class Output:
-    """Memory for the output `[h, n, e]` of a layer's attention, filled row by row as its weights are computed.
-
-    A model that goes on with the output passes an empty one, so that q kᵀ is computed once.
-    """
+    """Memory for the output `[h, n, e]` of a layer's attention, filled row by row as its weights are computed."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -171,11 +167,7 @@ class Call(ABC):
 
 
 class Look(NamedTuple):
-    """A request to see the attention in a model's run.
-
-    selection  the layers and heads that are shown
-    visit      a function that gets each such layer's attention as a `Call`, in the order of the pass
-    """
+    """A request to see a run's attention: `visit` gets each layer of `selection` as a `Call`, in order."""
 
     selection: Selection
     visit: Callable[[Call], None]

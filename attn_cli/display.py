@@ -29,7 +29,6 @@ class Displayed:
     """Base class of results that a notebook shows as screens, figures or pages; `repr` stays one line."""
 
     def __str__(self) -> str:
-        """The screen as text, which `print` shows."""
         return str(self._repr_mimebundle_()["text/plain"]).strip("\n")
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:

@@ -4,14 +4,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every `attn` command.
-
-    DONE         the command did what it was asked
-    NEGATIVE     it did, and numbers that it was to check are wrong
-    USAGE, LOAD, LIMIT, OUTPUT  an InputError, LoadError, LimitError or OutputError
-    BUG          any other exception
-    HUNG_UP, INTERRUPTED, TERMINATED  ended by SIGHUP, Ctrl-C or SIGTERM: 128 + the signal's number
-    """
+    """The exit codes of every `attn` command; NEGATIVE: checked numbers are wrong, BUG: any other error."""
 
     DONE = 0
     NEGATIVE = 1
@@ -36,7 +29,6 @@ class AttnError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """The message and, on a second line, the hint: what Python shows at the end of a traceback."""
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 

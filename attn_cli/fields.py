@@ -48,10 +48,7 @@ class Object:
 
 @dataclass(frozen=True)
 class Rows:
-    """A JSON list of objects with these values; `meaning` says what one is.
-
-    any_of  sets of optional fields, of which every object has one set at least
-    """
+    """A JSON list of objects with these values; every object has one set of optional fields in `any_of` at least."""
 
     fields: Sequence["Field"]
     meaning: str = ""
@@ -95,10 +92,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command writes as JSON: `attn.NAME/NUMBER`, what it is, and the fields of the object `result`.
-
-    input  the schema of the text, where it isn't the usual one
-    """
+    """What a command writes as JSON: `attn.NAME/NUMBER`, the fields of `result`, an unusual `input`'s schema."""
 
     id: str
     meaning: str

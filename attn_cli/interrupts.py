@@ -1,7 +1,6 @@
 """Ctrl-C at any moment: exit code 130, no traceback, no half-written file, and no long wait.
 
-Python's own handler waits for a product of large matrices, and what it raises may abort threads of a library. So the
-program ends itself at once, after it has put away what it leaves behind.
+Python's handler waits for large products, and its exception may abort a library's threads: so the program ends itself.
 """
 
 import _thread  # not threading: handlers stand before it is loaded

@@ -19,7 +19,7 @@ T = TypeVar("T")
 class PackedCall(AttentionCall):
     """Texts of a batch packed one after the other into n rows of tokens, with a mask by which each sees itself alone.
 
-    Rows behind the last text, if there are some, belong to no text: the model wants their output alone.
+    Rows behind the last text belong to no text: the model wants their output alone.
 
     texts    the slice of rows of each text, which are its keys, too
     call_of  makes the attention call of one text by itself, whose arrays and output are parts of these

@@ -40,12 +40,9 @@ def selection_of(layers: str | None, heads: str | None) -> Selection:
 
 
 def head_pairs(text: str, option: str) -> tuple[Pair, ...]:
-    """The (layer, head) of every head in `18.6`, `17.3,18.6`, `-1.0` or `17.0-3`, in this order, without repeats.
+    """The (layer, head) of every head in `18.6`, `17.3,18.6`, `-1.0` or `17.0-3`, in order, without repeats.
 
-    `option` names the option in errors. Raises InputError for other text.
-
-    >>> head_pairs("17.3,18.0-1", "--head")
-    ((17, 3), (18, 0), (18, 1))
+    `option` names the option in the InputError for other text.
     """
     unique: dict[Pair, None] = {}
     for part in text.split(","):
@@ -67,10 +64,7 @@ def _what_is_wrong(part: str) -> str:
 def numbers(text: str, noun: str) -> tuple[int, ...] | None:
     """The numbers in `3`, `-1`, `0,2` or `4-7`, in the order of the text, without repeats; None for `all`.
 
-    `noun`, such as "layer", names what is numbered in errors. Raises InputError for other text.
-
-    >>> numbers("0,4-6,-1", "layer")
-    (0, 4, 5, 6, -1)
+    `noun`, such as "layer", names what is numbered in the InputError for other text.
     """
     if text.strip().lower() == "all":
         return None

@@ -23,16 +23,10 @@ def piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
 
 
 def first_end(text: str) -> int | None:
-    r"""One past the last character of the first sentence or line with words in it; None while it may go on.
+    r"""One past the end of the first sentence or line with words, no list's number; None while it may go on.
 
-    A number of a list is no sentence.
-
-    >>> first_end("\nThe code is 7402. It")
-    18
-    >>> first_end("1. Take the ferry\n2.")
-    17
-    >>> first_end("The code is 7402.") is None
-    True
+    >>> first_end("\nThe code is 7402. It"), first_end("1. Take the ferry\n2."), first_end("The code is 7402.")
+    (18, 17, None)
     """
     begins = len(text) - len(text.lstrip())
     starts = sorted(

@@ -42,11 +42,9 @@ def unpacked_models() -> "UnpackedModels | None":
 
 
 class UnpackedModels:
-    """A cache of models unpacked from single files (.gguf), a folder each.
+    """A cache of models unpacked from .gguf files, a folder each, valid while file and libraries stay the same.
 
-    A folder is found again as long as the file and the libraries that read it stay as they were.
-
-    All of them take 4 GB at most: the least recently used are deleted.
+    All take 4 GB at most: the least recently used are deleted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,9 +60,7 @@ class UnpackedModels:
         return folder
 
     def keep(self, file: Path, size: int, write: Callable[[Path], object]) -> None:
-        """Keep what `write` writes into a folder for `file`, whole or not at all; nothing if `size` bytes are too
-        many.
-        """
+        """Keep what `write` writes for `file`, whole or not at all; nothing if `size` bytes are too many."""
         if size > MOST:
             return
         self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)

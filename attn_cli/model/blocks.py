@@ -27,10 +27,8 @@ class Block:
 class BlockVectors:
     """The vectors of some tokens `before` and `after` one block, `[rows, d]`, in NumPy.
 
-    In a model a block is the attention with all that belongs to it (residual, norms, feed-forward), and the vectors are
-    the residual stream; in a table of word vectors a block is the attention alone.
-
-    layer, stream, call  the block's number, its stack (encoder, decoder ...), and 0, or 1, 2, ... when it runs again
+    They are the residual stream around attention and feed-forward; in a table around the attention alone. `call` is 0,
+    or 1, 2, ... when the block runs again.
     """
 
     layer: int

@@ -1,7 +1,7 @@
 """Changes of a model's attention, and their effects against the baseline run.
 
 A head is ablated (its output is 0), or tokens are hidden (masked as keys), in chosen rows; the rest of the run is the
-model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
+model's own. The rows that choose decide the answer: row i chooses token i + 1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,11 +19,7 @@ skip the blocks before the change; or whole passes."""
 
 
 class HeadPlace(NamedTuple):
-    """One head of a model.
-
-    layer, head  the number of its block, and its own in it, from 0
-    stream       "self", or "encoder", "decoder", "cross" ...: the stack that the block is in
-    """
+    """One head of a model: its block's number, its own, both from 0, and its stack: "self", "encoder", "cross" ..."""
 
     layer: int
     head: int
@@ -31,10 +27,9 @@ class HeadPlace(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """The attention of one block of a model in a run.
+    """The attention of one block of a model in a run; `stream` has `blocks` blocks.
 
-    layer   the block's number, from 0; `stream` its stack (self, encoder, cross ...), which has `blocks` blocks
-    groups  for every query head the number of its key/value head
+    `groups` has for every query head the number of its key/value head.
     """
 
     layer: int
@@ -81,10 +76,7 @@ def hide(tokens: Iterable[int], rows: tuple[int, ...] | None = None, selection: 
 class Outcome:
     """The effect of one change against the baseline run; None for numbers that the model or the rows don't have.
 
-    The target is the answer: the likeliest next token of the baseline run, or all tokens that were generated.
-
-    bits       log2 p(target) with the change, less log2 p(target) without: negative where it made the target less
-               likely. With several target tokens log2 p is added up
+    bits       log2 p(target) with the change, less log2 p(target) without, added up over target tokens
     kl_bits    sum over the vocabulary of p log2(p / p with the change), in the last row that predicts a
                target token; never below 0
     loss_bits  mean -log2 p of the text's own tokens with the change, less that without; only where it was asked
@@ -100,9 +92,7 @@ class Outcome:
 
     @property
     def effect(self) -> float:
-        """The number by which changes are compared: the change of log2 p of the answer, negative where it
-        fell.
-        """
+        """The number by which changes are compared: the answer's change of log2 p, or the cosine distance."""
         value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
 
@@ -111,7 +101,6 @@ class Outcome:
 class Target:
     """The answer whose probability changes: the likeliest next token, or the tokens that were generated.
 
-    tokens       one, or all that were generated
     probability  of the one token, or of all of them in a row, in the baseline run
     rows         the rows whose outputs predict these tokens, one for each
     generated    whether the model wrote them; otherwise it is the likeliest token after the last of the given rows
@@ -131,15 +120,15 @@ def without_rounding(effect: float, noise: float) -> float:
 class Experiment(Protocol):
     """A model, a text, the baseline run over it without changes, and any number of changes.
 
-    layers           every attention layer that ran, in the order of the forward pass
-    rows             the rows in which changes hold, ascending; of the decoder in an encoder-decoder
-    tokens           all tokens of the stack that these rows are of
-    target           the answer: one token or those generated; None for a model without a language-model head
-    likeliest        the five likeliest next tokens with their probabilities; empty without a language-model head
-    vector           of a model without a language-model head the vector that is compared: "mean" of all tokens, or the
-                     "first", such as that of [CLS]; may be set before the first outcome
-    noise            the largest |effect| of runs without changes so far, which is rounding alone
-    visited          whether the visitor saw the baseline's attention: some shows itself only in a run of its own
+    layers     every attention layer that ran, in the order of the forward pass
+    rows       the rows in which changes hold, ascending; of the decoder in an encoder-decoder
+    tokens     all tokens of the stack that these rows are of
+    target     the answer: one token or those generated; None for a model without a language-model head
+    likeliest  the five likeliest next tokens with their probabilities; empty without a language-model head
+    vector     without a language-model head the vector that is compared: "mean" of all tokens, or the "first", such as
+               that of [CLS]; may be set before the first outcome
+    noise      the largest |effect| of runs without changes so far, which is rounding alone
+    visited    whether the visitor saw the baseline's attention: some shows itself only in a run of its own
     """
 
     layers: Sequence[AttentionLayer]
@@ -183,7 +172,7 @@ class LogitParts:
     rest   what all else adds: embedding, feed-forward networks, layers that mix tokens without attention, biases
     logit  the model's own, less the mean logit; heads and rest add up to it within 1e-3 of it
     directions  for each head (row, direction) of every row that predicts a token of the answer: the vector `[e]` whose
-                product with the head's output in that row, e columns wide, is what it adds
+                product with the head's output in that row is what it adds
     """
 
     heads: Mapping[HeadPlace, float]

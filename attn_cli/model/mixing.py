@@ -10,8 +10,7 @@ from attn_cli.attention_call import AttentionCall
 class MixedLayer:
     """One layer of an encoder up to where its feed-forward network begins.
 
-    call     its attention: q, k, v, mask and W_O
-    x        the vectors in the residual stream that the attention's output is added to, of n tokens `[n, width]`
+    x        the residual vectors that the attention's output is added to, of n tokens `[n, width]`
     gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row
     centred  whether that norm takes the mean over the dimensions off (LayerNorm) or not (RMSNorm)
     """

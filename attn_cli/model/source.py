@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
 
 
 class Source(Protocol):
-    """What turns texts into attention calls (one layer's q, k, v and mask): a model, a table or a recording.
+    """What turns texts into attention calls: a model, a table or a recording.
 
-    about       what it is, for headers and machine output: model, type, revision, dtype, device
+    about       for headers and machine output: model, type, revision, dtype, device
     batch_size  the number of texts that callers should pass to `each` at once
     """
 
@@ -35,9 +35,7 @@ class Source(Protocol):
         """The chosen layers that are expected to have attention, in order, with how many of their heads are chosen."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Run one prompt: `visit` is called with each layer's attention (q, k, v, mask ...) in the order of the
-        pass.
-        """
+        """Run one prompt: `visit` is called with each layer's attention in the order of the pass."""
 
     def each(
         self,
@@ -63,9 +61,9 @@ class Source(Protocol):
 
 @runtime_checkable
 class Predicting(Source, Protocol):
-    """A source whose model predicts tokens or vectors, which interventions (heads ablated, tokens hidden) can change.
+    """A source whose model predicts, which interventions can change; `open_source(model, predicts=True)` opens one.
 
-    `open_source(model, predicts=True)` opens one. Tables are none: ask with `isinstance`.
+    Tables are none: ask with `isinstance`.
     """
 
     @property

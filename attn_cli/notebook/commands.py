@@ -50,8 +50,7 @@ class Findings(Displayed):
 
     report  the text, the model and what was computed of each layer; `heads`, `top`, `received` and `cells` are its
             tables, as far as the command computes them
-    screen  the report that a notebook draws; where no head was chosen, of one head that the command chooses or of all
-            heads together
+    screen  the report that a notebook draws: of one head, or of all together where none was chosen
     """
 
     report: Report
@@ -64,19 +63,12 @@ class Findings(Displayed):
 
     @property
     def heads(self) -> Table:
-        """One row per head: layer, head, entropy_bits, distance (in tokens), weights from 0 to 1; means over queries.
-
-        Such as first_weight (on key 0) and previous_weight (on the token before the query). InputError, as of the other
-        tables, where the command computes none.
-        """
+        """One row per head: layer, head, entropy_bits, distance in tokens, mean weights (0 to 1); else InputError."""
         return self._rows("heads")
 
     @property
     def top(self) -> Table:
-        """One row per head, query and rank from 0: one of its heaviest keys, with token, score and weight.
-
-        InputError where the command computes none.
-        """
+        """One row per head, query and rank from 0: a heavy key, with token, score and weight; InputError without."""
         return self._rows("top")
 
     @property
@@ -133,8 +125,8 @@ def inspect(
     layers   the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
     loading  how a model is loaded, as for `open_source`
 
-    Raises AttnError, whose hint says what to do: for a layer or head that isn't there, a model that can't be loaded, a
-    text longer than it reads.
+    Raises AttnError, whose hint says what to do: for a missing layer or head, a model that can't be loaded, a too long
+    text.
     """
     kinds = TextKinds()
 
@@ -201,9 +193,8 @@ def matrix(
     token   the n queries: a word of the text, its number, or None for all
     mean    take the mean over the chosen heads of each layer
 
-    Text, model, layers and heads are as for `inspect`.
-    Scores are -inf where masked. A matrix is held whole, n x m numbers a head: LimitError before the model runs where
-    that is more than the free memory.
+    Text, model, layers and heads are as for `inspect`. Scores are -inf where masked. LimitError before the model runs
+    where n x m numbers a head are more than the free memory.
     """
     source, chosen = opened(text, model, tokenizer, loading), selected(layers, heads)
 

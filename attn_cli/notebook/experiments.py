@@ -20,9 +20,7 @@ def head_kinds(
     text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *, seed: int = 0,
     layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
 ) -> Answer:  # fmt: skip
-    """The kind of every head of a model (induction, previous token ...), by its weights on the keys that define it.
-
-    As `attn heads --kinds`; each number stands beside what uniform attention would give.
+    """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
 
     text    the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
     model   as for `inspect`; without a text it may come first: `head_kinds(model="gpt2")`, `head_kinds(source)`
@@ -53,10 +51,8 @@ def knock(
     vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
-    the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
-
-    Raises InputError for a head or row that isn't there, and for a table; LoadError for a model in which heads can't be
-    ablated.
+    the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head. InputError for a
+    missing head or row, and for a table; LoadError where heads can't be ablated.
 
         for head in knock("The capital of France is", "gpt2")["heads"][:5]:
             print(head["layer"], head["head"], head["bits"])
@@ -83,10 +79,7 @@ def read_parts(
     everywhere  hide a part from all rows after it, and not only from the rows that read
 
     The effect is the change of the answer's log2 p, in bits; of an encoder the cosine distance of mean vectors; None
-    for a table or a recording, where nothing can be hidden. InputError for another word in `parts`.
-
-        for part in read_parts(open("notes.txt").read(), "gpt2", "sentences")["parts"][:3]:
-            print(part["name"], part["hidden_bits"])
+    for a table or a recording. InputError for another word in `parts`.
     """
     source = opened(text, model, tokenizer, loading, predicts=True)
     prompt = _read(source, text)
@@ -103,19 +96,13 @@ def through(
 ) -> Answer:  # fmt: skip
     """The share of each row that came from each token, through all layers of an encoder, as `attn top --by through`.
 
-    A layer's vector is divided among the tokens by what attention and the residual stream bring of each; shares of a
-    row add to 1.
-
     text     a text, or a prompt that the model's source has read
     rows     the rows, of words with `words`; None for all
     overall  their mean, in place of each
     words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
     count    how many tokens of each row are listed
 
-    Raises InputError for a source without layers, LoadError for a decoder and where W_O, or what follows it, isn't
-    found.
-
-        through("he sat on the river bank", "./my-encoder", [6])["through"][0]
+    Raises InputError for a source without layers, LoadError for a decoder and where W_O isn't found.
     """
     source = opened(text, model, tokenizer, loading)
     return of_through.through(source, _read(source, text), rows, overall=overall, words=words, count=count)
