@@ -39,7 +39,6 @@ def __dir__() -> list[str]:
 
 
 def _homes() -> dict[str, str]:
-    """The module of every public name, which `__init__.pyi` names for type checkers, too."""
     import re
     from pathlib import Path
 

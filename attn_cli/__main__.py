@@ -41,7 +41,6 @@ def _end_at_once(code: object) -> None:
 
 
 def _hold_closed_streams() -> None:
-    """Open the null device where the caller closed standard streams."""
     import os  # here: nothing is imported before Ctrl-C is heeded
 
     for descriptor in range(3):

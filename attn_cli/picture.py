@@ -22,11 +22,7 @@ class Box(NamedTuple):
         return (self.top + self.bottom) / 2, (self.left + self.right) / 2
 
     def around(self, other: "Box") -> "Box":
-        """The smallest rectangle that holds both.
-
-        >>> Box(0, 0, 2, 2).around(Box(1, 1, 3, 5))
-        Box(top=0, left=0, bottom=3, right=5)
-        """
+        """The smallest rectangle that holds both."""
         return Box(
             min(self.top, other.top),
             min(self.left, other.left),

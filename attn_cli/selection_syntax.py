@@ -13,11 +13,7 @@ _STREAM = re.compile(r"\s*([A-Za-z_][\w.]*)(?:\s*:\s*|\s+)(?=\S)")
 
 
 def selection_of(layers: str | None, heads: str | None) -> Selection:
-    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None.
-
-    >>> selection_of(None, "cross:1.1,cross 0.2")
-    Selection(layers=(1, 0), heads=None, pairs=((1, 1), (0, 2)), stream='cross')
-    """
+    """The layers and heads that the texts of --layer (`4-7`) and --head (`0,2`, `18.6`) choose; all for None."""
     streams: dict[str, None] = {}
 
     def bare(text: str) -> str:

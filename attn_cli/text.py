@@ -43,11 +43,7 @@ def excerpt(text: str, longest: int = 200) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """Return the beginning of a long text, all of a short one, exactly as it is.
-
-    >>> cut("abcdef", 3)
-    'abc...'
-    """
+    """Return the beginning of a long text, all of a short one, exactly as it is."""
     return text if len(text) <= longest else text[:longest] + "..."
 
 
@@ -110,11 +106,7 @@ def quoted(text: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return the number with its noun, in the plural unless it is one.
-
-    >>> counted(1, "byte"), counted(7900, "byte")
-    ('1 byte', '7,900 bytes')
-    """
+    """Return the number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

@@ -90,7 +90,6 @@ def _together(places: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
-    """The tokens of every occurrence of `word`: single tokens if there are any, else the pieces that make it up."""
     if not word:  # the empty text occurs everywhere
         return []
     exact = [[token.index] for token in tokens if token.text == word]

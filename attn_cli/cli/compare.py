@@ -73,7 +73,6 @@ def compare(
 
 
 def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> Journey:
-    """The word's vectors before and after each chosen block, and the attention calls that changed them."""
     journey = Journey(prompt, tuple(rows))
 
     def visit(call: Call) -> None:

@@ -133,7 +133,6 @@ def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
 
 
 def _check_report(matrices: Matrices, check: CheckOptions) -> Report:
-    """The report of --expect: the user's output and weights compared with the definition."""
     read = {name: read_expected(file, name, matrices) for name, file in check.files.items()}
     output, weights = (read.get(name) for name in _CHECKED)
     checks = OutputChecks(

@@ -51,7 +51,6 @@ def _unpacked() -> list[dict[str, Any]]:
 
 
 def _devices(warnings: list[str]) -> list[Any]:
-    """The CPU alone, or the devices that torch knows; none, and a warning, where it can't be imported."""
     if not may_have_accelerator():
         return [cpu_row()]
     try:

@@ -131,7 +131,6 @@ class _Reader:
         return options.open(options.model, quiet=self.quiet, chosen=self.selection, **self.reading)
 
     def first(self) -> Recording:
-        """The recording of the command line's text, with progress on stderr."""
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
         layers = len(self.source.planned_layers(self.selection))

@@ -79,7 +79,6 @@ def learn(
 
 
 def _example(source: TableSource, prompt: Prompt, word: str, targets: Sequence[str]) -> tuple[Example, tuple[str, ...]]:
-    """The query's row and the targets' rows in one text, and what to note about them."""
     (query, *_), notes = first_place(word, prompt)
     rows = sorted({row for target in targets for row in all_places(target, prompt)})
     if not rows:

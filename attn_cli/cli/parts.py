@@ -104,7 +104,6 @@ def parts(
 
 
 def _cut(prompt: Prompt, how: str | None, messages: Sequence[MessageText] | None) -> tuple[str, tuple[TextPart, ...]]:
-    """The name of the division, such as "lines", and the prompt's parts."""
     if how == "roles" and messages is None:
         raise InputError("--cut roles needs a chat", "add --chat, or choose lines, paragraphs, sentences or words")
     within = None if messages is None else message_spans(prompt.text, messages)

@@ -226,7 +226,6 @@ def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
 
 
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:
-    """The closing lines: the documents that were read, and the folder of the results."""
     words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
     poison = (
         f", {counted(done['rejected'], 'record')} could not be scanned ({_reasons(done)})" if done["rejected"] else ""

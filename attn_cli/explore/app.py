@@ -242,7 +242,6 @@ class Explorer(App[int], inherit_bindings=False):
         self.passes.judge()
 
     def _edit(self) -> None:
-        """The text in the editor that the user chose, then read again if it was changed."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         text = self.session.scene.recording.prompt.text
         with tempfile.TemporaryDirectory(prefix="attn-") as folder:

@@ -131,7 +131,6 @@ def _last_lines(session: Session) -> list[Line]:
 
 
 def _entry_line(prompt: str, text: str, before: str, width: int) -> Line:
-    """The line that is typed, moved so that its cursor is seen."""
     start, room = len(before), width - len(prompt) - 2
     while start and (room := room - cell_len(before[start - 1])) >= 0:
         start -= 1

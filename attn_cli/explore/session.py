@@ -267,7 +267,6 @@ class Session:
         self.message = f"wrote {file}"
 
     def _back(self) -> None:
-        """Out of a pane, to where Enter came from; to the pane before, where it came from nowhere."""
         if self.trail.entered:
             before, reached = self.trail.entered.pop()
             if self.view == reached:

@@ -53,11 +53,7 @@ class MatrixWindow(NamedTuple):
 
 @lru_cache(maxsize=64)
 def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
-    """The steps of zooming into `n` queries and `m` keys: first one that shows all of them, each finer than the last.
-
-    >>> [(form.rows, form.keys, form.columns) for form in forms(512, 512, Space(20, 64, True))]
-    [(13, 8, 1), (8, 8, 1), (4, 4, 1), (2, 2, 1), (1, 1, 1), (1, 1, 2), (1, 1, 7)]
-    """
+    """The steps of zooming into `n` queries and `m` keys: the first shows all of them, each is finer than the last."""
     finest = [CellForm(1, 1, WITH_NUMBER, False), CellForm(1, 1, 2, False), CellForm(1, 1, 1, space.halves)]
     for at, form in enumerate(finest):
         down, across = space.capacity(form)

@@ -98,7 +98,6 @@ class Findings(Displayed):
         return self.screen._repr_mimebundle_(include, exclude)
 
     def _rows(self, name: str) -> Table:
-        """The rows of the parts of that name; InputError where the command has none."""
         streams = len(self.report.streams) > 1
         rows = [
             ({"stream": summary.place.stream} if streams else {}) | row

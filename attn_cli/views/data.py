@@ -136,7 +136,6 @@ def _inputs(report: Report) -> dict[str, Any]:
 
 
 def _result(report: Report) -> dict[str, Any]:
-    """The visited layers, then every part by its name, as a list over the layers."""
     result = made([LAYERS, STORY, READS], report)
     for summary in report.summaries:
         lead = report.lead(summary)
@@ -222,7 +221,6 @@ def _tokens_of_calls(
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
-    """Named arrays with one entry a token: its text and its id, -1 for none."""
     ids = [-1 if token.id is None else token.id for token in tokens]
     arrays = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
     if any(token.row is not None for token in tokens):

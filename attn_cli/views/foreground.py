@@ -71,7 +71,6 @@ def _take_back(terminal: int, own: int, before: list[Any]) -> None:
 
 
 def _end(group: int, take_back: "partial[None]") -> None:
-    """End the program, and leave the terminal as it was before."""
     for number in (signal.SIGTERM, signal.SIGCONT):
         with suppress(OSError):
             os.killpg(group, number)

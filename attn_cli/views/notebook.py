@@ -133,7 +133,6 @@ def _drawn(maps: list[HeatMap]) -> Bundle:
 
 
 def _summaries(recording: Recording) -> list[Summary]:
-    """The numbers that a recording has at hand."""
     summaries = []
     for layer in recording.layers:
         masked = np.isneginf(layer.log_sums).sum(axis=-1)

@@ -42,7 +42,6 @@ def leaf_through(text: str) -> None:
 
 
 def _leafed(command: str, data: bytes) -> bool:
-    """True if the pager was there to take the text, read to its end or not."""
     variables = dict(os.environ)
     if variables.setdefault("LESS", "FRX") != "FRX" and command.strip() in ("less", which("less")):
         command += " -R"  # colours, whatever LESS leaves out

@@ -66,11 +66,7 @@ def output_of(name: str) -> Output | Shape:
 
 
 def schema_id(name: str) -> str:
-    """`attn.NAME/VERSION`, which every output names as its schema.
-
-    >>> schema_id("top")
-    'attn.top/2'
-    """
+    """`attn.NAME/VERSION`, which every output names as its schema."""
     return output_of(name).id
 
 
@@ -111,7 +107,6 @@ def composed(name: str) -> dict[str, Any]:
 
 
 def _inputs(output: Output | Shape) -> dict[str, Schema]:
-    """The schema of the text, or of several."""
     if isinstance(output, Output) and output.input is not None:
         return {"input": output.input}
     from attn_cli.summaries.input_fields import INPUT  # here: a writer of JSON asks for names of schemas alone

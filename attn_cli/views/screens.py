@@ -71,7 +71,6 @@ def _header(report: Report, screen: Screen) -> Text:
 
 
 def _answer(generated: Generated) -> str:
-    """The generated text, and whether the model ended it with an end token."""
     if not generated.tokens:
         return "generated nothing: ended at once"
     ended = " and ended" if generated.ended else ""
@@ -81,7 +80,6 @@ def _answer(generated: Generated) -> str:
 
 
 def _about(report: Report, width: int) -> Iterator[str]:
-    """The source, and the numbers of layers, heads and tokens."""
     source, summaries = report.source, report.summaries
     what = " (word vectors)" if source["type"] == "table" else ""
     yield fit_path(str(source["model"]), width - len(what)) + what

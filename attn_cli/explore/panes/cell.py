@@ -75,7 +75,6 @@ def _row(cells: Sequence[object], width: int) -> str:
 
 
 def _sums(terms: Terms) -> str:
-    """The sum of products, its scale, softcap and bias, the score and the weight, in a line."""
     assert terms.products is not None
     total = float(terms.products.astype(np.float64).sum())
     words = f"sum {total:.2f} x {terms.scale:.4g}"

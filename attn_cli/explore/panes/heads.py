@@ -254,7 +254,6 @@ def _table(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
 
 
 def _status(scene: Scene, view: Viewpoint) -> list[str]:
-    """The head under the cursor in numbers."""
     layer, place = scene.layer(view), scene.layer(view).place
     shared = [f"kv head {place.groups[view.head]}"] if len(set(place.groups)) < len(place.groups) else []
     numbers = []

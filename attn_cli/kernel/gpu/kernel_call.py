@@ -220,7 +220,6 @@ class KernelCall:
 
     @cached_property
     def _call(self) -> tuple[Any, ...]:
-        """Arguments of every kernel: q, k, the keys that each picked row may see, its number, sizes, and the rule."""
         h, n, m = self.sizes
         rows = (
             self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in (self.span.first, self.span.last, self.picked)

@@ -37,11 +37,7 @@ class Spread(NamedTuple):
 
 
 def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Saturation]:
-    """The softmax of m scores times each factor, with its entropy in bits and its steepest slope; one for each factor.
-
-    >>> [row.weights.round(4).tolist() for row in saturation([50.0, 45.0, 40.0], [1 / 8, 1])]
-    [[0.5489, 0.2938, 0.1573], [0.9933, 0.0067, 0.0]]
-    """
+    """The softmax of m scores times each factor, with its entropy in bits and its steepest slope."""
     rows = []
     for factor in factors:
         grown = np.array(scores) * factor  # [m]

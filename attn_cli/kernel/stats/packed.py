@@ -46,7 +46,6 @@ def apart(stats: RowStats, wanted: Sequence[Wanted], texts: Sequence[slice]) -> 
 
 
 def _of_text(ranked: RankedKeys, rows: slice) -> RankedKeys:
-    """The largest of a text's rows, which has no more keys than rows."""
     weights, scores, keys = (
         None if x is None else x[:, rows, : rows.stop - rows.start]
         for x in (ranked.weights, ranked.scores, ranked.keys)

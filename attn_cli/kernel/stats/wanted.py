@@ -221,7 +221,6 @@ class RowStats(RowNumbers):
 
 
 def _in_numpy(answer: Any) -> Any:
-    """An answer, or several, whose tensors are NumPy's arrays."""
     if isinstance(answer, dict):
         return {request: _in_numpy(each) for request, each in answer.items()}
     if isinstance(answer, RankedKeys):

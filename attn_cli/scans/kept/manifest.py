@@ -99,7 +99,6 @@ def _shown(value: Any, name: str = "") -> str:
 
 
 def _file_difference(before: Any, now: Any) -> str:
-    """The first file that differs, in a few words."""
     if len(before) != len(now):
         return f"{counted(len(before), 'file')} there, {len(now)} now"
     for one, other in zip(before, now, strict=True):

@@ -18,10 +18,6 @@ def strongest_rows(
     bits   the kinds of each row `[h, R]`
     least  weaker ones are left out `[h, kinds]`
     order  the texts: of equally strong rows the first text's comes first
-
-    >>> weights, bits = np.float32([[0.5, 0.2, 0.7, 0.7]]), np.uint32([[1, 3, 1, 2]])
-    >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
-    [[[2, 0], [3, 1]]]
     """
     (heads, kinds), texts = least.shape, len(order)
     n = weights.shape[1] // texts

@@ -63,7 +63,6 @@ class ShardTexts:
         return False
 
     def _readable(self, pieces: Sequence[Document]) -> list[TokenizedText]:
-        """Those of the texts that the model can read."""
         texts = []
         for piece, tokens in zip(pieces, self._encoded(pieces), strict=True):
             count = len(tokens.ids)

@@ -49,7 +49,6 @@ class Blocks:
         return Blocks(step, number, count, total)
 
     def __or__(self, other: "Blocks") -> "Blocks":
-        """The sums of both."""
         step = max(self.step, other.step)
         one, more = self.coarser(step), other.coarser(step)
         if one.step != more.step:

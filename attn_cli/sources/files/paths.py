@@ -37,12 +37,7 @@ def leads_somewhere(name: str) -> bool:
 
 
 def kind_of_path(path: Path, error_type: type[AttnError]) -> PathKind:
-    """The kind of thing at `path`; an error of `error_type` where the system won't say: name too long, no permission.
-
-    >>> from attn_cli.errors import InputError
-    >>> kind_of_path(Path("/dev/null"), InputError)
-    <PathKind.DEVICE: 'a device'>
-    """
+    """The kind of thing at `path`; an `error_type` where the system won't say: name too long, no permission."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null byte in the name

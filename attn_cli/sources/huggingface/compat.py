@@ -146,8 +146,6 @@ def cache_name(parameters: Iterable[str]) -> str | None:
 
 
 class _NoOutput(dict[str, Any]):
-    """An output of a model that has nothing in it; every attribute is None."""
-
     def __getattr__(self, _: str) -> None:
         return None
 

@@ -132,7 +132,6 @@ class ModelPasses:
         return [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts] if notes else prompts
 
     def _notes(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
-        """What is to be said of this model beside any text, by the first of some prompts."""
         notes = () if self.reader.generator is not None else self.choosing_notes
         if prompts and drops_forward(self.loaded):
             notes += with_saved_forward(self.loaded, self.reader.arguments(prompts))[1]

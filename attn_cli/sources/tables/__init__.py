@@ -17,11 +17,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, int, int]]:
-    """The words of a text, in order, as (word, start, end) with `text[start:end] == word`.
-
-    >>> split_words("Don't sit.")
-    [('Don', 0, 3), ("'", 3, 4), ('t', 4, 5), ('sit', 6, 9), ('.', 9, 10)]
-    """
+    """The words of a text, in order, as (word, start, end) with `text[start:end] == word`."""
     spans: list[list[int]] = []
     open_run = False
     for at, character in enumerate(text):
@@ -58,11 +54,7 @@ TABLE_NAMES = (
 
 
 def open_table(name: str = "") -> VectorTable:
-    """The built-in table of that name; the empty name means `minilm`. InputError for others.
-
-    >>> open_table("the-cat-sat").words
-    ('the', 'cat', 'sat')
-    """
+    """The built-in table of that name; the empty name means `minilm`. InputError for others."""
     if name in ("", "minilm"):
         return _open_minilm()
     if name not in SMALL_TABLES:

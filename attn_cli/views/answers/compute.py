@@ -28,7 +28,6 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[RenderableT
 
 
 def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Weights, then what comes of them, then scores; scores beside the weights where a terminal has room for both."""
     matrices = [part for part in summary.parts if isinstance(part, Matrix)]
     maps = [each for matrix in matrices for each in matrix_maps(matrix, summary, report, screen)]
     scores = [each for each in maps if each.kind == "scores" and each.values[np.isfinite(each.values)].any()]

@@ -106,7 +106,6 @@ def _sentence(rows: str, keys: Sequence[Token], order: Sequence[int], shares: np
 
 
 def _rows(summary: Summary, part: DecidingRows) -> str:
-    """The rows, in words: the token of one, of a few their tokens, else their number."""
     rows, queries = part.rows, summary.queries
     if len(rows) <= _MOST_NAMED:
         return " and ".join(token_name(queries[row]) for row in rows)

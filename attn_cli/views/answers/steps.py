@@ -112,7 +112,6 @@ class _Walk:
                 yield from self._vectors(stage, stage.values, "")
 
     def of_head(self, at: int) -> Iterator[Text]:
-        """From the query, keys and values of one head to its output."""
         place = self.summary.place
         head = f" · head {place.heads[at]}" if len(place.heads) > 1 else ""
         group = sorted(set(place.groups)).index(place.groups[at])
@@ -248,7 +247,6 @@ def _totals(steps: Steps, block: Sequence[Stage], at: int, cell: int, screen: Sc
 
 
 def _formula(stage: Stage, steps: Steps, at: int) -> str:
-    """The formula of a stage, with this row's own numbers."""
     if stage.name == "shifted":
         before = steps.stages[steps.stages.index(stage) - 1].values[at, 0]
         unmasked = np.isfinite(before)
@@ -284,7 +282,6 @@ def _is_short(value: float) -> bool:
 
 
 def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = None) -> Text:
-    """A label and as many numbers as fit, then how many are left out."""
     label_width, cell = _label_width(screen), _cell(screen)
     count = (screen.width - label_width - 2) // cell
     if len(values) > count:
@@ -312,7 +309,6 @@ def _title(parts: Sequence[str], screen: Screen) -> Text:
 
 
 def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
-    """The matrices of a stage, each with the name of its head."""
     if stage.axes[0] != "heads":
         return [("", stage.values)]
     if len(stage.values) == 1:

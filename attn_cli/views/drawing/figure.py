@@ -163,7 +163,6 @@ class _Panel:
         yield _text(self.left, self.top + self.side + _SMALL + 1, note, _SMALL - 1, color="#555")
 
     def _names(self) -> Iterator[str]:
-        """The names of rows and columns, as many as there is room for."""
         size = self.label_size
         step = max(1, math.ceil(size / self.cell_height))
         for at in range(0, self.shape[0], step):

@@ -27,8 +27,6 @@ _THEME = Theme(  # no backgrounds: they are made for dark terminals only
 
 
 class _Heading(Heading):
-    """All headings on the left; the first of a page is underlined."""
-
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -38,8 +36,6 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code with its lines as they are, commands in bold; a line wider than the screen continues on the next."""
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in str(self.text).rstrip().split("\n"):
             style = _COMMAND if line.startswith(("$ ", ">>> ", "... ")) else PLAIN

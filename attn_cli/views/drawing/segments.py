@@ -84,7 +84,6 @@ def _mark(step: int, ramp: Ramp, screen: Screen) -> str:
 
 
 def _runs(steps: np.ndarray) -> Sequence[tuple[int, int]]:
-    """Every run of equal numbers: the number, and how long it is."""
     if len(steps) <= _FEW:  # then NumPy's calls cost more than the numbers
         return [(step, len(list(run))) for step, run in groupby(steps.tolist())]
     ends = np.flatnonzero(np.diff(steps)) + 1

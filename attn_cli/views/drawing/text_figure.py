@@ -69,8 +69,6 @@ def text_figure_svg(texts: Sequence[ColoredText], width: float) -> str:
 
 @dataclass(frozen=True)
 class _Piece:
-    """One token in a line, from `x` on, `width` points wide."""
-
     token: int
     x: float
     width: float
@@ -108,7 +106,6 @@ def _width(text: str) -> float:
 
 
 def _panel(text: ColoredText, lines: Sequence[Sequence[_Piece]], ramp: Ramp, top: float, room: float) -> Iterator[str]:
-    """Title, the coloured text, and its heaviest tokens in numbers, as many as fit a line of `room` points."""
     yield _written(0, top + _TITLE, f"{text.title} · {text.words}", _TITLE)
     levels = ramp.levels(text.values[None])[0]
     y = top + _TITLE + 6
@@ -133,7 +130,6 @@ def _drawn(piece: _Piece, level: float, ramp: Ramp, y: float, *, is_subject: boo
 
 
 def _heaviest(text: ColoredText, room: float) -> str:
-    """The tokens with the largest numbers, in at most `room` points of the text's size."""
     values = np.where(np.isfinite(text.values), text.values, 0.0)
     order = np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST]
     heaviest = [(text.tokens[at], float(values[at])) for at in order.tolist() if abs(values[at]) >= _LEAST]

@@ -88,7 +88,6 @@ def _pixels(recording: Recording) -> Iterator[int]:
 
 
 def _first_stream(contents: Contents, rows: _Rows | None) -> bytes:
-    """The first line of data; with rows it says what they hold."""
     if rows is None:
         return packed(contents.stream({})) + b" " * _SAID
     present = [head for head in rows.heads if head is not None]

@@ -217,7 +217,6 @@ def _folded(maps: np.ndarray, pixels: int, axis: int) -> np.ndarray:
 
 
 def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
-    """The registered statistics that some head has."""
     return [
         {
             "name": statistic.name, "heading": statistic.heading, "digits": statistic.digits,

@@ -126,11 +126,7 @@ def _mask_rows(layer: RecordedLayer) -> Iterator[bytes]:
 
 
 def varints(numbers: np.ndarray) -> bytes:
-    r"""Whole numbers from 0 on as varints: seven bits a byte, the lowest first, the eighth says that more follow.
-
-    >>> varints(np.array([1, 300, 0]))
-    b'\x01\xac\x02\x00'
-    """
+    """Whole numbers from 0 on as varints: seven bits a byte, the lowest first, the eighth says that more follow."""
     left = np.asarray(numbers, dtype=np.int64)
     lengths = np.ones(len(left), dtype=np.int64)
     for bits in range(7, 63, 7):
@@ -147,9 +143,5 @@ def varints(numbers: np.ndarray) -> bytes:
 
 
 def packed(data: bytes) -> bytes:
-    r"""Deflated (zlib's format, which browsers call "deflate"), in base64.
-
-    >>> len(packed(bytes(1000)))
-    24
-    """
+    """Deflated (zlib's format, which browsers call "deflate"), in base64."""
     return b64encode(zlib.compress(data))

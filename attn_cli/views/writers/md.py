@@ -39,11 +39,7 @@ class MarkdownView(View):
 
 
 def escaped(text: str) -> str:
-    """`text` escaped for a table or heading: markup in it is displayed and has no effect.
-
-    >>> escaped("river"), escaped("a|b")
-    ('river', '<code>a&#124;b</code>')
-    """
+    """`text` escaped for a table or heading: markup in it is displayed and has no effect."""
     plain = visible(text)
     safe = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", plain)
     return safe if safe == plain else f"<code>{safe}</code>"

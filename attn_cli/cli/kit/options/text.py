@@ -58,7 +58,6 @@ class TextOptions:
 
     @cached_property
     def _chat(self) -> dict[str, Any]:
-        """The messages of a file, and the arguments of the template beside them or in --arg."""
         return self._arguments | ({"messages": []} if self.messages is None else _chat_of(self.messages))
 
     @cached_property

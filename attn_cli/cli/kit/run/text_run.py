@@ -128,7 +128,6 @@ class TextRun:
         return experiment
 
     def _report(self, text: ReadText) -> Report:
-        """The report of a text. InputError where no chosen layer has the picked query."""
         plan, summaries = self.plan, tuple(text.summaries)
         if plan.token is not None and not summaries:
             raise InputError(

@@ -30,7 +30,6 @@ def _declared(parameter: Parameter) -> ArgumentInfo | OptionInfo | None:
 
 
 def _words(declared: ArgumentInfo | OptionInfo, value: Any) -> tuple[str, ...]:
-    """The words of one parameter on a command line, with the short flag where there is one."""
     several = value if isinstance(value, list | tuple) else [value]
     if isinstance(declared, ArgumentInfo):
         return tuple(map(str, several))

@@ -18,8 +18,6 @@ _USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
 
 
 class _Change(NamedTuple):
-    """One part of the rule, as it must be (words ""), or wrong."""
-
     words: str
     scale: float | None = None
     mask: Mask | None = None

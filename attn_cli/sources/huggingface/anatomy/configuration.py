@@ -5,11 +5,7 @@ from transformers import PreTrainedConfig
 
 
 def configuration_of(module: nn.Module) -> PreTrainedConfig:
-    """The configuration of a transformers model; an empty one for a module of another library.
-
-    >>> configuration_of(nn.Linear(1, 1)).model_type
-    ''
-    """
+    """The configuration of a transformers model; an empty one for a module of another library."""
     config = getattr(module, "config", None)
     return config if isinstance(config, PreTrainedConfig) else PreTrainedConfig()
 
@@ -33,11 +29,7 @@ def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> Pr
 
 
 def number_of(config: PreTrainedConfig | None, name: str) -> int | None:
-    """The whole number that a configuration states under `name`; None where it states none, or one for each layer.
-
-    >>> number_of(PreTrainedConfig(num_hidden_layers=2), "num_hidden_layers")
-    2
-    """
+    """The whole number that a configuration states under `name`; None where it states none, or one for each layer."""
     try:
         number = getattr(config, name, None)
     except RuntimeError:  # it differs between layers, and transformers wants to be asked for each

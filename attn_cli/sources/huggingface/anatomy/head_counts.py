@@ -7,11 +7,7 @@ _KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
 
 
 def heads_of(module: nn.Module) -> int | None:
-    """The number of query heads by the module's own attribute; None where it has none of the usual names.
-
-    >>> heads_of(nn.MultiheadAttention(8, 2)), heads_of(nn.Linear(1, 1))
-    (2, None)
-    """
+    """The number of query heads by the module's own attribute; None where it has none of the usual names."""
     return _first_number(module, _HEADS)
 
 

@@ -64,11 +64,7 @@ class Patch(NamedTuple):
 
 
 def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
-    """The patches of an image, or of a tile of one, in reading order.
-
-    >>> [patch.name for patch in row_by_row(PatchGrid(2, 2))]
-    ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
-    """
+    """The patches of an image, or of a tile of one, in reading order."""
     places = product(range(grid.rows), range(grid.columns))
     return [Patch(row, column, tile, region=grid.region(row, column, tile)) for row, column in places]
 

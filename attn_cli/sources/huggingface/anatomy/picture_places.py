@@ -33,11 +33,7 @@ class Placement(NamedTuple):
     across: float
 
     def box(self, inner: Box) -> Box:
-        """A rectangle in the tile's pixels as one in the picture's.
-
-        >>> Placement(10, 20, 2, 3).box(Box(0, 1, 4, 5))
-        Box(top=10, left=23, bottom=18, right=35)
-        """
+        """A rectangle in the tile's pixels as one in the picture's."""
         return Box(
             self.top + self.down * inner.top,
             self.left + self.across * inner.left,

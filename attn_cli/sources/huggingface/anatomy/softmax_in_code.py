@@ -128,11 +128,7 @@ def _verdict(path: str, module: nn.Module) -> bool | None:
 
 
 def names_a_softmax(module: nn.Module) -> bool:
-    """True if the code of a module's class, or a function that it calls, names a softmax.
-
-    >>> names_a_softmax(nn.Softmax()), names_a_softmax(nn.Linear(1, 1))
-    (True, False)
-    """
+    """True if the code of a module's class, or a function that it calls, names a softmax."""
     return _code_names(_class_of(module), _SOFTMAX)
 
 

@@ -102,7 +102,6 @@ class ModelExperiment:
         return self._obstacle
 
     def _note_trial(self, holds: bool) -> None:
-        """Note whether the last rows alone gave the baseline's output."""
         runner, self._cache_holds = self._runner, holds
         if not holds and runner.calls.past and runner.has_cache:
             runner.calls.forget_past()  # the model's own cache is tried next
@@ -222,7 +221,6 @@ class ModelExperiment:
         return outcomes
 
     def _batches(self, changes: Sequence[Change], with_loss: bool) -> Iterator[tuple[RunPlan, list[Change]]]:
-        """The changes in batches that run side by side, each by the plan of its first."""
         batch: list[Change] = []
         plan = RunPlan("whole", 0, 0)
         for change in changes:

@@ -31,7 +31,6 @@ class _Run:
         return [output for _, _, output in self.steps]
 
     def pre_rope_outputs(self) -> list[Any]:
-        """Outputs of the modules that ran before the rotation of queries and keys."""
         memory = {_memory(x) for value in (*self.given, *self.outputs) for x in _tensors(value)}
         return [
             output
