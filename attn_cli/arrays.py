@@ -1,7 +1,4 @@
-"""One set of functions for arrays of NumPy (matrices and tables), of torch (models) and of the array API.
-
-It adds what the array API's `namespace` lacks, or torch and NumPy do much faster in their own way.
-"""
+"""One set of functions for arrays of NumPy (matrices and tables), of torch (models) and of the array API."""
 
 from collections.abc import Sequence
 from functools import cache

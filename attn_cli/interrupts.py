@@ -1,7 +1,4 @@
-"""Ctrl-C at any moment: exit code 130, no traceback, no half-written file, and no long wait.
-
-Python's handler waits for large products, and its exception may abort a library's threads: so the program ends itself.
-"""
+"""Ctrl-C at any moment: the program ends itself at once, with exit code 130 and no half-written file."""
 
 import _thread  # not threading: handlers stand before it is loaded
 import os

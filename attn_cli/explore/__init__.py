@@ -1,4 +1,1 @@
-"""Walking through a recording in a terminal: heads, a head's matrix, the text, one cell.
-
-Only `app` imports Textual, after the command has seen that there is a terminal.
-"""
+"""Walking through a recording in a terminal; only `app` imports Textual."""

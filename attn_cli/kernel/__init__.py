@@ -1,5 +1,1 @@
-"""Attention itself, arrays in, arrays out; no model, file or screen is known here.
-
-Read `definition` (what attention is), `bands` (a few rows at a time), `stats` (what is read off its rows), then
-`lessons` (what follows from the definition). `cpu` and `gpu` are compiled code.
-"""
+"""Attention itself, arrays in, arrays out; read `definition`, `bands`, `stats`, then `lessons`."""

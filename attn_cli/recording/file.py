@@ -1,7 +1,4 @@
-"""The file of a recording: one safetensors file, mapped into memory, so that opening it reads what is shown.
-
-Metadata `attn` says `recording/1`; `recording` is JSON (`attn schema recording`). Every size is checked.
-"""
+"""The file of a recording: one safetensors file, mapped into memory, so that opening it reads what is shown."""
 
 import json
 import math

@@ -1,7 +1,4 @@
-"""Output formats: one table, from which --format, suffixes, --help and the documentation follow.
-
-Writers load when they are opened: `attn --help` lists the formats, so nothing heavy is imported here.
-"""
+"""Output formats: one table, from which --format, suffixes, --help and the documentation follow."""
 
 from dataclasses import dataclass
 from importlib import import_module

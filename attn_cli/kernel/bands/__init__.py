@@ -1,5 +1,1 @@
-"""Attention a few query rows at a time, in memory that grows with n; equal to the definition cell by cell.
-
-Read `plan` (what is decided about a call), `bands` (how a plan cuts the call), `band` (what one band is), `passes` (its
-arithmetic).
-"""
+"""Attention a few query rows at a time, in memory that grows with n; equal to the definition cell by cell."""

@@ -1,7 +1,4 @@
-"""The plan of a walk through a call, made once: the size of its bands, and the work that it may leave out.
-
-Whatever is in it, `bands` gives the same numbers to rounding. A new way to compute a band is one more executor.
-"""
+"""The plan of a walk through a call, made once: the size of its bands, and the work that it may leave out."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,4 @@
-"""The walk in one pass of compiled code: what is asked of every row is noted while its scores are in the cache.
-
-It is built with the package where a C compiler is at hand. Elsewhere, and for calls that it doesn't suit, `bands`
-serves: the results are equal to rounding.
-"""
+"""The walk in one pass of compiled code, where it was built and suits; it equals `bands` to rounding."""
 
 import math
 import mmap

@@ -1,5 +1,1 @@
-"""Attention as the papers define it: dense, readable, the specification that every faster form is tested against.
-
-Read `dense` first (one page: scores, weights, output), then what it is made of: `rule`, `softmax`, `masks`, `bias`,
-`heads`. `positions` and `latent` come before q kᵀ.
-"""
+"""Attention as the papers define it, which every faster form is tested against; read `dense` first."""

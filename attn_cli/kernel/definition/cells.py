@@ -1,7 +1,4 @@
-"""Any rectangle of cells, straight from queries and keys: rows and keys may be runs or picked ones.
-
-A weight follows from its own score and its row's log-sum: exp(score - log_sum). So a tile costs its own area.
-"""
+"""Any rectangle of cells, straight from queries and keys: rows and keys may be runs or picked ones."""
 
 from typing import TypeAlias
 

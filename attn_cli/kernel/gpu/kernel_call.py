@@ -1,8 +1,4 @@
-"""One call as the Triton kernels take it: each sweep over its keys, with the arrays and constants that it is given.
-
-The first sweep computes the output, the moments and each row's log-sum, which later sweeps divide by. Sums over
-marked keys are an output whose values are the marks.
-"""
+"""One call as the Triton kernels take it: each sweep over its keys, with the arrays and constants that it is given."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""Decoding with a cache: one query at a time against keys and values that were kept, equal to the causal matrix.
-
-A past token's key and value never change, because nothing after it is in them (Pope et al. 2022, section 3.3).
-"""
+"""Decoding with a cache, one query at a time, equal to the causal matrix (Pope et al. 2022, section 3.3)."""
 
 import math
 from collections.abc import Callable, Iterator

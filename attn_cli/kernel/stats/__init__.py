@@ -1,5 +1,1 @@
-"""Per-row statistics of attention: the request and its answer (`wanted`), and who computes it.
-
-`of_bands` is the definition, for any call. `compiled` gets the same from the code of `kernel/cpu` or `kernel/gpu`,
-where one suits. `packed` joins the requests of packed texts; `padded` answers them where no compiled code suits.
-"""
+"""Per-row statistics of attention: `of_bands` defines them, `compiled` and `padded` compute them sooner."""

@@ -1,7 +1,4 @@
-"""Row statistics by compiled code, that of processors or of GPUs: the same as `of_bands`, sooner, where one suits.
-
-One walk notes one choice of rows, one pool and one ranking; more takes more walks.
-"""
+"""Row statistics by compiled code, that of processors or of GPUs: the same as `of_bands`, sooner, where one suits."""
 
 import math
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Row statistics of packed texts by batched matrix products of a library, where no compiled code suits.
-
-Bands would compute cells between texts, to mask them; here short texts are a batch of n x n cells, a few at a time.
-"""
+"""Row statistics of packed texts by batched matrix products of a library, where no compiled code suits."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace

@@ -1,7 +1,4 @@
-"""The memory of a scan beside the loaded model, and the sizes of batches and texts that it allows.
-
-It doesn't grow with the corpus. The figures are upper bounds, measured with MiniLM and SmolLM2.
-"""
+"""The memory of a scan, which doesn't grow with the corpus: upper bounds, measured with MiniLM and SmolLM2."""
 
 import sys
 

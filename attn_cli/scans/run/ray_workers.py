@@ -1,7 +1,4 @@
-"""Shards computed by Ray (https://ray.io): workers on this machine or on many, each with a model of its own.
-
-Ray restarts a killed worker and gives it its shard again; the result is that of one process.
-"""
+"""Shards computed by Ray (https://ray.io): workers on this machine or on many, each with a model of its own."""
 
 import os
 import socket

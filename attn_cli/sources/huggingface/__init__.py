@@ -1,8 +1,4 @@
-"""Hugging Face models: loading them, running them on texts, images and audio, and capturing their attention.
-
-The phases of a run: `load`, `read` a text into tokens, `generate`, `capture` attention, `intervene`. `anatomy` finds
-the parts of a model, `known_types` says what its code doesn't, `passes` shows texts' layers.
-"""
+"""Hugging Face models: loading them, running them on texts, images and audio, and capturing their attention."""
 
 import logging
 import os

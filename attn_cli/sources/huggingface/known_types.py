@@ -1,7 +1,4 @@
-"""Facts about single model types that can't be read off code, configuration or pass, each of them measured.
-
-`TYPES` holds them by a config.json's `model_type`; a vision tower's stand under its own, such as siglip_vision_model.
-"""
+"""Facts about single model types, by `model_type`, that can't be read off code, each of them measured."""
 
 from dataclasses import dataclass
 from enum import Enum

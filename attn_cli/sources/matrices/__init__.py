@@ -1,7 +1,4 @@
-"""The user's own matrices or words as a source of attention calls.
-
-Own q, k and v, or projected embeddings (`projecting`), are cut into heads; with `rules` they are the `Matrices`.
-"""
+"""The user's own matrices or words as a source of attention calls."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,4 @@
-"""Tables of word vectors; `open_table(name)` opens a built-in one.
-
-`minilm`, the default, holds some 22,000 English words (`make_minilm.py` makes it); `small.py` has worked examples.
-"""
+"""Tables of word vectors; `open_table(name)` opens a built-in one."""
 
 import unicodedata
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The bytes of a page for a head's weights, a layer's mask and numbers; `rows.js` reads them again.
-
-Weights stand column by column, which deflates better than rows. Numbers are varints, the lowest seven bits first.
-"""
+"""The bytes of a page for weights (column by column), masks and numbers; `rows.js` reads them again."""
 
 import zlib
 from base64 import b64encode

@@ -1,7 +1,4 @@
-"""md: heads, top keys, layers and small matrices as tables of GitHub's Markdown.
-
-Tokens are data: control characters become visible, and markup becomes character references inside <code>.
-"""
+"""md: small tables of GitHub's Markdown; markup in tokens becomes character references inside <code>."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

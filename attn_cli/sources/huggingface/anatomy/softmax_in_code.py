@@ -1,8 +1,4 @@
-"""The modules that may compute attention outside of transformers' registry, read from their code.
-
-A function mode costs a microsecond per operation, so only modules whose code names a softmax are watched; of other
-libraries, whose names promise nothing, all are.
-"""
+"""The modules whose code names a softmax outside transformers' registry: only these are watched, for speed."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,4 @@
-"""transformers' attention mask as a function, which becomes a tensor of numbers only when code computes with it.
-
-transformers' own float mask `[b, 1, n, m]` takes 4 GB at 32k tokens, and most models only pass it on.
-"""
+"""transformers' attention mask, made a tensor only when code computes with it: 4 GB at 32k tokens."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,4 @@
-"""The texts of a batch in one row of tokens, without padding: less to compute for models that take positions.
-
-The attention function keeps texts apart; `one_row` checks that all else in a model treats every token by itself.
-"""
+"""The texts of a batch in one row of tokens, without padding, for models that `one_row` finds suited."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

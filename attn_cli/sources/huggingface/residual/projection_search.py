@@ -1,8 +1,4 @@
-"""Finding W_O without names: the first module with a matrix that is given what the attention function returned.
-
-One pass finds it by memory or equal numbers. Else, as behind a gate, a pass with every second head's output 0 finds
-the first module in whose input exactly these slices are 0.
-"""
+"""Finding W_O without names: the first module with a matrix that is given what the attention function returned."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

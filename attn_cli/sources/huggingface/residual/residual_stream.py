@@ -1,7 +1,4 @@
-"""The residual stream of chosen rows in one plain pass, and whether it is a plain sum.
-
-It is, where every block adds to its input what attention and one other module put out. Numbers show that; code doesn't.
-"""
+"""The residual stream of chosen rows in one pass, and whether its numbers are a plain sum of what modules add."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager

@@ -1,7 +1,4 @@
-"""The residual stream of chosen rows up to the logits: its blocks, W_O of each, the final norm held, the unembedding.
-
-All are found without names: W_O by its input, the final norm by its place, gains by calling the norms.
-"""
+"""The residual stream of chosen rows up to the logits: blocks, W_O of each, the final norm held, the unembedding."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""A layer's RoPE layout (half-split or interleaved, full or partial): guessed from cos and sin, and proved.
-
-It is right if the query, turned back by it, is what some module put out: its projection, or the norm after that.
-"""
+"""A layer's RoPE layout (half-split or interleaved, full or partial): guessed from cos and sin, and proved."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""Weights of a module whose own code hides them: run again on one-hot values, it puts out its weights.
-
-Any code will do whose output is linear in its values: blocks of keys, keys that it takes twice, hashed ones.
-"""
+"""Weights of a module whose own code hides them: run again on one-hot values, it puts out its weights."""
 
 import re
 from collections.abc import Mapping
