@@ -49,7 +49,6 @@ class AttentionCall(Call):
     """One layer's attention with q `[h, n, d]`, k `[g, m, d]` and v `[g, m, e]`; h / g query heads read a key head.
 
     output       memory for the output `[h, n, e]`, filled as weights are computed; None where nobody wants it
-    ingredients  what q, k and v were computed from, as far as it is known
     planner      a function that decides how many heads and rows are computed at a time
     """
 

@@ -28,7 +28,6 @@ class Place:
     call     0, or 1, 2, ... when the same module runs again in one forward pass
     heads    the model's numbers of the heads in the arrays
     groups   for every such head the number of the key/value head that it reads
-    text     the index of the text in the batch
     way      how it was captured: "computed" by attn itself; in a model through the "registry", as a "softmax" or "sdpa"
              call, through torch's "dispatch", or as weights that the module "returned"
     note     what a user has to know of its weights, "" for nothing

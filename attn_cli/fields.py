@@ -66,12 +66,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Field:
-    """A named value in a JSON object or in a row of a table.
-
-    meaning   with its unit, as the JSON Schema says it
-    value     the path of an attribute or key, or a function, that reads it; the one called `name` if not given
-    optional  whether it is left out where it is None
-    """
+    """A named value in a JSON object or a table; `value` reads it: an attribute's or key's path, or a function."""
 
     name: str
     type: Schema | Object | Rows

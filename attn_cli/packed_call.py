@@ -21,7 +21,6 @@ class PackedCall(AttentionCall):
 
     Rows behind the last text belong to no text: the model wants their output alone.
 
-    texts    the slice of rows of each text, which are its keys, too
     call_of  makes the attention call of one text by itself, whose arrays and output are parts of these
     kept     values computed once for all layers in which the same texts are packed and masked the same
     """

@@ -22,7 +22,6 @@ class Token:
 
     index, id    its place in the sequence, from 0; its id in the vocabulary, or None
     start, end   text[start:end] of the user's text; None where the token stands for no text
-    special      whether the tokenizer added it, such as [CLS]
     row, column  of the image patch that it stands for; None for none or an unknown one
     piece        the tile or window that a vision tower reads by itself, in which rows and columns count from 0; None
                  for one image
@@ -54,8 +53,6 @@ _CLOSING, _SENTENCE_ENDS = " \"'”’)]»", tuple(".!?…。！？\n")
 class Generated:
     """The text that a model generated after a prompt, or that the user gave as its answer.
 
-    tokens  how many it has
-    ended   whether the model ended it itself
     start   its first character in the prompt's text; None where it is no part of that, which an encoder reads
     given   whether the user gave it as the model's answer
     """
@@ -79,11 +76,9 @@ class Prompt:
     """A text, image or audio as a model reads it: its tokens, and what belongs to them.
 
     tokens     of the text, or of the image or audio in a model that reads no text
-    warnings   for the user, such as a word that a table lacks
     others     the tokens of stacks of the model that read something else, by stack: decoder, vision
     files      file names of images or audio read with the text, by kind: image (image 1, image 2 of several), audio
     generated  what the model generated after the text, which is among the tokens; None for nothing
-    picture    the image that was read, several side by side; None where there is none
     template   the indices of tokens that a chat's template put around its messages, ascending; () in other texts
     """
 

@@ -12,7 +12,6 @@ class Selection:
     """The layers and heads that a user chose; None means all. Negative numbers count from the end.
 
     pairs   (layer, head) of single heads, in place of layers and heads: then `layers` are those of the pairs
-    stream  the stack whose layers these are: encoder, decoder, cross ...
 
     Raises InputError for pairs beside layers or heads.
     """

@@ -14,11 +14,7 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True, eq=False)
 class WeightsCall(Call):
-    """One layer's attention of which the weights `[h, n, m]` are known, but not q, k and v.
-
-    scores  the input of the softmax `[h, n, m]`, -inf where masked; None if unknown
-    rule    scale, mask and the like as far as they are known
-    """
+    """One layer's attention of known weights `[h, n, m]`, and scores (-inf where masked) or None; no q, k, v."""
 
     weights: Array
     scores: Array | None

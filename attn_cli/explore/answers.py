@@ -28,10 +28,7 @@ class Picture:
 
 
 class Answers:
-    """Computes the numbers of drawn matrices in background threads, and keeps the latest.
-
-    Such a thread calls `changed` when a coarse picture became finer. Threads start at `refine`, as they slow drawing.
-    """
+    """Computes the numbers of drawn matrices in threads, and keeps the latest; `changed` is called in one."""
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self.changed = changed

@@ -16,7 +16,6 @@ from attn_cli.views.drawing.palette import SCALES
 class Command:
     """A command of the explorer: its words, its keys, and how it makes the next viewpoint.
 
-    name     what the : line calls it
     keys     characters, or Textual's names of keys that are none
     shown    the keys as the help writes them, of up, down, left and right together: "arrows, hjkl"
     hint     a word or two for the footer; "" for none
@@ -24,7 +23,6 @@ class Command:
     run      makes the next viewpoint, or a request, from the scene, the viewpoint and what follows the name
     choices  a function that gives what may follow the name; None for nothing
     flag     the field of the viewpoint that it turns on and off; after a colon no-NAME turns it off; "" for none
-    takes_text  whether what follows the name is a text, whose blanks and line breaks count
     """
 
     name: str

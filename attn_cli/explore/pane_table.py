@@ -7,9 +7,6 @@ class Pane(NamedTuple):
     """A part of the explorer's screen; its key is its number in the table.
 
     name     also of the file that draws it: "heads", "matrix", "text" or "cell"
-    command  the word that opens it, after a colon
-    words    its name in a message
-    heading  what the help on its keys is headed with
     above    the name of the pane that Escape leads to if Enter didn't lead here
     side     where a wide screen shows it: "left", "middle" or "bottom"; panes of one side take turns
     hints    the names of the commands that the last line names, the most useful first

@@ -25,11 +25,7 @@ _KEPT = 200  # viewpoints
 
 @dataclass
 class Trail:
-    """The viewpoints to go back to.
-
-    entered  pairs: a viewpoint that Enter left, and the one that it reached
-    seen     those that any key left, the latest last; of consecutive moves the first alone
-    """
+    """The viewpoints to go back to: those that Enter left, with those it reached, and those that any key left."""
 
     entered: list[tuple[Viewpoint, Viewpoint]] = field(default_factory=list)
     seen: list[Viewpoint] = field(default_factory=list)
@@ -72,13 +68,7 @@ _REPLACE = "--force "
 
 @dataclass(frozen=True)
 class Outside:
-    """What the explorer asks of the command line that started it, as functions.
-
-    write         runs an attn command on a recording, and writes its output to a file
-    picture       writes lines of the screen to a file as a picture
-    read          runs the model on another text; None where there is no model
-    read_layer    runs the model again for one layer's queries and keys, where memory kept its statistics alone
-    """
+    """What the explorer asks of the command line; `read` is None where there is no model."""
 
     origin: LineOrigin
     write: Write

@@ -21,18 +21,12 @@ class Viewpoint:
 
     pane        the part of the screen that has the keys: one of `PANES`
     at          the index of the layer among those of the recording
-    query, key  the indices that the cursor is on
     form        how many queries and keys a drawn cell stands for; None for so many that the whole matrix is seen
-    top, left   the first query and key of the part of the matrix that is seen
     scale       how colours follow weights: "linear", "sqrt", "log" or "row"
     by_value    whether each weight counts with the norm of its key's value, as a share of the row
     by_column   whether the text shows who attends to a key, not what a query attends to
-    mean        whether the heads of the layer are averaged
-    words       whether the pieces of words are merged
     hide_sinks  whether keys at which sinks are to be expected are left blank
     statistic   the name of the number that colours heads, or "kinds"
-    sorted      whether heads are listed in the order of that number
-    against     what is compared, None for nothing
     difference  whether the other head's matrix less this one is shown, in place of both
     """
 

@@ -42,10 +42,7 @@ def unpacked_models() -> "UnpackedModels | None":
 
 
 class UnpackedModels:
-    """A cache of models unpacked from .gguf files, a folder each, valid while file and libraries stay the same.
-
-    All take 4 GB at most: the least recently used are deleted.
-    """
+    """A cache of at most 4 GB of models unpacked from .gguf files, the least recently used deleted first."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

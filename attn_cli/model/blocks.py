@@ -9,7 +9,6 @@ import numpy as np
 class Block:
     """A block of a model in which no attention was seen.
 
-    layer, stream, name  its number, its stack (encoder, decoder ...), and the dotted name of its module
     mixes  what mixes its tokens: "Mamba", "convolution" ..., or "softmax attention" that did not run
     heads  how many heads the attention has that did not run, 0 if unknown
     note   why its attention did not run; "" for a block without softmax attention
@@ -25,11 +24,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class BlockVectors:
-    """The vectors of some tokens `before` and `after` one block, `[rows, d]`, in NumPy.
-
-    They are the residual stream around attention and feed-forward; in a table around the attention alone. `call` is 0,
-    or 1, 2, ... when the block runs again.
-    """
+    """The residual stream of some tokens before and after one block, `[rows, d]`; a table's around attention alone."""
 
     layer: int
     stream: str

@@ -27,10 +27,7 @@ class HeadPlace(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """The attention of one block of a model in a run; `stream` has `blocks` blocks.
-
-    `groups` has for every query head the number of its key/value head.
-    """
+    """The attention of one block in a run; `groups` are the key/value heads of its query heads."""
 
     layer: int
     stream: str

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
 class Source(Protocol):
     """What turns texts into attention calls: a model, a table or a recording.
 
-    about       for headers and machine output: model, type, revision, dtype, device
     batch_size  the number of texts that callers should pass to `each` at once
     """
 
@@ -61,10 +60,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class Predicting(Source, Protocol):
-    """A source whose model predicts, which interventions can change; `open_source(model, predicts=True)` opens one.
-
-    Tables are none: ask with `isinstance`.
-    """
+    """A source whose model predicts, which interventions can change: `open_source(model, predicts=True)`."""
 
     @property
     def has_lm_head(self) -> bool:

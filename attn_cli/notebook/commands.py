@@ -46,12 +46,7 @@ _LARGEST = 64  # cells of an overview's matrix
 
 @dataclass(frozen=True, eq=False)
 class Findings(Displayed):
-    """The result of a command on one text; a notebook shows what the command prints.
-
-    report  the text, the model and what was computed of each layer; `heads`, `top`, `received` and `cells` are its
-            tables, as far as the command computes them
-    screen  the report that a notebook draws: of one head, or of all together where none was chosen
-    """
+    """The result of a command on one text; a notebook shows what the command prints."""
 
     report: Report
     screen: Report

@@ -29,7 +29,6 @@ class Terms:
 
     products  q_d k_d of each of the d columns `[d]`, after rotary positions; `q` and `k` `[d]` are the factors
     softcap   c in c * tanh(x / c); None for none
-    bias      added to the score; None for none
     score     -inf where the query may not attend to the key
     log_sum   logarithm of the sum of the row's exponentials, with a learned sink's; None without softmax
     weight    0 where masked

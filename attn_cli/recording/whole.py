@@ -59,11 +59,7 @@ _OF_ARRAYS = "attn_cli.summaries.answers.recorded_arrays"
 
 
 class Recording(RecordingContents, Displayed):
-    """One text that a model has read, with the attention of all its layers, to be looked at without the model.
-
-    Any cell, row, column or block is computed when it is asked for, so no n x n weights are kept.
-    `attn_cli.record` makes one.
-    """
+    """One text that a model has read, and any cell of its attention without the model; `attn_cli.record` makes one."""
 
     def __repr__(self) -> str:
         heads = sum(layer.h for layer in self.layers)

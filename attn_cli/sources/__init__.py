@@ -35,7 +35,6 @@ Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 class Reading(TypedDict, total=False):
     """Inputs beside the texts or in their place: keyword arguments of `open_source`, and what is known of the texts.
 
-    chat         messages before the text; or they as "messages", beside arguments of the chat template such as "tools"
     known_texts  texts that will be read, so that one too long is refused before the model is loaded
     reads_text   whether texts will be read, without which a model may have no tokenizer
     """
@@ -54,9 +53,7 @@ class Reading(TypedDict, total=False):
 class Loading(TypedDict, total=False):
     """How a model is loaded and run: keyword arguments of `open_source`, ignored by tables.
 
-    adapters     adapters (LoRA) to apply
     device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
-    predicts     whether the language-model head is loaded, too
     reads_text   whether texts will be read, without which a model may have no tokenizer
     known_texts, chosen  texts, layers and heads that are checked before loading
     unpacked     where models of .gguf files are kept unpacked; None for nowhere

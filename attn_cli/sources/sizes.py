@@ -25,9 +25,7 @@ _NAMES = {
 class Sizes:
     """The sizes of a model's attention, as its config.json states them.
 
-    layer     those of one layer: heads, head size, width ...
     windowed  how many layers have a sliding window
-    dtype     of the weights; None where it states none
     longest   the tokens of the longest text that the model has positions for; None where it states none
     """
 

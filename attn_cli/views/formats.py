@@ -19,7 +19,6 @@ class Format:
 
     writer    MODULE:CLASS of its view in `attn_cli.views.writers`, made with (sink, format's name, settings)
     contents  what a file of it holds, in Markdown, for the documentation
-    binary    whether a terminal can't show it
     """
 
     name: str

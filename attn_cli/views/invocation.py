@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Invocation:
-    """The arguments and options of the command line, in the order of --help: arguments first.
-
-    `given` has the words of each by its parameter's name; an option's first word is its flag: ("--top", "3").
-    """
+    """The words of arguments and options by parameter, arguments first; an option's first word is its flag."""
 
     given: Mapping[str, tuple[str, ...]]
 

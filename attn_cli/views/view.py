@@ -14,12 +14,7 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """The settings that a command hands to its view.
-
-    invocation    the command line, for a view that ends each answer with the next one; None for none
-    figure_width  in millimetres; None for the screen's
-    predicts      whether answers say what the model writes next, for which its LM head is loaded
-    """
+    """The settings that a command hands to its view; `figure_width` in millimetres, None for the screen's."""
 
     invocation: Invocation | None = None
     figure_width: float | None = None

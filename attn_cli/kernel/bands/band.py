@@ -55,14 +55,10 @@ class Band:
 class Work:
     """All that one band is computed from: b adjacent rows of h query heads on c keys, with g key heads.
 
-    start, stop       the query rows are start:stop
     span              the c keys that any of these rows may see, as ranges of indices: those that all of them see, too
-    heads             which of the layer's query heads, as a slice
     q                 `[h, b, d]`, already times the scale of the scores
-    k_across          `[g, d, c]`, the keys as columns
-    v                 `[g, c, e]`
+    k_across          `[g, d, c]`, the keys as columns; v `[g, c, e]`, sink `[h]` or None
     bias              to be added to scores, broadcastable to `[h, b, c]`, or None
-    sink              one learned score per head in the softmax's sum `[h]`, or None
     masked            for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
     subtract_maximum  False if no exponential of a score can overflow, or underflow to a sum of 0
     """

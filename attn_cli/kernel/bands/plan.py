@@ -24,10 +24,8 @@ _THREADED = 2**24  # scores; fewer are computed before a second thread has begun
 class Plan:
     """How the weights of a layer's attention are computed, a band at a time: some adjacent query rows of some heads.
 
-    rows              the query rows, ascending
     heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
                       heads that share a key head
-    keep_scores       bands carry their scores; otherwise weights are written over them
     finite_scores     no score is infinite or NaN, so masking may be an elementwise minimum
     subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
     threads           how many compute bands ahead of the reader; 0: the reader's thread computes them

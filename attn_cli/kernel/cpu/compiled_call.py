@@ -39,7 +39,6 @@ class AskedKeys:
     vectors    r vectors by which weights are multiplied `[r, m rounded up to 64]`, or None
     bin_edges  edges of ranges of the distance key - query `[bins + 1]`, or None
     places     the row of the result for each of n queries `[n]`, -1 for none; None for all rows in their order
-    rows       how many rows the result has
     """
 
     key_sets: np.ndarray | None
@@ -69,11 +68,7 @@ class AskedKeys:
 
 @dataclass(frozen=True, eq=False)
 class CompiledRule:
-    """How a product q kᵀ becomes the input of the softmax, mask aside, as the compiled code takes it; softcap 0: none.
-
-    bias  added to scores `[1 or h, 1 or n, m]` float32, keys one after the other; or None
-    sink  the learned score per head in the softmax's sum `[h]` float32, or None
-    """
+    """The rule but its mask for compiled code: bias `[1 or h, 1 or n, m]`, sink `[h]`, float32; softcap 0: none."""
 
     scale: float
     softcap: float
@@ -99,8 +94,6 @@ class CompiledCall:
     """A call's q, k and v in float32 as compiled code takes them, and memory for the statistics of its rows.
 
     q        `[h, n, d]` of h query heads; k `[g, m, d]` of g key heads; v `[g, m, e]`
-    span     the keys of each query, from the first to the last that it may see
-    gaps     the masked keys between these; None without any
     wanted   which statistics; they are written to `stats`
     vectors  how wide vector registers are used: 0 128 bits, 1 AVX2, 2 AVX-512
     """

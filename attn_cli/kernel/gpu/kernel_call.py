@@ -41,8 +41,6 @@ def tile_of(q: Array, v: Array) -> KernelTile:
 class KernelCall:
     """A layer's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and rule as GPU kernels take them, and the wanted rows.
 
-    span  the keys that each wanted row sees, from the first to the last
-    tile  how many queries and keys are computed at a time
     rows  the numbers of the rows of which statistics are wanted, ascending; None for all
 
     Where a method takes `logsumexp` `[h, rows]`, it is each wanted row's log of the sum of exp(score).

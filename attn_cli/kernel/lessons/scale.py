@@ -24,10 +24,7 @@ class Saturation(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Dot products of random vectors of size d, before the scale 1 / sqrt(d) and after it (`scaled_`).
-
-    `top_weight` is the largest weight of a query's softmax over its keys, mean over queries.
-    """
+    """Dot products of random vectors of size d, before the scale 1 / sqrt(d) and after it (`scaled_`)."""
 
     d: int
     variance: float

@@ -13,11 +13,7 @@ _LEAST_NORM = 1e-9  # of the smallest singular value of values, relative to the 
 
 
 class SolvedWeights(NamedTuple):
-    """The weights of h heads that are found by solving for them from a given output and the values.
-
-    weights  `[h, rows, keys]` of the first rows on the first keys
-    error    the most that a weight may be off, as a difference of weights
-    """
+    """The weights `[h, rows, keys]` that an output and its values leave possible; each may be off by `error`."""
 
     weights: np.ndarray
     error: float

@@ -116,10 +116,7 @@ class PooledBlocks:
 
 
 class RowMoments:
-    """Largest score, log-sum-exp, sum of weights, entropy and distance of each row, gathered band by band.
-
-    No exponential or logarithm is taken of a cell: -log weight = logsumexp - score, so entropy takes one dot product.
-    """
+    """Largest score, log-sum-exp, sum of weights, entropy and distance of each row, gathered band by band."""
 
     def __init__(self, call: Banded, rows: int, names: Sequence[str]) -> None:
         self.call, self.names = call, names

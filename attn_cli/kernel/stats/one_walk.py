@@ -16,7 +16,6 @@ MOST_TOP = 64  # largest weights of a row
 class OneWalk:
     """What compiled code is asked for in one pass over a layer's q, k and v.
 
-    moments         whether the largest score, log-sum-exp, sum of weights, entropy and distance of each row are wanted
     key_sets        for each set the keys of all n rows `[n, c]`, -1 for none, whose weights are added up
     vectors         numbers of the m keys, by which each row's weights are multiplied `[m]` each
     distance_edges  ascending edges of ranges of key position - query position; None for none

@@ -18,10 +18,8 @@ Rows = tuple[int, ...] | None
 class TopK:
     """A request for the `count` keys of largest weight in every row, largest first, equal ones by key number.
 
-    mean_heads  whether weights are means over heads
     by          "weight"; or "value" or "output": the weight times the norm of the value, for "output" after W_O, over
                 the sum of these in the row
-    scores      whether their scores are wanted beside the weights
     """
 
     count: int
@@ -32,10 +30,7 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """A request for the sum over `rows` (None for all) of the weights on every key `[h, m]`, by `by` as in `TopK`.
-
-    `joint` shares are of all heads' outputs added up, then `[1, m]`.
-    """
+    """A request for the sum over `rows` (None for all) of weights on every key `[h, m]`; `joint` ones `[1, m]`."""
 
     rows: Rows = None
     by: str = "weight"
@@ -49,7 +44,6 @@ class Pool:
     picked      the query rows, in whose order blocks are; None for all
     sums        the sum is kept; of scores with every masked one as large as the mean of its block, -inf if all are
     columns     the ascending keys that have a column; None for all
-    of          "weights", or "scores"
     by          as in `TopK`
     lowest      the smallest is kept instead, of those that are not masked; inf in blocks without any
     """
@@ -139,7 +133,6 @@ class RankedKeys(NamedTuple):
     """The k keys of each row that were asked for, `[h, R, k]` each; key -1, score -inf and weight 0 where it has fewer.
 
     scores    None where they weren't wanted or are unknown; then keys of weight 0 are -1, too
-    keys      their numbers, the first in rank first
     measures  where keys are ranked by their share of the row's output, these shares; else None
     """
 
@@ -182,7 +175,6 @@ class RowStats(RowNumbers):
     distance_sums  for each array of edges the sums of the weights in each range of distances `[h, R, ranges]`
     seen           the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
                    without any
-    tops           by request the keys of largest weight, as `RankedKeys`
     column_sums    by request the sum over rows for each key `[h, m]` in float64
     pooled         by request the blocks of the matrix `[h, blocks of rows, blocks of keys]`
     hidden         weight of each row on keys that the user hid `[h, R]`; None where none are, or no moments are wanted

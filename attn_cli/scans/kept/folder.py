@@ -32,11 +32,7 @@ _JOURNAL = "journal.jsonl"
 
 
 class Folded(NamedTuple):
-    """The sums over the documents of a scan's first `shards`.
-
-    document  the number of the first document after them
-    content   a hash of all their documents, one shard after the other
-    """
+    """The sums over a scan's first `shards`; `document` is the first one after them, `content` a hash of all."""
 
     shards: int
     document: int

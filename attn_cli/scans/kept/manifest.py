@@ -20,11 +20,7 @@ _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reaso
 
 
 class ScannedModel(NamedTuple):
-    """The model of a scan, as its manifest names it.
-
-    weights  a hash of its parameters
-    longest  tokens of the longest text that fits into memory; None where the model reads no longer ones
-    """
+    """The model of a scan; `weights` is a hash, `longest` the tokens that fit into memory, None for no limit."""
 
     about: Mapping[str, Any]
     weights: str

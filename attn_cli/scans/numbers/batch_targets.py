@@ -20,12 +20,7 @@ LARGEST = TopK(1, scores=False)
 
 
 class BatchTargets:
-    """The target keys of each kind of head, for the R rows of a padded batch of texts.
-
-    span          the keys that each row sees
-    learned_sink  whether the softmax has a learned sink, which counts with the first key
-    seed          of the draw of control keys for induction and duplicate heads
-    """
+    """The target keys of each kind of head, for the R rows of a padded batch; `span` are those that each sees."""
 
     def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:
         self.rows, self.learned_sink, self.seed = rows, learned_sink, seed

@@ -13,10 +13,8 @@ class PoisonRecord(NamedTuple):
     """A record that could not be scanned, or a piece of one, and why.
 
     document  its number among all records of all inputs, from 0
-    record    its number in that file, from 1: a line, or a row of a table
     piece     from 0; 0 where the record was not cut
     reason    why, in words that are the same for all of a kind: "empty", "too long"
-    detail    what is wrong with this one
     """
 
     document: int

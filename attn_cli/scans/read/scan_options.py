@@ -12,8 +12,6 @@ BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single tex
 class ScanOptions(NamedTuple):
     """What a scan of heads over a corpus computes, and how documents are read.
 
-    chunk         the tokens of a piece of a document
-    seed          of the draw of control keys for induction and duplicate heads
     most_tokens   how many different tokens are counted for each head, the first of the corpus
     batch_tokens  tokens of a batch with its padding, at most, unless a single text has more
     longest       tokens of the longest text that fits into memory

@@ -10,12 +10,7 @@ from attn_cli.summaries.reducers.kinds.targets import is_punctuation
 
 
 class TokenRows:
-    """The tokens of B texts in R = B * n rows, n those of the longest; shorter texts end in padding.
-
-    lengths  tokens of each text `[B]`
-    ids      `[R]`, 0 in padding
-    special, real  which are special tokens, and which no padding: booleans `[R]`
-    """
+    """The tokens of B texts in R = B * n rows, n those of the longest; ids 0 and `real` False in padding."""
 
     def __init__(
         self, texts: Sequence[str], encoded: Sequence[EncodedText], vocabulary: np.ndarray | None = None

@@ -41,12 +41,7 @@ Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, SumArrays]]]
 
 @dataclass
 class Scan:
-    """A scan of heads over a corpus into a folder, which keeps finished shards, so that it can be interrupted.
-
-    manifest  model, options and inputs: by it the folder refuses another scan
-    labels    gives the texts of tokens by their ids
-    report    called with the progress at the beginning, and whenever a shard is finished
-    """
+    """A scan of heads over a corpus into a folder, which keeps finished shards, so that it can be interrupted."""
 
     folder: ScanFolder
     corpus: Corpus

@@ -24,8 +24,6 @@ class Running:
 
     memory  bytes beside the loaded model; with little, documents that don't fit are left out and named
     ray     the address of a Ray cluster, "auto" for one found or started here; None for this process alone
-    force   throw away what another scan left in the folder
-    report  called with the progress at the beginning, and after every shard
     """
 
     memory: int = DEFAULT_MEMORY

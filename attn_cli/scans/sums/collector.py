@@ -90,10 +90,7 @@ class NotFiniteError(Exception):
 
 
 class ScannedText(NamedTuple):
-    """One text of a batch: a document of the corpus, or a piece of a long one, both counted from 0.
-
-    `parts` are (name, start, end) of each named part, in characters of this text; () without names.
-    """
+    """A document of a batch or its piece, counted from 0; `parts` are (name, start, end) in characters."""
 
     document: int
     piece: int
@@ -107,7 +104,6 @@ LeastWeights = Callable[[ModuleKey], np.ndarray | float]
 class BatchCollector(PackedVisit):
     """Collects the sums over one batch, for each attention module, as its layers run.
 
-    seed   of the draw of control keys for induction and duplicate heads
     least  a function from a module to the smallest weight of a new example `[h, kinds]`, or 0
 
     Raises NotFiniteError at a layer whose weights are not finite.

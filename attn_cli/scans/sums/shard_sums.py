@@ -65,11 +65,7 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TO
 
 
 class BatchScan(NamedTuple):
-    """Runs the model of `source` on batches and adds their heads' statistics to `sums`.
-
-    before      the largest weights of earlier documents' examples
-    vocabulary  ids of the documents' different tokens, ascending; None for those of each batch
-    """
+    """Runs the model of `source` on batches and adds their heads' statistics to `sums`."""
 
     source: Scannable
     options: ScanOptions

@@ -41,10 +41,9 @@ class Moments:
 class TokenCounts:
     """Counts of how often h heads attend to each token and from it: exact for as many tokens as are kept.
 
-    ids       the U tokens' ids in the vocabulary, ascending `[U]`
+    ids, rows  the U tokens' ids, ascending, and how many rows each has `[U]`
     to        rows whose largest weight is on the token `[h, U]`
     of_query  the token's own rows whose largest weight is on no expected sink `[h, U]`
-    rows      rows of the token `[U]`
     lost      the two counts `to` and `of_query` of all tokens that are not kept `[h, 2]`
     """
 
@@ -94,10 +93,7 @@ def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 @dataclass
 class ModuleHeads:
-    """An attention module (`name` is its path) and its chosen heads; `groups` are their key/value heads.
-
-    `call` is 0, or 1, 2, ... when the same module runs again in one pass.
-    """
+    """An attention module (`name` is its path), its chosen heads, and `groups`, the key/value head of each."""
 
     stream: str
     layer: int
@@ -125,10 +121,7 @@ class Ranges:
 
 @dataclass
 class PartSums:
-    """For each of P named parts of documents the weight on its keys `[h, P]`, summed over `rows`.
-
-    `even` is what uniform attention gives `[P]`.
-    """
+    """The weight on the keys of each of P named parts `[h, P]`, over `rows`; `even` `[P]` is uniform attention's."""
 
     names: tuple[str, ...]
     weight: np.ndarray
@@ -157,7 +150,6 @@ class ModuleSums:
 
     values     moments of the V statistics and weights on kinds' targets in `NAMES` `[V, h]`
     baselines  moments of the C numbers in `BASELINE_NAMES`: uniform attention on the targets, and their rows `[C]`
-    quantiles  t-digests of every head and statistic over documents
     """
 
     place: ModuleHeads
@@ -207,7 +199,6 @@ class ScanSums:
 
     documents  read by the model; a cut one's pieces each count
     records    documents that were read in any part
-    modules    the sums of each attention module, in the order of the forward pass
     """
 
     documents: int = 0

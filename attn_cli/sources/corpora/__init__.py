@@ -114,9 +114,7 @@ PROBED = 100_000  # records of standard input, which may have no end: one in twe
 class Corpus:
     """The documents of several files as one sequence; it can be read many times, and sent to other processes.
 
-    files   in the order of reading; one may be standard input, which is read once
     fields  names of the fields whose text is read; with none "text", else "messages", else a table's only column
-    sample  which documents are read; None for all
     """
 
     files: tuple[CorpusFile, ...]

@@ -14,20 +14,14 @@ REGISTERS = "registers"  # as many tokens as the tower's configuration gives as 
 
 @dataclass(frozen=True)
 class RowByRow:
-    """A vision tower that sees the patches of an image, or of a tile of one, row by row.
-
-    `before` are the tokens before them, such as "[CLS]"; "registers" for the configuration's registers.
-    """
+    """A tower that sees patches row by row, after tokens such as "[CLS]" or as many "registers" as configured."""
 
     before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class MergedSquares:
-    """A model, by its whole type, whose tower gets squares of `spatial_merge_size` patches, each a token of its text.
-
-    windows  whether the tower gets the squares window by window, each of `window_size` pixels
-    """
+    """A tower that gets squares of patches, each a token of the text, perhaps in `windows` of `window_size` pixels."""
 
     windows: bool = False
 

@@ -97,11 +97,7 @@ class Matrices:
     projected    whether projections, given or drawn at random, made q, k and v, so that they are not x itself
     projections  W_Q, W_K and W_V, those that there are, by "q", "k" and "v"
     rotation     the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
-    latent       the latents that k and v come from; None without
     absorbed     whether q, k, v are those of latent attention's absorbed form
-    labels       the user's words for the keys; empty without any
-    notes        for the user: how matrices were read, drawn and masked
-    about        model, type, revision, dtype, device, for headers and machine output
     """
 
     q: np.ndarray

@@ -23,10 +23,7 @@ def read_matrix(options: MatrixOptions, name: str) -> np.ndarray | None:
 
 
 class Words(NamedTuple):
-    """The vectors x `[n, width]` of a text's words in a table, and the table's q, k `[n, d]` and v `[n, e]`, or x.
-
-    `name` is the table's, `heads` into how many it cuts vectors.
-    """
+    """A text's words in a table: vectors x `[n, width]`, and the table's q, k `[n, d]` and v `[n, e]`, or x."""
 
     prompt: Prompt
     name: str

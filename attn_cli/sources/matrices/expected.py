@@ -12,11 +12,7 @@ from attn_cli.sources.matrices import Matrices
 
 
 class ExpectedArray(NamedTuple):
-    """The user's output or weights, to be checked: `[batch, h, n, e or m]`, or `[batch, n, width]`.
-
-    precision  that they were computed in
-    notes      for the user: how the file was read
-    """
+    """The user's output or weights, to be checked: `[batch, h, n, e or m]`, or `[batch, n, width]`."""
 
     values: np.ndarray
     precision: Precision

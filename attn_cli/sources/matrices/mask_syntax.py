@@ -21,11 +21,9 @@ from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 class MaskParts:
     """The masks of `--mask` for all batch entries and heads.
 
-    masks    those that are the same for all batch entries and heads, such as a causal one
     lengths  how many keys are no padding: one number, or one per batch entry; None for all
     cells    booleans `[..., n, m]`, True where attending is allowed, perhaps with batch and head axes
     biases   numbers `[..., n, m]` to be added to the scores, which additive mask files hold
-    notes    how names and files were read, one line each
     """
 
     masks: tuple[Mask, ...] = ()
@@ -57,8 +55,6 @@ class MaskRequest:
     """One value of `--mask` as it was typed, and what it has to fit.
 
     argument  the part after the first colon of `text`: "3" of "window:3"; "" without a colon
-    example   a valid value, for error messages
-    shape     of the scores that it masks
     offset    the index of the key that query 0 stands at
     """
 
@@ -79,12 +75,7 @@ class MaskRequest:
 
 @dataclass(frozen=True)
 class MaskEntry:
-    """A kind of mask that `--mask` takes by name.
-
-    syntax   the name, and after a colon its argument: "window:W"
-    example  a valid value with an argument, "window:3"; "" for a name without argument
-    help     its form in --help; None for `syntax`, "" to leave it out
-    """
+    """A kind of mask that `--mask` takes by name; `help` None stands for `syntax`, "" leaves it out of --help."""
 
     syntax: str
     make: Callable[["MaskRequest"], "MaskParts"]  # in quotes: --help needs entries alone

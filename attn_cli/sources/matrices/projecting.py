@@ -87,10 +87,8 @@ class Projected:
 
     q           `[..., n, h * d]`, heads side by side; or with a heads axis where the user's files have one
     kv          keys and values likewise, or the latents that they come from
-    heads       how many heads q is cut into; None to take a third axis from the end as heads
-    head_axis   whether results have a heads axis
     wo          W_O `[h * e, width]` or None
-    embedded    the embeddings that q, k and v were made from; None for the user's own q, k and v
+    heads       how many heads q is cut into; None to take a third axis from the end as heads
     is_product  whether projections, given or drawn at random, made q, k and v; otherwise they are x itself
     """
 

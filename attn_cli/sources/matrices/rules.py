@@ -20,12 +20,10 @@ from attn_cli.sources.numbers import numbers_in, require_held
 class RuleParts:
     """Scale, masks, biases, softcap and sink for all batch entries and heads.
 
-    m        the number of keys
     biases   numbers `[..., n, m]` to be added to scores, each perhaps with batch and head axes
     slopes   ALiBi's, one per head `[h]`; None for none
     offset   the index of the key that query 0 stands at, for ALiBi
     sink     one learned score per head in the softmax's sum `[h]`; None for none
-    softmax  False: the scores are the weights
     """
 
     scale: float

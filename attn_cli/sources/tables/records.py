@@ -11,12 +11,7 @@ from attn_cli.sources.tables.table import BLOCK, Vectors
 
 
 class WordRecord(NamedTuple):
-    """One word with its vector, as bytes of a file.
-
-    first  the word, or its first part up to a blank
-    row    the number of the record in the file, from 0
-    start  the offset of its first byte in the file; stop, one past its last
-    """
+    """One word with its vector, as bytes start:stop of a file; `first` is the word up to a blank."""
 
     first: bytes
     row: int
@@ -39,10 +34,7 @@ class RecordFormat(Protocol):
 
 
 class RecordTable:
-    """A table in a file that is read on until the words looked up are found; only theirs are kept.
-
-    Other words take 16 bytes each (hash and offset); one with another case in the file takes one pass to the end.
-    """
+    """A table in a file that is read on until the words looked up are found; only theirs are kept."""
 
     heads = 1
     dtype: np.dtype[Any] = np.dtype(np.float32)

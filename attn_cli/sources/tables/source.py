@@ -111,9 +111,7 @@ def _one_edit_away(word: str) -> Iterator[str]:
 class TableSource:
     """One attention layer over a table of word vectors: q, k, v are x or its own; scale 1 / sqrt(d), no mask.
 
-    model       its name in messages, where it is a file of the user's
     learned     what `attn learn` found for the table: then q = x W_Q, k = x W_K
-    table_name  the `--model` value that opens the table without what was learned
     """
 
     batch_size = 1  # batches make tables no faster

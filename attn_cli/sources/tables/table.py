@@ -17,10 +17,8 @@ BLOCK = 4096  # words per block when the whole table is read
 class WordTable(Protocol):
     """A table of word vectors, in memory or in a file.
 
-    name    its name in messages
     heads   into how many heads its vectors are cut
     extent  what it holds, as text: "22,016 words", or the words themselves
-    width   how many numbers a vector has
     """
 
     @property

@@ -33,11 +33,7 @@ ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that th
 
 @dataclass(frozen=True, eq=False)
 class CellText:
-    """Makes the text of every cell of a heat map.
-
-    kind    what the map's numbers are: "weights", "scores", "output" ...
-    number  the format of its number, such as ".2f", or "hundredths" for whole hundredths; "" for none
-    """
+    """Makes the text of every cell of a heat map; `number` is a format or "hundredths", "" for no numbers."""
 
     kind: str
     width: int
@@ -97,8 +93,6 @@ class HeatMap:
     """A drawing of `values` `[n, m]` on a screen, in which rows are queries and columns are keys.
 
     kind         "weights" (0 .. max, viridis); anything else is signed and diverges about 0
-    rows         labels, right of the map, where wide characters don't shift columns
-    columns      labels over the cells where they fit, else numbers
     row_numbers  the query index or name of every row; None means 0, 1, 2, ...
     block        (rows, keys) that a cell stands for, pooled by `pooling`
     ends         the smallest and the largest of all pooled numbers where cells don't show both; else None

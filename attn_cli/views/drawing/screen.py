@@ -14,11 +14,7 @@ TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 @dataclass(frozen=True)
 class Screen:
-    """The size, colours and characters that the output can show.
-
-    depth   of colour: "truecolor", "256", "16" or "none"
-    height  lines that a person sees at once, less one for the prompt
-    """
+    """What the output can show; `depth` is "truecolor", "256", "16" or "none", `height` leaves the prompt a line."""
 
     width: int = 80
     depth: str = "none"

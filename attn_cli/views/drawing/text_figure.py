@@ -19,7 +19,6 @@ from attn_cli.views.drawing.palette import Ramp, ramp_for
 class ColoredText:
     """The tokens of a text, coloured by a number each.
 
-    text     the text that the tokens' start and end are offsets into; None where they have none
     values   a number for each token `[tokens]`, NaN or -inf where masked
     subject  the index of the token whose row or column the numbers are; None where it is none of these
     """

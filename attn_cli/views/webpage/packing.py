@@ -62,7 +62,6 @@ class PackedHead:
 
     data   the chosen weights with their queries and keys, compressed; a weight is one of 255 levels
     high   what the highest level stands for: 1, or the largest weight where some are larger
-    kept   the sum of the magnitudes of the weights that are in `data`
     total  the sum over rows of the magnitude of each row's sum of weights
     """
 

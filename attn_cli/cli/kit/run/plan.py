@@ -30,7 +30,6 @@ class CommandPlan:
     token     names the query rows; key the keys: calls that lack them are left out
     memory    estimates memory before the model runs and may raise LimitError; None without a check
     settle    changes a layer's results as soon as they are there, to keep less; None to keep them as they are
-    finish    changes each report before it is shown; None to show it as it is
     tells     whether each report says what words and heads the model's answer needs, on one text
     """
 

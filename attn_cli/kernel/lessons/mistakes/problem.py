@@ -18,7 +18,6 @@ class Problem:
     """One right attention in float64, from which wrong implementations are made, to be known by their wrong output.
 
     q, k, v   `[h, n, d]`, `[g, m, d]`, `[g, m, e]`, after rotary positions
-    rule      scale, mask and the like, as they should be
     width     the width of the model that the heads are cut from
     rotation  the rotary positions of q and k; None where they are not rotated
     wrong     booleans `[n]`, True for rows whose wrong output is to be explained; None where that isn't known
@@ -84,11 +83,7 @@ Operands = tuple[np.ndarray, np.ndarray, np.ndarray, Rule]
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A mistake in an implementation of attention, and the weights and output that it leads to.
-
-    words  as a sentence that goes on after "likely cause:"
-    make   computes its weights and output, when they are asked for
-    """
+    """A mistake in an implementation of attention; `make` computes the weights and output that it leads to."""
 
     words: str
     make: Callable[[], Made]

@@ -15,9 +15,7 @@ _NUMBERED = re.compile(r"(.*[a-z]_?)(\d+)", re.IGNORECASE)
 class ModulePlace(NamedTuple):
     """One occurrence of a module in its model; paths are dotted names, as `named_modules` gives them.
 
-    layer       the number of its block in its stack, from 0
     stream      the stack, such as "self", "encoder" or "cross", as `StreamNames` names it
-    blocks      how many blocks the stack has
     block_path  the path of its block, "" where it is in none
     """
 

@@ -51,7 +51,6 @@ class BatchLabels:
 
     tokenizer   labels the tokens of each pass by their ids, where `texts` are not given
     others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
-    length      how many tokens the pass was given, None for none
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
     tile_stops  by (module name, text, call): the end of the image piece read in that call, among all pieces' tokens
     """

@@ -23,11 +23,8 @@ FindText = Callable[[int], UnpaddedText]
 class BatchLayout(NamedTuple):
     """The texts of a batch packed one after the other (varlen); any padding comes behind them.
 
-    texts   where each text is in the padded batch, with its tokens
-    rows    the slice of each text among the packed rows
     seen    the interval of keys that each packed row may see; padding sees what its mask lets it see of its text
     packed  where the packed rows stand in the padded batch
-    kept    what is computed once for all layers of this layout
     """
 
     texts: tuple[UnpaddedText, ...]

@@ -36,14 +36,11 @@ class Ledger:
     """What is noted while a model's attention is captured: which modules ran, how often, which are selected.
 
     calls          how often each (stream, block number) has attended
-    blocks         how many blocks each stream has
-    runs           how often each attention module has run
     unseen         the places of selected attention modules that ran, but whose attention was not captured
     kernels        of these, by path, the function in which it attended, where it is known
     not_over_keys  the places of selected attention modules without a softmax over keys
     dropouts       the modules that drop weights in this pass, each with the share that it drops
     notes          what a user has to know of the weights of a module's next call
-    multiplied     modules that may attend and multiplied batches of matrices, in order
     projections    W_O, for the calls to carry; None if not requested
     """
 

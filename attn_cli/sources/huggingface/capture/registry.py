@@ -23,11 +23,9 @@ class RegistryCall(NamedTuple):
     """The arguments that transformers gives an attention function of its registry.
 
     qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`; g key/value heads
-    mask     as the model made it; None for none
     scaling  the factor on q kᵀ; None for the module's own
     options  all others, by name, such as softcap; a learned sink is one number per head, or per query `[b, h, n, 1]`
     own      the user's own attention function, which the model was to call; None for one of transformers'
-    returns_weights  whether the model puts out its weights
     """
 
     module: nn.Module

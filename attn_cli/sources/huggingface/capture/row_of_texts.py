@@ -50,7 +50,6 @@ class RowOfTexts:
     padded        the arguments of the forward for the padded batch that it stands for
     counted_from  the id of the padding token where positions are counted from that number + 1 on; None: from 0 on
     size, longest B and n
-    rows          where its tokens stand among the B * n of the padded batch
     arguments     `input_ids`, `attention_mask` and `position_ids` `[1, T]`
     """
 

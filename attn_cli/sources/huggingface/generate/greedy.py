@@ -114,11 +114,7 @@ def generate(
 
 
 class _Recorder:
-    """A stopping criterion that records the ids `[beams, n]` after every token: what `generate` returns differs.
-
-    first  the index of the first generated token
-    stops  whether it ended the text; never one of several beams, which would change what the search finds
-    """
+    """A stopping criterion that records the ids `[beams, n]` after every token from `first` on."""
 
     def __init__(self, on_token: Callable[[int], None] | None, is_enough: Callable[[Sequence[int]], bool]) -> None:
         self.first = 0

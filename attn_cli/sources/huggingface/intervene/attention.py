@@ -36,7 +36,6 @@ class InterveningAttention(ObservedAttention):
     """Computes every layer's attention, in the baseline (no intervention) or in a batch of S runs with one each.
 
     baseline  the calls of the baseline: it collects them, and runs with interventions read them
-    calls     gives each attention call of this run its number
     batch     the interventions of this run; None for the baseline
     visit     gets the calls of the baseline that the ledger selects; None where nobody looks
     """

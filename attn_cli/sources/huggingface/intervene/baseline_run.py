@@ -18,11 +18,7 @@ _ROWS = 256  # whose mask is looked at together
 
 
 class CachedAttention(NamedTuple):
-    """Keys `[g, m, d]` and values `[g, m, e]` of a baseline call, on which later runs compute last rows.
-
-    rule   scale, softcap, mask, bias and sink of all rows
-    heads  the number of query heads, a multiple of g
-    """
+    """Keys `[g, m, d]` and values `[g, m, e]` of a baseline call of `heads` query heads, on which last rows run."""
 
     keys: torch.Tensor
     values: torch.Tensor

@@ -52,7 +52,6 @@ class ChangeBatch:
     """S interventions (heads ablated, tokens hidden ...) that run as the elements of one batch.
 
     rows   where they hold, unless they name rows themselves; None for all rows
-    texts  how many tokens the text has: those that can be hidden
     first  the first row that runs, from 0; those before are kept from the baseline
     """
 

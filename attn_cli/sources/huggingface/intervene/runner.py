@@ -37,7 +37,6 @@ class Runner:
 
     rows     how many rows the stack has that answers: the decoder, or the only one
     first    the first row that is needed, from 0: interventions hold and answers are read from there on
-    calls    the baseline's attention calls
     visited  whether a visitor was shown every call of the baseline that it wanted to see
     """
 

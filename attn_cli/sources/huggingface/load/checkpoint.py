@@ -143,8 +143,6 @@ class LoadedModel:
 
     model       the layers whose attention is looked at, without a head: transformers', or another library's module
     tokenizer   None where its files are missing and no text is to be read
-    about       for headers and machine output: model, type, revision, dtype, device
-    origin      where it was found, for other files there
     generating  the model with its generating head, around `model`; None where nothing is generated
     saved       the class that the checkpoint was saved from, whose forward may tell `model` more; None if `generating`
     """

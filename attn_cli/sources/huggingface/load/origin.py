@@ -38,11 +38,7 @@ class OriginOptions:
 
     device       auto, cpu, cuda, cuda:N or mps
     dtype        auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
-    reads_text   whether texts will be read, so that a tokenizer has to be there
     adapters     folders, or ids of those in the hub's cache, that are merged in one after the other
-    predicts     whether a model that has a language-model head is loaded with it
-    known_texts  texts that will be read, as far as they are known
-    chosen       the layers and heads that will be looked at
     unpacked     where models of .gguf files are kept unpacked; None where they are not
     """
 
@@ -61,9 +57,7 @@ class OriginOptions:
 class Origin:
     """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
 
-    path      the folder, or the id
     gguf      the name of the .gguf file in the folder; None for other models
-    local     whether it is on this machine and not on the hub
     adapters  the folders of adapters that change the model there, in their order
     revision  the branch, tag or commit on the hub; None for its main branch
     """

@@ -25,7 +25,6 @@ class BuiltModule:
 
     transform  an image to an array `[3, height, width]`; None where the library states none
     tokenize   texts to ids `[b, n]`; None for a module that reads no text
-    token      the text of an id; None for a module that reads no text
     """
 
     loaded: LoadedModel

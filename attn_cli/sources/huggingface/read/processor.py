@@ -120,7 +120,6 @@ class MarkedText(NamedTuple):
 class Processor:
     """Turns media and a text into the arguments of one model's forward.
 
-    reads_text  whether the model reads a text beside them
     extractor   the part that reads audio; the processor itself where it has no parts
 
     Raises InputError for a model that reads no images (or no audio), LoadError where its processor is missing.

@@ -153,10 +153,8 @@ class PromptReader:
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
     chat          "messages" before the text, a user's message, and arguments of the template; None for a plain text
-    media         an image or audio beside every text, or instead of texts, for the model's own processor
     generator     continues every text, and what it generates is read with it; None for texts as they are
     target_lang   the code of the language that the decoder writes; None where it isn't chosen
-    on_token      called with the count of every generated token
 
     Raises InputError for a decoder text where the model has no decoder.
     """

@@ -22,9 +22,6 @@ class OutputProjection:
     module  the one that computes it; None where none was found
     how     "memory": it gets the very array that the attention function returned; "copy": an array of the same
             numbers; "gate": an array in which exactly the slices of heads set to 0 are 0; "" for none
-    why     why none was found, "" where one was
-    like    an empty array of its input's device and precision
-    heads   how many heads it joins
     """
 
     module: nn.Module | None

@@ -22,10 +22,7 @@ from attn_cli.sources.huggingface.residual.output_projection import OutputProjec
 
 @dataclass
 class _HeadOutputs:
-    """The outputs `[b, n, h, e]` of one attention call, and W_O after it in its block.
-
-    `is_passed_on` is true if any module with a matrix is given as many numbers.
-    """
+    """The outputs `[b, n, h, e]` of one attention call, and W_O after it in its block."""
 
     block: str
     output: torch.Tensor

@@ -32,7 +32,6 @@ class AttentionWrite:
 
     heads    the input of W_O in the chosen rows `[r, h * e]`
     written  the output of W_O `[r, d]`
-    dtype    the precision of that input in the model
     norm     the norm between W_O and the residual stream as a fixed linear map of each row; None where there is none
     """
 
@@ -100,9 +99,7 @@ class ResidualStream:
 
     Recording raises LoadError, which names the block, where the stream is no plain sum of what modules add.
 
-    blocks   what each block was given, added and returned, in their order
     check    gets each block when it is done, and may raise LoadError
-    outside  the inputs and outputs of modules outside all blocks
     """
 
     def __init__(

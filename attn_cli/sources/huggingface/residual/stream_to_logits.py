@@ -22,11 +22,7 @@ _Of = TypeVar("_Of")
 
 
 class Unembedding:
-    """The module that makes logits of vectors (W_U), and what it was given in a pass, in the stream's chosen rows.
-
-    given       `[r, d]`; None before the pass
-    vocabulary  how many logits it makes of a vector; 0 until `logits` has made some
-    """
+    """The module that makes logits of vectors (W_U), with its input `given` `[r, d]`, None before the pass."""
 
     def __init__(self, module: nn.Module, stream: ResidualStream) -> None:
         self.module, self.stream = module, stream
@@ -59,11 +55,7 @@ class Unembedding:
 
 @dataclass(frozen=True, eq=False)
 class StreamToLogits:
-    """The residual stream of some rows of one pass, up to the logits.
-
-    norm    the final norm, frozen at the last block's output in these rows; None where there is none
-    places  layer, stack and block of each attention module by its path, with its W_O
-    """
+    """The residual stream of some rows up to the logits; `norm`, if any, is frozen at the last block's output."""
 
     stream: ResidualStream
     unembedding: Unembedding

@@ -117,7 +117,6 @@ class RunningModule(NamedTuple):
     """A watched module while it runs, with the counts when it began.
 
     is_attention  whether its softmax is; None where it depends on a product with values
-    calls         how many attention calls were recorded before
     tally         how many matrix products, and softmaxes over other axes than keys, came before
     given         the shape of its first float input, None without one
     seen_by_all   of Longformer which tokens of each text are global, booleans `[b, n]`
@@ -134,8 +133,6 @@ class RunningModule(NamedTuple):
 class AttentionMode(TorchFunctionMode):
     """Sees softmaxes, SDPA and multi-head attention in models' own code while a watched module runs; tells `attend`.
 
-    running    the watched modules that run now, outermost first
-    tally      the matrix products, and softmaxes over other axes than keys, so far
     possible   softmaxes that are attention if their results are multiplied with values
     projected  the last results of parameters, where there are several texts: queries, keys, values
     local      Longformer's softmax over global tokens and a window, and its scores, until the global tokens' comes

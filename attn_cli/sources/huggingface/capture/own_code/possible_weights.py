@@ -22,12 +22,10 @@ class PossibleWeights(NamedTuple):
     keys        the number of each weight's key, of the factor's shape; None where it is lost
     factor      the same, after a dropout if there is one
     dtype       the roundest type that the weights were in
-    origin      the number of the softmax in its pass
     owner       the module whose code computed it; where that is an nn.Softmax, the module around it
     given       the shape of the first float input of the owner; None if unknown
     of_product  whether the owner had multiplied matrices before, as queries and keys are
     is_mixed    whether a product made it of weights, and kept their keys
-    is_log      whether these are logarithms of weights
     """
 
     weights: torch.Tensor
