@@ -36,10 +36,7 @@ def selection_of(layers: str | None, heads: str | None) -> Selection:
 
 
 def head_pairs(text: str, option: str) -> tuple[Pair, ...]:
-    """The (layer, head) of every head in `18.6`, `17.3,18.6`, `-1.0` or `17.0-3`, in order, without repeats.
-
-    `option` names the option in the InputError for other text.
-    """
+    """The (layer, head) of every head in `18.6`, `17.3,18.6`, `-1.0` or `17.0-3`, in order; InputError for others."""
     unique: dict[Pair, None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(-?\d{1,5})\.(-?\d{1,5})(?:-(\d{1,5}))?\s*", part)
@@ -58,10 +55,7 @@ def _what_is_wrong(part: str) -> str:
 
 
 def numbers(text: str, noun: str) -> tuple[int, ...] | None:
-    """The numbers in `3`, `-1`, `0,2` or `4-7`, in the order of the text, without repeats; None for `all`.
-
-    `noun`, such as "layer", names what is numbered in the InputError for other text.
-    """
+    """The numbers in `3`, `-1`, `0,2` or `4-7`, in order, without repeats; None for `all`, InputError for others."""
     if text.strip().lower() == "all":
         return None
     unique: dict[int, None] = {}  # a set that keeps its order

@@ -12,10 +12,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band]:
-    """softmax(q kᵀ * scale + bias + mask) v of the plan's rows, as `Band`s of adjacent ones, in ascending order.
-
-    q `[h, n, d]`; of g key heads k `[g, m, d]` and v `[g, m, e]`.
-    """
+    """The plan's rows of q `[h, n, d]`, over k `[g, m, d]` and v `[g, m, e]`, as `Band`s in ascending order."""
     q, k, v = (at_least_float32(x) for x in (q, k, v))
     size = plan.heads * plan.height * k.shape[1]
 

@@ -45,10 +45,7 @@ def softmax_into(
     every_row_sees_a_key: bool,
     subtract_maximum: bool = True,
 ) -> Array:
-    """Weights `[h, b, c]` of scores `[h, b, c]`, which hold the lowest finite number where masked, in `out` if given.
-
-    `sink` `[h]` is one learned score per head in the sum of every row, or None.
-    """
+    """Weights of scores, both `[h, b, c]` (masked: the lowest finite number); `sink` `[h]` is in every row's sum."""
     if scores.shape[-1] == 0:
         return scores
     xp = namespace(scores)

@@ -23,10 +23,7 @@ def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
 
 
 def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
-    """The weights `[h, b, c]` of scores `[h, b, c]`, -inf where masked: exp(score - log_sum), or the scores themselves.
-
-    `log_sums` `[h, b]` are the log of the sum of exp(score) over all keys of a row and a learned sink.
-    """
+    """The weights of scores, `[h, b, c]` (-inf: masked), by rows' `log_sums` `[h, b]`; without a softmax the scores."""
     if not rule.softmax:
         return unnormalised(scores)
     return namespace(scores).exp(log_weights(scores, log_sums))

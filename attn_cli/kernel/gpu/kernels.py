@@ -211,10 +211,7 @@ def blocks(
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the largest weight of a block of pool_rows x pool_keys cells of one head, with SUMS the sum.
-
-    `pooled` is `[h, row blocks, key blocks]`.
-    """
+    """A Triton kernel: a block's largest weight, with SUMS the sum, in `pooled` `[h, row blocks, key blocks]`."""
     block, head = tl.program_id(0), tl.program_id(1)
     row_block, key_block = block // key_blocks, block % key_blocks
     key_head = head // share
@@ -249,10 +246,7 @@ def cell_weights(
     logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: the weights of ROWS queries of one head on `cell_keys`, `weights` `[h, n, cells]`.
-
-    cell_keys  `[n, cells]`; for -1, and a key that is masked for its row, the weight is 0
-    """
+    """A Triton kernel: `weights` of ROWS queries of one head on `cell_keys`, `[n, cells]`; 0 for -1 and masked keys."""
     i, head, cell = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.program_id(1), tl.program_id(2)
     key_head = head // share
     low, high = _bounds(first, last, i, n)

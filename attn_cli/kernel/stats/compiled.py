@@ -28,10 +28,7 @@ def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, out
 
 
 def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The statistics of NumPy's arrays that `wanted` asks for; None where compiled code can't, as for float64.
-
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`.
-    """
+    """The statistics of NumPy's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where compiled code can't."""
     shapes = (*q.shape, *k.shape, *v.shape)
     if q.dtype == np.float64 or 0 in shapes or not cpu.suits_rule(rule, k.shape[1]):
         return None

@@ -25,10 +25,7 @@ HALF, SINGLE = 65504.0, 88.72  # the largest float16; the largest x whose expone
 
 
 def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
-    """The likely reason why exactly these rows of a kernel's output hold NaN or Inf; "" if the numbers show none.
-
-    `rows` are booleans `[h, n]`, or `[1, n]` where heads were joined and one bad head spoils the row.
-    """
+    """The likely reason why these rows `[h, n]` (heads joined: `[1, n]`) hold NaN or Inf; "" for none."""
 
     def exactly(cells: np.ndarray) -> bool:
         of_rows = cells if len(rows) == len(cells) else cells.any(axis=0, keepdims=True)

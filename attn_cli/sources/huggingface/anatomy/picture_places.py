@@ -43,10 +43,7 @@ class Placement(NamedTuple):
 
 
 def placements(height: int, width: int, tiles_of_picture: TilesOfPicture) -> tuple[Placement | None, ...]:
-    """Where each tile is in a picture of that size; None for a tile that is not a plain part of it.
-
-    tiles_of_picture  what the model gets of a picture in RGB: `[tiles, 3, height, width]`; None where that is unknown
-    """
+    """Where each tile is in a picture of that size; None for a tile that is not a plain part of it."""
     down, across = np.mgrid[0:height, 0:width]
     ramp = np.empty((height, width, 3), np.uint8)
     ramp[..., 0] = np.rint((across + 0.5) / width * 255)

@@ -27,7 +27,4 @@ class Attend(Protocol):
         scores: torch.Tensor | None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Get weights that the model's own code computed, in its layout, and their scores; None if not captured.
-
-        `dtype` is the roundest type that the weights were in, by default theirs.
-        """
+        """Get weights of the model's own code, in its layout, and scores or None; `dtype` is their roundest type."""

@@ -85,10 +85,7 @@ class Ledger:
         self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
 
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
-        """Count one attention call of `module`; returns its place, and whether its layer is selected.
-
-        `way` is "registry", "sdpa", "softmax", "dispatch" or "returned". Raises SelectionDone when all selected ran.
-        """
+        """Count a call: its place, and whether it is selected; raises SelectionDone after the last selected one."""
         if self._runs_needed and module not in self._runs_needed and self._is_done():
             raise SelectionDone
         run = self.runs.get(module, 0)

@@ -19,10 +19,7 @@ _ON_GPU = 2**26
 def output_side_by_side(
     past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[Mask | None] | None
 ) -> torch.Tensor:
-    """The output `[S, h, r, e]` of the last r rows, whose queries, keys and values in S runs `own` holds.
-
-    allowed  which of all m keys, past and own, the rows may attend to: `[r, m]` or `[h, r, m]`
-    """
+    """The output `[S, h, r, e]` of S runs' last r rows (`own`), which see the allowed keys, `[r, m]` or `[h, r, m]`."""
     query, key, value = (x.float() for x in own)
     (s, h, r, _), g, m = query.shape, key.shape[1], past.keys.shape[1]
     w = h // g  # query heads share a key head

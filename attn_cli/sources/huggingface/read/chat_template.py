@@ -30,10 +30,7 @@ def chat_text(
 def rendered(
     reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, chat: Mapping[str, Any]
 ) -> tuple[str, tuple[str, ...]]:
-    """The text that a template makes of a conversation, up to the model's answer or with it; notes on losses.
-
-    A template that walks over the parts of a message, and so loses one that is a text, gets it as a part.
-    """
+    """The text that a template makes of a conversation, up to the model's answer or with it; notes on losses."""
     arguments = {name: value for name, value in chat.items() if name != "messages"}
     given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **arguments}
     said = list(_said(conversation))

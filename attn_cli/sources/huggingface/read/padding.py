@@ -16,10 +16,7 @@ Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 def without_padding(
     model: PreTrainedModel, arrays: Mapping[str, torch.Tensor], as_arguments: Run
 ) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
-    """The arrays less the tokens that a 2D mask hides, with the others' positions; notes.
-
-    All arrays, where the model's output on the others then isn't the same.
-    """
+    """The arrays less the tokens that a 2D mask hides, or all, where the model's output then differs; notes."""
     real = {name: torch.nonzero(arrays[name][0])[:, 0] for name in MASKS if hides_tokens(arrays.get(name))}
     if not real:
         return dict(arrays), ()

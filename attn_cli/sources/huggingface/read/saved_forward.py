@@ -32,10 +32,7 @@ def drops_forward(loaded: LoadedModel) -> bool:
 
 
 def with_saved_forward(loaded: LoadedModel, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The arguments with arrays that the saved class's forward makes for its stack; a note where it can't run.
-
-    Of an encoder-decoder `decoder_input_ids` alone, where they are missing and the class doesn't generate.
-    """
+    """The arguments with arrays that the saved class's forward makes for its stack; a note where it can't run."""
     stack, given = loaded.model, dict(arguments)
     if not isinstance(stack, PreTrainedModel) or not drops_forward(loaded) or "input_ids" not in arguments:
         return given, ()

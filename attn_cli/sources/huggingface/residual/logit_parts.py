@@ -26,10 +26,7 @@ TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
 
 
 def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first: int) -> LogitParts:
-    """What each head, and all else, adds to the logits of `targets` (row, token), each less the mean logit, summed.
-
-    `first` is the text's row that is the first seen. Raises LoadError where the parts don't add up to the logit.
-    """
+    """What heads, and all else, add to the logits of `targets` (row, token); LoadError if the sum is another."""
     stream, unembedding = seen.stream, seen.unembedding
     assert unembedding.given is not None
     heads: dict[HeadPlace, float] = {}

@@ -18,10 +18,7 @@ class Angles(NamedTuple):
 def find_rope_layout(
     query: np.ndarray, place: int, tables: Sequence[Angles], outputs: Sequence[np.ndarray], tolerance: float
 ) -> Turning:
-    """How rotary positions turned query `[d]`: which columns in pairs, by which angles; or in `unknown` why none fits.
-
-    `tables` are the cos and sin `[m, columns]` that the attention was given, for every pair or every column.
-    """
+    """How rotary positions turned query `[d]`, by cos and sin `[m, columns]`; or in `unknown` why none fits."""
     rows = [output for output in outputs if len(output) >= len(query)]
     if _distance(query, rows) <= tolerance:
         return Turning()

@@ -16,10 +16,7 @@ from attn_cli.sources.huggingface.compat import causal_mask_function
 def sdpa_output(
     attend: Attend, module: nn.Module, arguments: dict[str, Any], *, are_heads_first: bool
 ) -> torch.Tensor | None:
-    """The output `[..., n, e]` of a call of torch's SDPA that `attend` sees; None to leave it to SDPA.
-
-    `arguments` are by name: query `[..., n, d]`, key `[..., m, d]`, value `[..., m, e]` and the others.
-    """
+    """The output `[..., n, e]` of a call of torch's SDPA that `attend` sees; None to leave it to SDPA."""
     query, key, value = (arguments[name] for name in ("query", "key", "value"))
     mask, scale, dropout = (arguments.get(name) for name in ("attn_mask", "scale", "dropout_p"))
     if mask is not None and arguments.get("is_causal"):

@@ -25,10 +25,7 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
 
 
 def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
-    """The place of weights `[h, n, m]`, noted where rows sum to less than 1, but for a sink's.
-
-    Raises LoadError for returned weights outside [0, 1], or rows that sum to more than 1, each by over 0.001.
-    """
+    """The place of weights `[h, n, m]`, noted for rows below 1; LoadError for returned ones that are no weights."""
     tolerance = _tolerance(dtype)
     low, high, sums = float(weights.min()), float(weights.max()), weights.sum(-1)
     least, most = float(sums.min()), float(sums.max())
