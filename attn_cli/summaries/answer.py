@@ -65,9 +65,8 @@ class LazyTable(Table):
 class Shape:
     """What a command writes: `attn.NAME/NUMBER`, what it is, and the columns of each table, the first that of csv.
 
-    A column whose name ends with ? is there for some models alone. A screen shows the tables of `screen` with these
-    columns, rows named by the first, bars beside those in `bars`, and `legend` below; without `screen` it is its own.
-    With `matrices`, by name what they are, JSON has these in place of the first table, their cells, and npz alone.
+    A column whose name ends with ? is there for some models alone. A screen shows the tables of `screen`, rows named by
+    the first column, bars beside `bars`, `legend` below. With `matrices` JSON has these in place of the first table.
     """
 
     id: str
@@ -122,10 +121,7 @@ class Next:
 
 @dataclass(frozen=True, eq=False)
 class Answer(Displayed):
-    """What a command answers: sentences, tables by name, and matrices by name; `answer["heads"]` is a table.
-
-    shown  how many rows of each table a screen shows; None for all
-    """
+    """What a command answers: sentences, tables and matrices by name; screens show `shown` rows, None for all."""
 
     shape: Shape
     findings: tuple[str, ...]

@@ -10,11 +10,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Ranking:
-    """An order of rows by the number called `column`: largest or smallest first, rows without the number last.
-
-    heading  what people call the column
-    count    how many rows are kept; None for all
-    """
+    """An order of rows by `column`, rows without the number last; `count` are kept, None for all."""
 
     column: str
     heading: str
@@ -27,11 +23,7 @@ class Ranking:
         return f"by {self.heading}, {'largest' if self.largest_first else 'smallest'} first"
 
     def of(self, rows: Sequence[Row], number: Callable[[Row], float]) -> list[Row]:
-        """The first `count` rows in the order of what `number` gives for each; ties in the order in which they came.
-
-        >>> Ranking("distance", "distance", True, 2).of([1.0, 3.0, float("nan"), 2.0], lambda row: row)
-        [3.0, 2.0]
-        """
+        """The first `count` rows in the order of what `number` gives for each; ties in the order in which they came."""
         sign = -1 if self.largest_first else 1
         return sorted(rows, key=lambda row: (isnan(x := number(row)), 0.0 if isnan(x) else sign * x))[: self.count]
 

@@ -18,11 +18,7 @@ from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
 class Part:
-    """One measured result about a call, one layer's attention, in NumPy arrays; a class for each kind of result.
-
-    name      what machine output and the code that draws it call it
-    together  whether a screen shows such results of all calls as one
-    """
+    """One measured result about a call in NumPy arrays; screens show those of all calls `together` as one."""
 
     name: ClassVar[str]
     together: ClassVar[bool] = False
@@ -50,10 +46,7 @@ class Part:
 
 
 class RowReducer(Protocol):
-    """Makes a `Part` of the statistics of a call's query rows, such as entropies or sums over keys, as NumPy arrays.
-
-    One whose `reads_tensors` is true gets them as tensors of the GPU that computed them, to sum them there.
-    """
+    """Makes a `Part` of the statistics of a call's rows: NumPy's arrays, or with `reads_tensors` the GPU's."""
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the statistics that it needs of the rows of `call`."""
@@ -65,11 +58,8 @@ class RowReducer(Protocol):
 class BandReducer(Protocol):
     """Makes a `Part` of every weight of a call: `start` allocates, `add` takes a band, `result` hands over.
 
-    A band is the weights of some adjacent query rows, of all heads or of some.
-
-    needs_scores  whether bands must carry the scores before the softmax
     rows          the ascending query rows it wants to see, None for all (then it gets every row exactly once)
-    whole_heads   whether a band must be of all heads, for means over heads; otherwise `band.heads` says which it is of
+    whole_heads   whether a band must be of all heads, for means over heads; otherwise `band.heads` says its own
     """
 
     needs_scores: bool
@@ -90,10 +80,7 @@ Reducer = RowReducer | BandReducer
 
 
 class TextsReducer(RowReducer, Protocol):
-    """A row reducer that makes the results (parts) of many texts, packed one after the other, hardly slower than one's.
-
-    takes_texts  whether it can; False where it takes some rows alone
-    """
+    """A row reducer that makes the results of many packed texts, unless it takes some rows alone."""
 
     takes_texts: bool
 
@@ -109,13 +96,7 @@ Kind = TypeVar("Kind", bound=Part)
 
 @dataclass(frozen=True, eq=False)
 class Summary(Displayed):
-    """What was measured of one attention call, one `Part` per reducer, with everything needed to label it.
-
-    place    the layer, heads and stream (self, encoder, cross ...); `queries` and `keys` the tokens of its n rows and
-             m columns
-    rule     mask, scale and the like in words and numbers, by name
-    hidden   the keys that the user left out, whose weight in the results is 0
-    """
+    """What was measured of one attention call, one `Part` per reducer, with everything needed to label it."""
 
     place: Place
     queries: tuple[Token, ...]

@@ -19,15 +19,11 @@ if TYPE_CHECKING:  # few reports tell of them
 class Report(Displayed):
     """The answer of `command`, for one text, several that are looked at together, or none.
 
-    source       the model, or table: its name, type, revision, dtype, device
-    prompts      the texts
-    summaries    what was measured of each attention call, in the order of the forward pass
     answer       the result of a command that is not one part per call; None where the summaries' parts are the result
     index        the number of the text, from 0, among the lines of a file; None for a single text
     batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
     merged_from  how many tokens were merged into words; None where none were
     scale        how numbers become colours: linear, sqrt, log, or row (a linear scale of its own for each row)
-    ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
     story        of an overview: what comes next and which words and heads that rests on; None where it isn't told
     reads        of an overview: what every word attends to; None where a mask is causal, or the text is long
     """
@@ -73,9 +69,7 @@ class Report(Displayed):
         return list(first.values()), [pair for pair in parts if not pair[0].together]
 
     def lead(self, summary: Summary) -> dict[str, Any]:
-        """The first column of a call's rows of data, `stream` (encoder, cross ...), where the model has several;
-        else {}.
-        """
+        """The first column of a call's rows, `stream`, where the model has several; else {}."""
         return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
 
     def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,10 +12,7 @@ _CELLS = 2**22  # of a mask at a time
 
 
 class Sight(ABC):
-    """Which of m keys each of n queries may see, by the mask.
-
-    count  how many keys each query may see `[n]`
-    """
+    """Which of m keys each of n queries may see, by the mask; `count` says how many `[n]`."""
 
     count: np.ndarray
 
@@ -50,22 +47,16 @@ class IntervalSight(Sight):
         self.count = self.last - self.first
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each of n queries and each of its c keys `[n, c]`,
-        True if the key lies in the interval that the query sees.
-        """
+        """For each of n queries and each of its c keys `[n, c]`, True if it sees the key."""
         return (keys >= np.maximum(self.first, 0)[:, None]) & (keys < self.last[:, None])
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """For each of n queries the sum of `of_keys` `[m]` over its interval of keys, `[n]`,
-        by differences of a running sum.
-        """
+        """The sum of `of_keys` `[m]` over each query's interval of keys `[n]`, by differences of a running sum."""
         sums = np.concatenate([[0.0], np.cumsum(of_keys)])
         return sums[self.last] - sums[self.first]
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """For each of m keys the sum of `of_rows` `[n]` over the queries whose interval holds it, `[m]`,
-        by a running sum.
-        """
+        """The sum of `of_rows` `[n]` over the queries that see each key `[m]`, by a running sum."""
         steps = np.zeros(self.m + 1)
         np.add.at(steps, self.first, of_rows)
         np.subtract.at(steps, self.last, of_rows)
@@ -73,10 +64,7 @@ class IntervalSight(Sight):
 
 
 class MaskSight(Sight):
-    """Which keys each query may see by any mask, computed some rows at a time.
-
-    Where heads have different masks a query sees the keys that it sees in any head.
-    """
+    """Which keys each query may see by any mask, some rows at a time; where heads differ, in any head."""
 
     def __init__(self, mask: Mask, n: int, m: int, like: Array) -> None:
         self.mask, self.n, self.m, self.like = mask, n, m, like
@@ -91,9 +79,7 @@ class MaskSight(Sight):
         return sums
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each of n queries and each of its c keys `[n, c]`, True if the mask allows it in some head;
-        False for key -1.
-        """
+        """For each of n queries and its c keys `[n, c]`, True if the mask allows it in some head; False for -1."""
         seen = np.zeros(keys.shape, dtype=bool)
         for rows, cells in self._rows():
             seen[rows] = np.take_along_axis(cells, np.maximum(keys[rows], 0), axis=1) & (keys[rows] >= 0)

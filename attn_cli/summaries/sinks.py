@@ -1,8 +1,7 @@
 """The definition of a sink: a key to which heads give weight that they have no use for (Xiao et al. 2023).
 
-Which keys will be sinks, before anything has been computed: `expected_sinks`. Which keys of a head are sinks, by what
-they receive: `SinkRows.reception`. Those of a whole text are told in `text_sinks.py`. A learned sink, which is no key,
-is none of them.
+`expected_sinks` says which keys will be sinks, before anything is computed; `SinkRows.reception` which are, by what
+they receive. A learned sink is no key, and none of them.
 """
 
 from collections.abc import Sequence
@@ -38,11 +37,10 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class Reception(NamedTuple):
-    """The weight that m keys receive from the rows by which sinks are told: those that see 8 keys or more.
+    """The weight that m keys receive from the rows by which sinks are known: those that see 8 keys or more.
 
     mean     the mean weight of these rows on each key, over those that see it `[h, m]`; 0 where none does
     uniform  what it would be if they gave the same weight to all keys that they see `[m]`
-    is_sink  whether the key is a sink of the head `[h, m]`
 
     mean and is_sink are on the device where the weights were summed.
     """
@@ -54,7 +52,7 @@ class Reception(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SinkRows:
-    """The rows by which sinks are told: those that see 8 keys or more; all rows where none sees so many.
+    """The rows by which sinks are known: those that see 8 keys or more; all rows where none sees so many.
 
     few      which of n rows are left out, booleans `[n]`
     seen_by  how many of the others see each of m keys `[m]`
@@ -79,9 +77,7 @@ class SinkRows:
         return tuple(np.flatnonzero(self.few).tolist())
 
     def reception(self, received: Array, received_few: Array) -> Reception:
-        """The mean weight on keys, and the sinks: keys over 0.3, and over 3 times their value under uniform
-        attention.
-        """
+        """The mean weight on keys, and the sinks: over 0.3, and over 3 times uniform attention's."""
         rows = np.maximum(self.seen_by, 1.0)
         uniform = self.uniform / rows
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))

@@ -23,13 +23,10 @@ class StandOut:
     """A head that stands out on a text by what it attends to, and the numbers that say so.
 
     call, at   the index of its call among the summaries, and its own among the heads of the call
-    layer, head  its numbers in the model
-    kind       what it is called (induction, previous token ...)
     is_judged  whether so many rows have a target that the kind is its name: 16, or for sharp induction or duplicate
                heads 8; of fewer it may be chance
-    weight     mean weight on the keys that define the kind and are no sinks, over the rows with one; without a kind on
+    weight     mean weight on the kind's targets that are no sinks, over the rows with one; without a kind on
                the strongest key that is no sink, over the rows that see 4 keys or more
-    baseline   what uniform attention would give
     rows       how many rows these are; 0 of a head that doesn't stand out, but is shown for want of another
     strongest  the query and key of the largest weight among them, by their indices in the call, and that weight
     """

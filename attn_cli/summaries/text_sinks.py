@@ -18,12 +18,11 @@ _LEAST_HEADS, _LEAST_ROWS = 3, 3  # of an ordinary token: heads that rest on it,
 
 @dataclass(frozen=True)
 class SinkKey:
-    """A key of a text on which a tenth of all heads of its stream (self, encoder, cross ...) rest, and 3 or more: a
-    sink. One head in ten is enough for a special token, or the first of a causal text.
+    """A key that is a sink of a tenth of all heads of its stream, and of 3 or more.
 
-    key       the token's index
-    heads     the share of all heads of which it is a sink: its mean weight from rows that see it is over 0.3, and over
-              3 times that of uniform attention
+    One head in ten is enough for a special token, or the first of a causal text.
+
+    heads     the share of all heads that have it as a sink
     weight    the mean weight that it receives, over all heads
     value     the norm of its value over the median of all keys', median over heads and layers; None without values
     residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks

@@ -24,10 +24,7 @@ _FEW = 3  # tokens that a sentence names
 
 
 def with_attending(report: Report, count: int | None, shown: int | None) -> Report:
-    """The report with its heads by their weight: summed over keys, mean over rows; `count` of them, `shown` on screens.
-
-    Its summaries have `Matrix` of these rows and keys.
-    """
+    """The report with its heads by their weight, summed over keys, mean over rows: `count`, `shown` on screens."""
     streams = len(report.streams) > 1
     found: list[tuple[float, Summary, Matrix, dict[str, Any]]] = []
     for summary, matrix in with_part(report.summaries, Matrix):

@@ -45,8 +45,6 @@ SHAPE = Shape(
 class OutputChecks:
     """Compares the user's output, weights, or both with attention's definition, computed from q, k and v in float64.
 
-    output     the user's output; None to check weights alone
-    weights    the user's weights or None
     tolerance  the error allowed relative to a number's size; None for what the precision of the numbers allows
     joined     whether the output has its heads side by side
     """
@@ -139,7 +137,6 @@ class OutputChecks:
             yield f"{counted(nan_rows, 'row')} with NaN or Inf"
 
     def _of_entry(self, call: AttentionCall, entry: int) -> dict[str, np.ndarray]:
-        """The user's arrays of a batch entry, of the call's heads."""
         heads = list(call.place.heads)
         return {name: x.values[entry] if self.joined and name == "output" else x.values[entry][heads]
                 for name, x in self.arrays.items()}  # fmt: skip
@@ -196,10 +193,7 @@ def _rounding_errors(numbers: CheckedNumbers, what: str) -> np.ndarray:
 def _head_check(
     values: np.ndarray, expected: np.ndarray, allowed: np.ndarray, size: np.ndarray
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """One matrix `[rows, columns]` beside the definition's, as a row; and how many numbers of each row are off.
-
-    allowed, size  the largest error allowed, and the size above 0 that errors are relative to, of each number
-    """
+    """A matrix `[rows, columns]` beside the definition's, as a row; and how many numbers of each row are off."""
     with np.errstate(invalid="ignore"):
         error = np.abs(values - expected)
         bad = ~(error <= allowed)  # not >, so that NaN is bad

@@ -1,7 +1,4 @@
-"""The cause of wrong numbers: a mistake of the register that gives them, the rounding of a lower precision, or neither.
-
-What is called rounding has errors without structure, and what is called a mistake gives the user's numbers.
-"""
+"""The cause of wrong numbers: a mistake of the register, the rounding of a lower precision, or neither."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -54,10 +51,7 @@ class Cause(NamedTuple):
 def cause_of(
     numbers: CheckedNumbers, tolerance: float, bad: np.ndarray, first: AttentionCall, *, own_tolerance: bool
 ) -> Cause:
-    """The likely cause of wrong numbers: common mistakes are made in turn, until one gives the user's numbers.
-
-    first  the call of batch entry 0, whose operands another entry may have got
-    """
+    """The likely cause of wrong numbers; `first` is the call of batch entry 0, whose operands others may have got."""
     return _Search(numbers, tolerance, bad, first, own_tolerance).cause()
 
 
@@ -265,7 +259,6 @@ class _Search:
         yield words, ErrorSize(float(errors.max()), float(np.sqrt(np.mean(errors**2))))
 
     def _fitted(self, problem: Problem) -> Iterator[tuple[str, ErrorSize]]:
-        """The mistakes with a number in them, with the number that fits best."""
         rows = min(self.rows, max(1, _FITTING_CELLS // (len(problem.q) * problem.k.shape[-2])))
         whole = {each.name: each for each in fitted_mistakes(problem)}
         for fitted in fitted_mistakes(self._problem(0, rows)):

@@ -13,10 +13,7 @@ from attn_cli.kernel.lessons.precision import Precision
 
 
 class Checked(NamedTuple):
-    """A user's array to be checked, as float64 `values`, and the precision in which it came.
-
-    Output `[batch, h, n, e]` of values e wide, or of joined heads `[batch, n, width]`; or weights `[batch, h, n, m]`.
-    """
+    """A user's array as float64, and its precision: output `[batch, h, n, e]` or `[batch, n, width]`, or weights."""
 
     values: np.ndarray
     precision: Precision
@@ -43,9 +40,7 @@ class OutputOfHeads(NamedTuple):
 class Definition(NamedTuple):
     """The definition's numbers for one batch entry, in the user's layout, and the size that errors are relative to.
 
-    output, sizes  `[h, n, e]` of values e wide, or joined `[n, width]`; the size of a number is the root of the sum of
-                   squares of the products that it is the sum of
-    weights        `[h, n, m]`, None where they are not checked
+    output, sizes  `[h, n, e]`, or joined `[n, width]`; a size is the root of the sum of squares of a number's products
     """
 
     output: np.ndarray
@@ -126,9 +121,7 @@ class CheckedNumbers:
         return OutputOfHeads(split_heads(output, h), split_heads(sizes, h))
 
     def rounded(self, what: str, precision: Precision) -> np.ndarray:
-        """The "output" or "weights" (`what`) by the definition, with q, k, v, scores, weights rounded to a
-        precision.
-        """
+        """The definition's "output" or "weights", with q, k, v, scores and weights rounded to a precision."""
         call = self.call
         q, k, v = (precision.rounded(x) for x in (call.q, call.k, call.v))
         values = expand_groups(v, call.h)
@@ -145,9 +138,7 @@ class CheckedNumbers:
         return result if what == "weights" else self.in_user_layout(result)
 
     def distance(self, output: np.ndarray, weights: np.ndarray | None) -> ErrorSize:
-        """The errors of the user's output or of the user's weights, whichever have the larger `worst`; 0 for
-        neither.
-        """
+        """The errors of the user's output or weights, whichever have the larger `worst`; 0 for neither."""
         distances = [
             self.distance_of(name, self.user[name], numbers)
             for name, numbers in (("output", output), ("weights", weights))
@@ -156,9 +147,7 @@ class CheckedNumbers:
         return max(distances, default=ErrorSize(0.0, 0.0))
 
     def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray) -> ErrorSize:
-        """The errors of `values` against `expected`, |difference| over the size of each number: largest and root mean
-        square.
-        """
+        """The largest and the root mean square error of `values`, each relative to the number's size."""
         rows = slice(expected.shape[-2])
         values, size = values[..., rows, :], self.sizes(what)[..., rows, :]
         if values.shape != expected.shape or not np.isfinite(expected).all():

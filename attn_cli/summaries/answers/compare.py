@@ -41,12 +41,7 @@ _LEAST_PULL = 0.05  # of a word that is a finding
 
 @dataclass(frozen=True, eq=False)
 class Journey:
-    """One word's vectors before and after every block, in one context.
-
-    rows       the indices of the tokens that make up the word
-    steps      its vectors before and after each block, a row per token
-    summaries  for each attention call of the text the weights of those rows, and each key's share of their output
-    """
+    """One word's vectors before and after every block, a row per token of the word, and its rows' attention."""
 
     prompt: Prompt
     rows: tuple[int, ...]
@@ -170,11 +165,7 @@ def _word_row(summary: Summary) -> np.ndarray:
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """The cosine of the angle between two vectors; 0 where one of them has no direction.
-
-    >>> cosine(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
-    1.0
-    """
+    """The cosine of the angle between two vectors; 0 where one of them has no direction."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     lengths = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / lengths if lengths > 0 else 0.0

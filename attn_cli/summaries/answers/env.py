@@ -61,8 +61,8 @@ def installation(
 ) -> Answer:
     """The installation, by what Python itself knows; torch is not imported.
 
-    devices  rows of what `--device` takes, the maker's name, cores, threads of torch and bytes; None where unknown
-    cache    the folder of downloaded models, their sizes in bytes, and how many entries can't be read
+    devices   rows of what `--device` takes, the maker's name, cores, threads of torch and bytes; None where unknown
+    cache     the folder of downloaded models, their sizes in bytes, and how many entries can't be read
     unpacked  models of .gguf files that are kept unpacked
     """
     folder, models, broken = cache
@@ -93,11 +93,7 @@ def installation(
 
 
 def install_line(extra: str) -> str:
-    """The command that installs an extra.
-
-    >>> install_line("gguf")
-    "pip install 'attn-cli[gguf]'"
-    """
+    """The command that installs an extra."""
     return f"pip install 'attn-cli[{extra}]'"
 
 

@@ -102,9 +102,6 @@ def _sink(sink: SinkKey) -> dict[str, Any]:
 def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None) -> Answer:
     """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
 
-    By its weight on the keys that define a kind, its targets, against that of uniform attention.
-
-    source     a model or a table, as `open_source` opens it
     text       the text to judge on, by the share of what heads don't give to sinks; None: random tokens written twice
     seed       of the random tokens, and of the keys that are compared with targets
     selection  layers and heads; None for all
@@ -118,7 +115,7 @@ def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, select
 
 
 class CollectedKinds:
-    """Sums each head's weights on the keys that define kinds (induction ...) over the rows of each of several prompts.
+    """Sums each head's weights on the targets of kinds over the rows of several prompts.
 
     seed      of the random keys that repeats of a token are compared with
     by_share  whether heads are named by their share of non-sink weight; else by their weight

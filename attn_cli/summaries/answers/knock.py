@@ -54,9 +54,7 @@ class Ablation:
     """How heads are ablated, and what is compared.
 
     rows        the rows in which heads are ablated; None for those that choose the answer
-    everywhere  ablate in all rows
     mean        ablate a head to its mean output over the other rows, not to 0
-    together    ablate all chosen heads at once, too
     vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
     """
 
@@ -88,11 +86,7 @@ def knock(
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
     the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
-
     Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be ablated.
-
-        for head in knock(open_source("gpt2", predicts=True), "The capital of France is")["heads"][:5]:
-            print(head["layer"], head["head"], head["bits"])
     """
     prompt = source.read([text])[0] if isinstance(text, str) else text
     last = len(prompt.others.get("decoder", prompt.tokens)) - 1

@@ -70,7 +70,6 @@ class LayerMap:
 
 
 def _row(stream: str, layer: int, mixer: str, name: str, note: str | None = None) -> dict[str, Any]:
-    """A block without attention that was seen."""
     empty = dict.fromkeys(("scale", "mask", "softcap", "bias", "sink"))
     names = {"stream": stream, "layer": layer, "mixer": mixer, "name": name, "way": None}
     return names | {"calls": 0, "heads": 0, "kv_heads": 0} | empty | {"note": note}

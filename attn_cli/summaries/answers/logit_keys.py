@@ -1,8 +1,8 @@
 """The contribution of heads, from each key, to the logit of the answer: weight times value, along its direction.
 
-It is the contribution of a key in the rows that choose the answer: w_ij v_j W_O^h along the direction in which the
-answer's logit grows over the mean logit, with the final norm held. Over its keys it adds up to the head's direct
-contribution, and over all heads, with what the rest of the model writes, to the logit.
+It is w_ij v_j W_O^h in the rows that choose the answer, along the direction in which the answer's logit grows over the
+mean logit, with the final norm held. Over keys it adds up to the head's direct contribution, over all parts to the
+logit.
 """
 
 from collections.abc import Mapping, Sequence

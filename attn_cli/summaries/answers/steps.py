@@ -58,11 +58,7 @@ OUTPUT = Output("attn.steps/2", "Every array from the embeddings to the output, 
 
 @dataclass(frozen=True, eq=False)
 class Steps(Part):
-    """Every array of a call's computation, from q, k, v to the output, in order, for the queries `rows`.
-
-    stages    the arrays, each with its formula and the names of its axes; an axis of key heads is called "heads" too
-    has_sink  whether a learned sink takes a share of every row
-    """
+    """Every array of a call's computation, from q, k, v to the output, in order, for the queries `rows`."""
 
     name: ClassVar[str] = "steps"
 
@@ -123,10 +119,7 @@ class Steps(Part):
 
 
 class WalkSteps:
-    """Computes one call's attention from q, k and v, with every array between, as `Steps`.
-
-    rows  the query rows; None for all
-    """
+    """Computes one call's attention, with every array between, as `Steps`, for the queries `rows`; None for all."""
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked_rows = rows

@@ -1,9 +1,8 @@
 """attn top --by through: how much of each token is left in another one behind all layers of an encoder.
 
 A layer's matrix has the lengths of what each row takes from each key, all heads together, and of what it keeps of
-itself, behind the norm that follows; each row adds to 1. The product of all layers' matrices says how much of a token
-came from where: GlobEnc (Modarressi et al. 2022) without its feed-forward part. No layer's matrix is ever held: rows
-are carried back from the last layer to the first, band by band.
+itself, behind the norm that follows; each row adds to 1. Their product says how much of a token came from where:
+GlobEnc (Modarressi et al. 2022) without its feed-forward part. Rows are carried back band by band.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,11 +48,7 @@ def through(
     words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
     count    how many tokens of a row are listed
 
-    Raises InputError for a source without layers, LoadError for a decoder and where W_O, or what follows it, isn't
-    found.
-
-        source = open_source("./my-encoder")
-        through(source, source.read(["he sat on the river bank"])[0], [6])["through"][0]
+    Raises InputError for a source without layers, LoadError for a decoder and where W_O isn't found.
     """
     if not isinstance(source, Mixing):
         raise InputError(
@@ -94,7 +89,6 @@ def through(
 
 
 def _ranked(query: Token | None, tokens: Sequence[Token], shares: np.ndarray, count: int) -> Iterator[dict[str, Any]]:
-    """Rows of the `count` tokens with the largest shares `[n]` in a row, or in the mean of all rows."""
     of = {"query": query and query.index, "query_token": query and query.text}
     for rank, key in enumerate(np.argsort(-shares, kind="stable")[:count].tolist()):
         found = {"key": tokens[key].index, "key_token": tokens[key].text, "through_share": float(shares[key])}

@@ -8,10 +8,7 @@ from attn_cli.prompt import Token
 class DerivedCall(Call):
     """One layer's attention changed from another's (keys hidden, tokens merged); it has weights, and no q, k or v.
 
-    Place, rule (mask, scale ...), heads and value width are those of `call`. Subclasses define bands(), which yields
-    the weights some adjacent rows at a time.
-
-    queries, keys  the tokens, or words, that label the rows and columns of the weights
+    Place, rule, heads and value width are those of `call`; subclasses define bands() and label `queries` and `keys`.
     """
 
     def __init__(self, call: Call, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> None:

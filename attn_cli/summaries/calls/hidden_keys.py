@@ -22,9 +22,7 @@ _SUMS = {"masked", "weight_sum", "entropy_nats", "distance"}
 
 @dataclass
 class HiddenWeight:
-    """A count of the weight on keys that the user left out, summed over all rows of all heads so far,
-    and of these rows.
-    """
+    """A count of the weight on keys that the user left out, over all rows of all heads so far, and of these rows."""
 
     weight: float = 0.0
     rows: int = 0
@@ -36,13 +34,9 @@ class HiddenWeight:
 
 
 class HiddenKeys(DerivedCall):
-    """One layer's attention with some keys left out of what is shown, as by --hide; the other weights are unchanged.
+    """One layer's attention with the keys `hidden` (ascending) left out of what is shown; other weights are unchanged.
 
-    A row then adds to 1 less what it gives to these keys. Divided by their sum weights are the softmax over the keys
-    left.
-
-    hidden  the indices of these keys, ascending
-    weight  counts the weight that is hidden
+    A row then adds to 1 less what it gives to these keys, which `weight` counts.
     """
 
     def __init__(self, call: Call, hidden: Sequence[int], weight: HiddenWeight | None = None) -> None:

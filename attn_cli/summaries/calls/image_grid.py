@@ -22,7 +22,6 @@ class ImageGrid:
     """Patches that make up a rectangle of an image.
 
     cells          the index of each patch among the tokens `[rows, columns]`
-    rows, columns  the labels of its rows and columns, their numbers as text
     name           which of several grids it is: WHOLE or TILED, after "image 2" where there are several; "" for one
     box            the part of the picture that it covers; None where that is unknown
     """

@@ -17,11 +17,7 @@ from attn_cli.summaries.calls.memo import memoised
 
 
 class MergedWords(NamedTuple):
-    """The words of a sequence of tokens.
-
-    labels  one per word
-    starts  the index of the first token of each word, and the number of tokens at the end `[words + 1]`
-    """
+    """The words of a sequence of tokens; `starts` are their first tokens, then the number of tokens `[words + 1]`."""
 
     labels: tuple[Token, ...]
     starts: np.ndarray
@@ -34,9 +30,7 @@ class MergedWords(NamedTuple):
         return int(begin) - 1, int(end)
 
     def inside(self, first: int, last: int) -> np.ndarray:
-        """For each word that has a token among tokens first:last the place, counted from `first`,
-        of its first one there.
-        """
+        """The place, from `first`, of the first token in first:last of each word that has one there."""
         begin, end = self.range(first, last)
         return np.maximum(self.starts[begin:end] - first, 0)
 
@@ -88,9 +82,8 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
 class InWords(DerivedCall):
     """Attention between words: weights summed over the tokens of a key word, then averaged over those of a query word.
 
-    So a row's sum is the mean of its tokens' row sums. Scores of words are the logarithms of these weights: only
-    exponentials of scores, normalised over their row, can be summed and averaged. They are not what the model computed
-    and are never shown as scores; the entropy of a row follows from them.
+    A row's sum is the mean of its tokens' row sums. Scores of words are logarithms of these weights, never shown: the
+    model computed none.
     """
 
     def __init__(self, call: Call) -> None:
@@ -148,7 +141,6 @@ def is_in_words(call: Call) -> bool:
 
 
 def _added(unfinished: Band, sums: Band) -> Band:
-    """`sums` with the only row of `unfinished` added to its first row."""
     first, last = _hull(unfinished, sums)
     xp = namespace(sums.weights)
     weights, more = _widened(sums, first, last), _widened(unfinished, first, last)

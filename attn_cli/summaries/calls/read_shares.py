@@ -1,7 +1,7 @@
 """A call with what is read: the length of weight times value, or of that times W_O, as shares of a row.
 
-A weight says where a head looks, not how much it takes from there: a key with a tiny value, as the first token often
-has, gives next to nothing whatever its weight (Kobayashi et al. 2020, "Attention is not only a weight").
+A key with a tiny value, as the first token often has, gives next to nothing whatever its weight (Kobayashi et al.
+2020, "Attention is not only a weight").
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,7 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 class ReadShares(DerivedCall):
     """One layer's attention whose bands also carry each key's share of what its row reads, by weight times norm.
 
-    A band is some adjacent query rows.
-
-    by        the norm: "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the rows of W_O that belong to the
-              head
+    by        "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
     each      whether bands get the shares of every head
     together  whether they get those of all heads at once: of the norm of the heads' vectors side by side, by output of
               their sum
@@ -80,8 +77,6 @@ def row_shares(lengths: Array) -> Array:
 class Measure:
     """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
 
-    by         "weight", "value" (norm of the value) or "output" (norm of the value after W_O)
-    each       whether each head's shares of this measure are needed
     together   whether shares are needed of all heads' outputs added up
     rotations  whether it must be known how rotary positions turned queries and keys
     """
@@ -92,9 +87,7 @@ class Measure:
     rotations: bool = False
 
     def of(self, call: Call) -> Call:
-        """`call` itself for the weight; else its attention as `ReadShares`, which has each key's share of its row's sum
-        of the measure.
-        """
+        """`call` itself for the weight; else its attention with shares of the measure."""
         return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
 
 
@@ -126,10 +119,9 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
 
 
 def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
-    """The values of some keys at a time, through each head's matrix: the slice of c keys, and `[h, c, width]`.
+    """The values `[g, m, e]` through each head's `matrix` `[h, e, width]`: slices of c keys, and `[h, c, width]`.
 
-    v       the values `[g, m, e]` of g key heads, each e wide
-    matrix  of each query head `[h, e, width]`; None for the values themselves, all keys at once: `[g, m, e]`
+    Without a matrix the values themselves, all keys at once: `[g, m, e]`.
     """
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
@@ -150,11 +142,7 @@ def _lengths(v: Array, matrix: Array | None) -> Array:
 
 
 def products_of_heads(v: Array, matrix: Array) -> Array:
-    """For each of m keys the dot products, between any two heads, of its values through their matrices: `[m, h, h]`.
-
-    v       the values `[g, m, e]` of g key heads, each e wide
-    matrix  of each query head, its rows of W_O `[h, e, width]`
-    """
+    """The dot products `[m, h, h]` of any two heads' values `[g, m, e]` through their matrices `[h, e, width]`."""
     xp, h = namespace(v), matrix.shape[0]
     products = zeros((v.shape[1], h, h), v)
     for keys, sent in outputs(v, matrix):
@@ -164,10 +152,9 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
 
 
 def joint_squares(weights: Array, products: Array) -> Array:
-    """The squared norm `[b, c]` of what all heads together write from each of c keys into each of b rows.
+    """The squared norm `[b, c]` of what all heads write from each of c keys into b rows: weights `[h, b, c]`.
 
-    weights   of each head `[h, b, c]`
-    products  of what two heads write from a key at weight 1, the dot products `[c, h, h]`
+    `products` `[c, h, h]` are the dot products of what two heads write from a key at weight 1.
     """
     xp = namespace(weights)
     by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]

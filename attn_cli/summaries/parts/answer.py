@@ -61,8 +61,7 @@ def read_parts(
     selection   the layers and heads whose shares are measured, and that a part is hidden from
     step        called after every layer with its place, and after every part
 
-    A model that predicts must be opened with `predicts=True`; of a table, and where a model's attention can't be
-    changed, no effect is known.
+    A model that predicts must be opened with `predicts=True`; of others no effect is known.
     """
     queries_from, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
     crosses, queries = "decoder" in prompt.others, prompt.others.get("decoder", prompt.tokens)
@@ -246,7 +245,6 @@ def _part_rows(
 
 
 def _effect(row: Mapping[str, Any]) -> float:
-    """The number by which parts are ordered, the most needed first."""
     if row["hidden_bits"] is not None:
         return float(row["hidden_bits"])
     return -float(row["hidden_cosine_distance"] or 0.0)

@@ -17,11 +17,9 @@ from attn_cli.summaries.text_sinks import sinks_by_heads
 class TextReading:
     """Adds up, over attention calls, what the ascending query rows `rows` of a text give to its m keys.
 
-    heads        how many heads were added
     received     the mean weight of the rows on each key, summed over heads `[m]`
     even         what that would be if every row gave the same to all keys that it may see `[m]`
     sink_heads   how many heads rest on each key `[m]`
-    expected     the keys that heads may rest on whatever they say: the first of causal text, special tokens
     head_shares  of every call the mean weight of each head on each of S parts `[h, S]`
     """
 

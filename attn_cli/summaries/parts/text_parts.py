@@ -32,7 +32,6 @@ class TextPart:
     name    "line 3", "word 5", or the role of a message; "special" for what the tokenizer added, "template" for
             what a chat's template did
     spans   its characters as start:end, ascending; () for tokens that stand for no text
-    tokens  the indices of its tokens, ascending
     kind    "given", "generated" for what the model generated, "other" for what is between or around the parts
     """
 

@@ -62,15 +62,13 @@ OUTPUT = Output("attn.matrix/2", "Weights and scores of the chosen layers and he
 class Matrix(Part, Displayed):
     """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked.
 
-    weights, scores  None where not asked for
     rows     the query behind every matrix row; None means all
     averaged how many heads the weights are a mean over (then h = 1); 0 for single heads
     block    (rows, keys) of weights that one number stands for; (1, 1) if nothing was pooled
     pooling  how numbers of a block were put together: "max" or, of signed numbers, "farthest from 0"
     ends     the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
-    by       what the shares are of: "value" or "output", each key's weight times the norm of its value, or of that
-             after W_O; "weight" for no shares
-    shares   each key's part of the row's sum of these, 0 to 1; None by weight
+    by       what the shares are of: "value", "output" (after W_O), or "weight" for no shares
+    shares   each key's part of the row's sum of weight times norm, 0 to 1; None by weight
     keys     the key behind every column; None means all
     heads    the heads that it is of; None means all of the call
     chosen   the one head that it is of, and why; None where the user chose
@@ -135,9 +133,7 @@ class Matrix(Part, Displayed):
                     } | share
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object with the matrices of all heads nested as [head][query][key];
-        masked scores are null and counted.
-        """
+        """One JSON object with all heads' matrices as [head][query][key]; masked scores are null and counted."""
         arrays = self.arrays()
         maps = {
             "summary": summary,
@@ -164,10 +160,7 @@ class FullMatrix:
 
     The mean score of a query and key that are masked in any head is -inf.
 
-    keys     ascending indices of the only keys to collect; None for all
-    most     the most rows, beyond which they are pooled by their maximum; None for no limit
-    by       "value" or "output": also each key's share in its row's sum of weight times norm of the value (after W_O),
-             for which the call is a `ReadShares`, which has such shares; "weight" for no shares
+    by       "value" or "output": also shares, for which the call is a `ReadShares`; "weight" for no shares
     """
 
     def __init__(

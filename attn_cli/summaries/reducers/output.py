@@ -15,10 +15,7 @@ from attn_cli.summaries.reduce import Part
 
 @dataclass(frozen=True, eq=False)
 class Outputs(Part):
-    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`, width h * e or that of W_O.
-
-    names  a title for each matrix of the first axis: h, or one of joined heads
-    """
+    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`; `names` title the first axis."""
 
     name: ClassVar[str] = "outputs"
 
@@ -67,12 +64,7 @@ class KeepOutput:
 
 
 class PassOutput:
-    """A reducer that writes the output as bands, some query rows each, pass, and keeps none in memory;
-    `Outputs` are empty.
-
-    write  called with the index of a head, a first row, and the output `[b, e]` of b rows from there, values e wide;
-           each row once
-    """
+    """Hands the output `[b, e]` of each head and first row to `write` as bands pass; `Outputs` are empty."""
 
     needs_scores = False
     whole_heads = False

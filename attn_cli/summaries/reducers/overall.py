@@ -33,12 +33,10 @@ OUTPUT = Output("attn.overall/2", "The keys that many queries together attend to
 class Overall(Part):
     """The k keys that receive most of what r queries give, most first: keys and shares `[h, k]`.
 
-    A share is the mean weight over those queries; equal shares rank by key number. Early keys of a causal layer, which
-    more queries see, receive more. The place of a key that would receive nothing holds -1.
+    A share is the mean weight over those queries; equal shares rank by key number. The place of a key that receives
+    nothing holds -1.
 
-    rows      the indices of the r queries
     averaged  how many heads the shares are a mean over (then h = 1); 0 for single heads
-    abridged  whether this stands in for the keys of each query, of which a screen would take too many
     by        what ranks the keys: "weight", or "value" or "output", the weight times the norm of the value (after W_O)
     read      `[h, k]`, by value or by output each key's share of these in a row, mean over the queries; None by weight
     """
@@ -55,9 +53,7 @@ class Overall(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the k keys of a head `[h, k]`, 0 to 1, a mean over queries: of the weight on the key,
-        or of the key's share of weight times value norm in the row's sum.
-        """
+        """The number that ranks the k keys of a head `[h, k]`, 0 to 1, a mean over queries: the weight or the share."""
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -87,13 +83,7 @@ class Overall(Part):
 
 
 class OverallKeys:
-    """Makes `Overall` of a call: the `count` keys that all queries, or `rows`, attend to most.
-
-    mean_heads  whether heads are averaged
-    abridged    whether it stands in for the keys of each query, too many for a screen
-    by          what ranks the keys: the mean "weight", or the mean share in a row's sum of weight times norm of the
-                "value", or of the value after W_O ("output"); for these two the call is a `ReadShares`, which has them
-    """
+    """Makes `Overall` of a call; by "value" or "output" the call is a `ReadShares`."""
 
     reads_tensors: ClassVar[bool] = True
 

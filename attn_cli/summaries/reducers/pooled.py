@@ -21,10 +21,8 @@ class PooledMatrix:
     Keys that the user left out get no column. A block shows its maximum, as a mean would erase single spikes of sparse
     attention; of scores it is the number farthest from 0.
 
-    scores      pool scores, not weights
     mean_heads  take the mean over heads first, for each query and key
-    by          what is pooled: "weight", or each key's share in its row's sum of weight times norm of the "value", or
-                of the value after W_O ("output"); for these two the call is a `ReadShares`, which has such shares
+    by          "weight", or each key's share by "value" or "output", for which the call is a `ReadShares`
     """
 
     reads_tensors: ClassVar[bool] = True

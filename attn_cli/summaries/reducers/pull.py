@@ -33,9 +33,8 @@ class Pulls(Part):
 class PullOfKeys:
     """The pull of key j on query i: the part of the output z that comes from j, measured along z, over |z|.
 
-    z = sum over j of c_j with c_j = weight_ij v_j, heads side by side; pull_j = c_j · z / |z|². The pulls of a query
-    add to 1; a key whose value points away from the output has a negative one. This is before W_O, which mixes the
-    heads: the same for every context, and not always at hand.
+    z = sum over j of c_j with c_j = weight_ij v_j, heads side by side; pull_j = c_j · z / |z|². This is before W_O,
+    which mixes the heads: the same for every context, and not always at hand.
     """
 
     needs_scores = False

@@ -34,11 +34,10 @@ RECEIVED = Field("received", Rows(_ROW, "how much of a head's attention one key 
 class Received(Part):
     """What each key receives of all attention, `[h, m]`: the mean weight on it over n queries.
 
-    Every head's numbers add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
-    by more queries and so receive more.
+    A head's numbers add to 1, less a learned sink's part and masked rows. Under a causal mask early keys receive more.
 
-    by        the measure of a key: "weight", or "value" or "output", weight times norm of the value (after W_O)
-    read      each key's share of that measure in a row's sum, mean over the queries `[h, m]`; None by weight
+    by    the measure of a key: "weight", or "value" or "output", weight times norm of the value (after W_O)
+    read  each key's share of that measure in a row's sum, mean over the queries `[h, m]`; None by weight
     """
 
     name: ClassVar[str] = "received"
@@ -81,12 +80,7 @@ def mean_received(parts: Sequence[Received]) -> np.ndarray:
 
 
 class ReceivedShares:
-    """Makes `Received` of a call: what each key receives from all queries, or from `rows`.
-
-    by          "weight"; or "value" or "output": also a key's share in a row's sum of weight times norm of the value
-                (after W_O), for which the call is a `ReadShares`, which has these shares
-    mean_heads  take all heads together, then h = 1
-    """
+    """Makes `Received` of a call; by "value" or "output" the call is a `ReadShares`."""
 
     reads_tensors: ClassVar[bool] = True
 

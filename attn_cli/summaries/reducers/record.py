@@ -66,11 +66,7 @@ def left_out_note(budget: MemoryBudget) -> str:
 
 
 class Record:
-    """Makes `Recorded` of a call: head statistics, mean weights on keys, pooled weights, log-sum-exp by row.
-
-    With queries and keys, while `budget` has memory for them; of a model that doesn't show these, with the scores,
-    or else the weights, that it shows. Pooled is the largest weight of each block of queries and keys.
-    """
+    """Makes `Recorded` of a call, with q and k while `budget` has memory, or the scores or weights that it shows."""
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self.budget = budget or MemoryBudget()
@@ -78,9 +74,7 @@ class Record:
         self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for what is recorded: each row's log-sum-exp, head statistics, sums of weights on each key,
-        and weights pooled by their maximum; an empty one for a call that comes from a recording.
-        """
+        """A request for what is recorded; an empty one for a call that comes from a recording."""
         if isinstance(call, RecordedLayer):
             return Wanted()
         parts = self.heads.wanted(call) | self.received.wanted(call) | self.pooled.wanted(call)

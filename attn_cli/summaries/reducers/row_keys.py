@@ -17,12 +17,7 @@ MANY_ROWS = 64  # queries; of more a screen has no room for the keys of each
 class RowKeys:
     """Makes the reducers of the keys that rows attend to most: of each row, of all together, or over all heads.
 
-    A reducer makes a result of one layer's attention.
-
-    count       how many keys of a row
-    mean_heads  whether heads are averaged
     by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
-    scores      whether scores are shown beside weights
     together    whether the rows are ranked together
     abridges    for a screen: whether the rows of a call of more than 64 queries are ranked together, too
     all_heads   whether all heads are taken together, in the picked rows or those that choose the next token

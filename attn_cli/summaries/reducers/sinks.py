@@ -16,12 +16,11 @@ from attn_cli.summaries.sinks import Reception, SinkRows, expected_sinks
 class HeadSinks(Part):
     """The mean weight on each key from the rows that may see it, and which keys each head rests on: its sinks.
 
-    Rows that see fewer than 8 keys are left out, unless all are such. A sink gets over 0.3 of the weight of the other
-    rows that see it, in the mean, and over 3 times what uniform attention would give it.
+    Rows that see fewer than 8 keys are left out, unless all do. A sink gets over 0.3 of the weight of the other rows
+    that see it, in the mean, and over 3 times what uniform attention would give it.
 
-    reception  for h heads and m keys the mean weight `[h, m]`, that of uniform attention `[m]`, and which keys are
-               sinks, booleans `[h, m]`
-    expected   the keys that heads may rest on whatever they say: the first of causal text, else special tokens
+    reception  the mean weight `[h, m]`, that of uniform attention `[m]`, and which keys are sinks, booleans `[h, m]`
+    expected   the keys at which sinks are expected: the first of causal text, else special tokens
     """
 
     name: ClassVar[str] = "head_sinks"

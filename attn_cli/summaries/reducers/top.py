@@ -51,7 +51,6 @@ class Top(Part):
     A place without a key (fewer keys than k, or masked) holds key -1 and weight 0. `scores` is None where scores were
     not collected; then keys of weight 0 are left out too.
 
-    rows      the queries
     averaged  how many heads the weights are a mean over (then h = 1); 0 for single heads
     by        what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
     shares    `[h, r, k]`, by value or by output each key's part of the row's sum of these, 0 to 1; None by weight
@@ -69,9 +68,7 @@ class Top(Part):
 
     @property
     def measured(self) -> np.ndarray:
-        """The number that ranks the k keys of r rows `[h, r, k]`, 0 to 1: the weight, or by value or output the
-        share.
-        """
+        """The number that ranks the k keys of r rows `[h, r, k]`, 0 to 1: the weight or the share."""
         return self.weights if self.shares is None else self.shares
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -111,11 +108,7 @@ class Top(Part):
 
 
 class TopKeys:
-    """Makes `Top` of a call: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
-
-    by       what ranks a row's keys: "weight", or the share of weight times norm of the "value", or of the value after
-             W_O ("output"); for these two the call is a `ReadShares`, which has such shares
-    """
+    """Makes `Top` of a call, equal weights by key number; by "value" or "output" the call is a `ReadShares`."""
 
     reads_tensors: ClassVar[bool] = True
 

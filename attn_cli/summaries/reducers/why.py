@@ -25,8 +25,6 @@ from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, Explaine
 class Why(Part):
     """Scores explained, each of a query and key (a cell), in the order of heads, queries and weights.
 
-    cells    what makes each score larger or smaller than the mean visible key's
-    columns  which pairs or single columns of q and k the terms of the dot product are
     turning  how rotary positions turned these pairs; None where nothing says so
     """
 
@@ -39,8 +37,7 @@ class Why(Part):
     def terms(self, cell: ExplainedCell) -> list[dict[str, Any]]:
         """The terms of the scaled dot product of a query and key, each less its mean over the visible keys.
 
-        `pair` counts from 0: pairs of columns, the one turned fastest first, then single columns; `columns` is such as
-        "3+35" or "70", `contrast` the term less its mean.
+        `pair` counts from 0, pairs turned fastest first, then single columns; `columns` is "3+35" or "70".
         """
         numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
         return [
@@ -58,9 +55,7 @@ class Why(Part):
         return (made(EXPLAINED, {"part": self, "cell": cell, "summary": summary}) for cell in self.cells)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The numbers of all cells, each a query and key, by name, `[cells]` each, NaN for none; `contrasts` `[cells,
-        terms]`.
-        """
+        """The numbers of all cells by name, `[cells]` each, NaN for none; `contrasts` `[cells, terms]`."""
         names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
                  "distance_rank")  # fmt: skip
         numbers = {
@@ -91,9 +86,7 @@ class Why(Part):
 
     @property
     def not_split(self) -> str | None:
-        """Why scores aren't split into content and position (what the rotary angle of the distance adds);
-        None where they are.
-        """
+        """Why scores aren't split into content and position; None where they are."""
         if any(cell.content is not None for cell in self.cells):
             return None
         if self.turning is None:
@@ -102,9 +95,7 @@ class Why(Part):
 
     @property
     def footnote(self) -> str:
-        """The caption below explained scores: what the numbers and terms are,
-        and why content and position may be missing.
-        """
+        """The caption below explained scores, and why content and position may be missing."""
         if not self.cells:
             return ""
         what = "columns: the same as a sum over columns"
@@ -119,13 +110,7 @@ class Why(Part):
 
 
 class ExplainedKeys:
-    """Makes `Why` of a call: explains the scores of the `count` heaviest keys of all queries or of `rows`.
-
-    keys  the indices of the only keys that are explained; None for the heaviest
-
-    Every row costs what its scores cost, O(m d). Raises InputError for a call whose q and k were not captured, or that
-    has no softmax.
-    """
+    """Explains scores of the `count` heaviest `keys`; InputError for a call without a softmax, or without q and k."""
 
     needs_scores = True
     whole_heads = False

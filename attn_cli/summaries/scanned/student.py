@@ -34,9 +34,7 @@ def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:
 
 
 def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
-    """Half the width of the 95% confidence interval of a mean of `count` numbers of this variance; NaN for fewer than
-    two.
-    """
+    """Half the width of the 95 % confidence interval of the mean of `count` numbers; NaN for fewer than two."""
     variance, count = np.asarray(variance, np.float64), np.asarray(count, np.float64)
     with np.errstate(all="ignore"):
         width = _critical(count - 1, 1 - 0.95) * np.sqrt(variance / count)

@@ -22,10 +22,7 @@ _KEYS = 12  # of a head that are kept
 class DecidingRows(Part):
     """What each head attends to in the r rows that choose the answer, as means over these rows.
 
-    rows      the indices of the queries: those whose logits choose the answer (such as the last, or those before
-              generated tokens), or the ones that were picked
     keys      for each of h heads the k = 12 keys (or all of fewer) of the largest `lengths`, largest first `[h, k]`
-    weights   the mean weight on each of these keys `[h, k]`
     lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
     weight    the mean weight on each of m keys, added up over heads `[m]`
     strength  the squares of weight times norm, added up over heads `[m]`: high where a head reads much of one key

@@ -1,7 +1,7 @@
 """The story of an answer: what comes next, the words that it rests on, and the heads that bring them, as JSON's rows.
 
-Every effect is measured: a word is hidden, or a head's output set to 0, in the rows that decide, and the answer's
-log2 p is compared. All of that is one run of these rows on the keys and values of the run before.
+Every effect is measured: a word is hidden, or a head's output set to 0, in the rows that decide. All of that is one
+run of these rows on the keys and values of the run before.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

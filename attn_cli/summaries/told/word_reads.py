@@ -35,13 +35,10 @@ def numbered_words(tokens: Sequence[Token]) -> MergedWords:
 
 @dataclass(frozen=True, eq=False)
 class WordReads(Part):
-    """The share of each of u words in what another reads `[u, u]`, all heads of a call together.
-
-    A row reads, a column is read.
+    """The share of each of u words in what another reads `[u, u]`, all heads of a call together: rows read columns.
 
     A key's share for a token is the norm of weight times value, heads side by side, over the sum over keys; of the
-    weights where no values are known. It is added up over the tokens of the word read, and averaged over those of the
-    reader.
+    weights where no values are known. It is summed over the tokens of the word read, averaged over the reader's.
 
     weights  the mean weight over heads, put together in the same way `[u, u]`
     """

@@ -42,11 +42,7 @@ OUTPUT = Output("attn.heads/2", "Statistics of each head.", (LAYERS, HEADS))
 class Heads(Part):
     """Statistics of the attention of each head over queries, `[h]` each; rows that may attend to nothing are left out.
 
-    Entropy is in bits, distance in tokens, `max_score` a score; all else is from 0 to 1: mean weights, and `ruled`, the
-    share of rows in which one key has 0.95 of the weight or more. Means over rows, but for the largest score.
-
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
-    masked_rows  the number of rows that may attend to nothing
     rest         the mean weight of a row on the keys that the user didn't leave out; None unless some are left out
     """
 
@@ -96,10 +92,7 @@ def heads_of(asked: HeadRows, stats: RowStats, rows: Rows = None) -> list[Heads]
 
 
 class HeadStatistics:
-    """Makes `Heads` of a call: means of a few numbers of every row over the rows that may attend to something.
-
-    rows  the ascending query rows over which means are taken, None for all
-    """
+    """Makes `Heads` of a call: means of a few numbers over `rows` (None for all) that may attend to something."""
 
     reads_tensors: ClassVar[bool] = True
 
@@ -112,9 +105,7 @@ class HeadStatistics:
         return self.rows is None
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for each row's sums (entropy, distance ...), and its weight on each key that a statistic is
-        about.
-        """
+        """A request for each row's sums, and its weight on each key that a statistic is about."""
         return _asked(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:

@@ -1,7 +1,6 @@
 """Per-head statistics: what each head does, in a handful of numbers, each a function of the rows of a call.
 
-To add one, write it here: columns of tables, fields of JSON and CSV, arrays and schemas follow from it. A narrow screen
-leaves out the last ones first.
+One that is added here gets its columns, JSON and CSV fields, arrays and schemas. Narrow screens drop the last first.
 """
 
 import math
@@ -115,7 +114,6 @@ class Rows:
     Without `stats` it notes what numbers ask of the rows, and answers 0. Of several texts arrays are NumPy's.
 
     keys  for each rule the key of every row `[n, 1]`
-    rows  the rows that means are taken over; None for those of each text
     """
 
     texts: tuple[TextRows, ...]
@@ -246,13 +244,8 @@ class Rows:
 class Statistic:
     """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
 
-    of       the number of each head and text `[h, texts]`; None of a call that has none
-    heading  the heading of its column in a table
     caption  what the line below a table says of the column; {unit} stands for token or word
-    meaning  what the JSON Schema says
     unit     "bits", "tokens", "score", "weight" or "share of rows"
-    digits   after the point, in a table
-    minimum  of the JSON Schema, None for none
     nothing  the values of no interest: a column of them alone is left out of tables
     largest_first  whether heads with large values come first where a table is sorted by it
     """

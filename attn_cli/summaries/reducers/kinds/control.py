@@ -1,7 +1,6 @@
 """The control of kinds whose targets are repeats: keys as far away as targets are, that are none.
 
-A head that looks so far back whatever stands there gives these as much. Which keys are drawn depends on the seed, the
-kind, the query's place and the text's tokens alone, so that a text by itself and one of a corpus have the same control.
+The draw depends on seed, kind, place and the text's tokens alone: a text has the same control alone and in a corpus.
 """
 
 from collections.abc import Sequence
@@ -35,13 +34,7 @@ class TextRows(NamedTuple):
 
 
 class DrawnFrom(NamedTuple):
-    """The distances, query less key, at which random keys are drawn to compare a head's weight on its targets with.
-
-    Targets are the keys that define a kind of head, such as induction; distances are those of all targets, text after
-    text.
-
-    first, total  for each of R rows where those of its text begin in `distances`, and how many they are `[R]`
-    """
+    """The distances, query less key, of all targets, at which control keys are drawn; where texts' own begin `[R]`."""
 
     distances: np.ndarray
     first: np.ndarray

@@ -1,8 +1,8 @@
 """Kinds of heads: what a head looks at, held against a baseline.
 
-Each kind names for every query a set of target keys; a head is of the kind whose targets it gives much more weight than
-uniform attention would. The kinds are known from the literature: induction heads (Olsson et al. 2022), previous and
-duplicate token heads (Wang et al. 2023), heads on delimiters (Clark et al. 2019), sinks (Xiao et al. 2023).
+A head is of the kind whose targets, a set of keys for every query, it gives much more weight than uniform attention.
+The kinds are known: induction (Olsson et al. 2022), previous and duplicate token (Wang et al. 2023), delimiters (Clark
+et al. 2019), sinks (Xiao et al. 2023).
 """
 
 from typing import NamedTuple
@@ -12,9 +12,6 @@ class Kind(NamedTuple):
     """A kind of attention head, defined by the keys that it attends to, its targets.
 
     name      in Python and machine output: `<name>_weight` on targets, `<name>_baseline` of uniform attention
-    words     in a legend
-    does      what one head of the kind does, in a sentence
-    meaning   what the JSON Schema says of its targets
     rank      where several kinds fit a head, one of a smaller rank names it
     back      how many places before the query its only target is (0 the query itself, -1 the next); None for others
     """

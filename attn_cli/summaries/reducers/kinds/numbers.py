@@ -43,8 +43,6 @@ _TARGETED = [at for at, kind in enumerate(KINDS) if kind is not UNIFORM]
 class KindNumbers:
     """Numbers of h heads for K kinds in each of B texts, NaN where a text has none.
 
-    A kind's targets are the keys that define it; sinks are keys that heads rest on whatever they say.
-
     weight    mean weight on the targets over rows with one `[K, h, B]`; of the uniform kind, entropy over its largest
     share     weight on targets that are no sinks over all that these rows give to keys that are no sinks `[K, h, B]`;
               of the kinds first, delimiter and uniform the weight
@@ -56,7 +54,6 @@ class KindNumbers:
               `[K, h, B]`
     baseline  what uniform attention would give the targets `[K, B]`
     rows      how many rows have a target (by_share: one that is no sink) `[K, B]`
-    control_rows  how many rows have control keys `[K, B]`
     """
 
     weight: np.ndarray
@@ -150,20 +147,9 @@ def _total(x: Array, factors: Array, texts: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class JudgedKinds:
-    """The numbers by which h heads are told to be of K kinds (induction, previous token ...), in the order of `KINDS`.
+    """`KindNumbers` of h heads and K kinds as means over texts, which name the heads; NaN where a call has no number.
 
-    Targets are the keys that define a kind; NaN where a call has no such number.
-
-    weight    mean weight on the targets over rows with one `[K, h]`
-    share     weight on targets that are no sinks over all that these rows give to keys that are no sinks `[K, h]`; of
-              the kinds first, delimiter and uniform the weight
-    non_sink_weight  mean weight on the targets that are no sinks, over rows with one `[K, h]`
-    baseline  what uniform attention would give the targets `[K]`
-    control   for induction and duplicate the weight (by_share: the share) on random keys at the targets' distances `[K,
-              h]`
-    row_support  the fraction of rows whose weight on targets is at least 0.1 and 5 times the baseline `[K, h]`, mean
-              over texts; NaN for kinds other than those of a fixed distance, first and delimiter
-    rows      how many rows have a target (by_share: one that is no sink) `[K]`
+    weight, share, non_sink_weight, control, row_support `[K, h]`; baseline and rows `[K]`
     agrees    whether most texts, each by itself, bear out the name `[K, h]`; True for kinds other than those of a fixed
               distance, first and delimiter
     by_share  whether heads are named by their share, as on a text, and not by their weight
@@ -195,9 +181,7 @@ class JudgedKinds:
 
     @cached_property
     def kind(self) -> np.ndarray:
-        """The index in `KINDS` of each head's kind (induction ...) `[h]`; -1 if it is of none,
-        -2 if no kind has a `number` (rows enough) to judge by.
-        """
+        """The index in `KINDS` of each head's kind `[h]`; -1 for none, -2 if no kind has rows enough to judge by."""
         number = self.number
         if np.isnan(number).all():
             return np.full(number.shape[1], NOT_JUDGED)
@@ -208,9 +192,7 @@ class JudgedKinds:
 
     @cached_property
     def high(self) -> np.ndarray:
-        """True where a head's weight or share on a kind's keys is high enough for its name, of K kinds and h heads
-        `[K, h]`: by the tests of `is_high`, on however few rows.
-        """
+        """True where a head's weight or share is high enough for a kind's name `[K, h]`, on however few rows."""
         return self.is_high(self.measured)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
@@ -270,17 +252,12 @@ def most_rows(rows: float) -> float:
 
 
 def is_held_by_rows(kind: Kind) -> bool:
-    """True for kinds of a fixed distance and of marks (first, delimiter), whose name most rows of a text must each bear
-    out.
-    """
+    """True for kinds of a fixed distance and of marks, whose name most rows must bear out."""
     return kind.rank in (PLACE, MARKS)
 
 
 def judged(numbers: KindNumbers, is_sink: np.ndarray, *, by_share: bool) -> JudgedKinds:
-    """The numbers of K kinds for h heads, means over texts, by which heads are named.
-
-    is_sink  whether key 0 is or may be a sink of the head, by text `[h, B]`
-    """
+    """The numbers that name heads, means over texts; `is_sink` `[h, B]`: whether key 0 is or may be a sink."""
     three = (numbers.weight, numbers.share, numbers.non_sink_weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be

@@ -30,7 +30,7 @@ STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CL
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """For each of h heads and n rows the key of the largest weight that is no sink (no key that heads rest on).
+    """For each of h heads and n rows the key of the largest weight that is no sink.
 
     keys     the index of that key `[h, n]`, -1 where the three strongest are all sinks
     weights  the weight on it `[h, n]`, 0 for -1
@@ -49,9 +49,7 @@ class Peaks:
 
     @classmethod
     def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
-        """The strongest keys of h heads and n rows past the keys that are sinks; arrays of NumPy or a device's
-        tensors.
-        """
+        """The strongest keys of h heads and n rows past the sinks; arrays are NumPy's or a device's tensors."""
         where = namespace(beyond).where
         heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
         keys, weights = tops.keys[..., 0] * 0 - 1, tops.weights[..., 0] * 0  # [h, n]
@@ -81,15 +79,12 @@ HEAD_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class HeadKinds(Part):
-    """What the heads of one call give to the keys that define each kind of head (its targets), beside what is uniform.
+    """What the heads of one call give to the targets of each kind, beside what is uniform.
 
-    numbers    of each text; `judged` makes kinds of them
     first_is_sink  whether key 0 is or may be a sink of the head, by text `[h, B]`
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
     value      the norm of each value over the median of all, median over key heads `[m]`; None without values
-    peaks      the strongest key of every row past the sinks, on the first text
-    targets    the targets of every row, on the first text
     by_share   whether heads are named by the share of what they don't give to sinks, as on a text
     residual   the norm of each key's vector before the block over the median of all `[m]`; None where it isn't seen
     """
@@ -109,15 +104,11 @@ class HeadKinds(Part):
 
     @cached_property
     def judged(self) -> JudgedKinds:
-        """For each head and kind the weight on the keys that define it, its share of non-sink weight, means over texts,
-        and the head's kind.
-        """
+        """For each head and kind the weight on targets and its share of non-sink weight, means over texts; the kind."""
         return judged(self.numbers, self.first_is_sink, by_share=self.by_share)
 
     def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
-        """Which of n rows give their largest weight past sinks, in head number `at`, to a key that defines `kind`:
-        booleans `[n]`.
-        """
+        """The rows `[n]` that give their largest weight past sinks, in head number `at`, to a target of `kind`."""
         return self.peaks.counted & (self.targets.lists[kind] == self.peaks.keys[at][:, None]).any(axis=1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -132,9 +123,7 @@ class HeadKinds(Part):
             yield dict(zip(HEAD_COLUMNS, row, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`kind` `[h]`, the name of each head's kind, and `kind_weight`, `kind_share`, `kind_baseline`,
-        `kind_control`.
-        """
+        """`kind` `[h]`, each head's name, and `kind_weight`, `kind_share`, `kind_baseline`, `kind_control`."""
         numbers = self.judged
         kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
         baseline = np.broadcast_to(numbers.baseline, numbers.weight.T.shape)
@@ -147,12 +136,7 @@ class HeadKinds(Part):
 
 
 class KindTexts:
-    """Texts on which heads are told to be of a kind, and what all layers share: the keys that define kinds.
-
-    texts     the tokens of all streams of these texts (decoder, encoder ...)
-    seed      of the random keys that a token's repeats are compared with
-    by_share  whether heads are named by the share of what they don't give to sinks
-    """
+    """Texts on which heads are named by kind, and what all layers share: the targets."""
 
     def __init__(self, texts: Sequence[Sequence[Token]], *, seed: int = 0, by_share: bool = True) -> None:
         self.texts, self.seed, self.by_share = texts, seed, by_share
@@ -188,10 +172,7 @@ class KindTexts:
 
 
 class HeadKindsReducer:
-    """Makes `HeadKinds` of one call after the other: each head's weight on the keys that define each kind of head.
-
-    texts  the texts that the calls are about, with the keys that define kinds
-    """
+    """Makes `HeadKinds` of one call after the other: each head's weight on the targets in `texts`."""
 
     reads_tensors: ClassVar[bool] = True
 
@@ -199,9 +180,7 @@ class HeadKindsReducer:
         self.texts = texts
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for each row's weights on the keys that define kinds, its entropy and 3 strongest keys,
-        and for the sums of weights on each key.
-        """
+        """A request for each row's weights on targets, entropy and 3 strongest keys, and for sums by key."""
         wanted = self.texts.targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
         if _knows_mask(call):
             return wanted | Wanted(column_sums=(ColumnSums(self._factors(call, None).sink_rows.few_rows),))
@@ -259,10 +238,7 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
 
 
 class TextKinds:
-    """Makes reducers that tell the kinds of heads (induction ...) on one text, the one that a call is about.
-
-    seed  of the random keys that a token's repeats are compared with
-    """
+    """Makes reducers that name heads by kind on the text of a call; `seed` is of the control keys."""
 
     def __init__(self, seed: int = 0) -> None:
         self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))

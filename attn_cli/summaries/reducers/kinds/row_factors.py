@@ -1,7 +1,4 @@
-"""The factors by which sums of rows over lists of keys become numbers of heads: one for every row and list of a text.
-
-All that is asked of a head is a sum over rows of sums over lists, so one product with these factors gives it.
-"""
+"""The factors by which sums of rows over lists of keys become numbers of heads, for every row and list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,15 +19,10 @@ LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 class RowFactors:
     """Which of n rows count for each of K kinds of heads; rows that see fewer than 4 keys don't.
 
-    A kind's targets are the keys that define it, such as the key before the query.
-
     counted     1 for rows with a target `[K, n]`; for uniform attention 1 / log of the keys seen
     rest        1 for rows with a target that is no expected sink `[K, n]`
     uniform     targets seen / keys seen `[K, n]`; NaN for kinds without targets
-    controls    for induction and duplicate targets seen / random keys at like distances seen `[n]`, 0 where there are
-                none
-    sight       which keys each row may see
-    copies      copies of these arrays on other devices, by the device's name
+    controls    for induction and duplicate targets seen / random keys at like distances seen `[n]`, 0 for none
     """
 
     counted: Array
@@ -41,9 +33,7 @@ class RowFactors:
     copies: dict[str, "RowFactors"] = field(default_factory=dict)
 
     def beside(self, like: Array) -> "RowFactors":
-        """These arrays on the device of `like`: unchanged for a NumPy array, else with the factors of each row
-        (`counted`, `rest`, `controls`) copied there.
-        """
+        """These arrays on the device of `like`; `counted`, `rest` and `controls` are copied to a GPU."""
         if isinstance(like, np.ndarray):
             return self
         if str(like.device) not in self.copies:

@@ -18,13 +18,12 @@ REACH = 4  # of the window
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The target keys of each kind of head for n queries, the last n of m keys: those that define it (previous ...).
+    """The target keys of each kind of head for n queries, the last n of m keys.
 
     lists     for each kind its keys `[n, c]`, at most c a row, -1 after the last; delimiters are in `marks` instead
     on_sinks  those of `lists` at which sinks are expected, for kinds with several targets a row `[n, c]`; only if any
     controls  for induction and duplicate random keys that are no targets, at the distances of targets `[n, c]`
     marks     which keys are delimiters, and which are no expected sinks `[2, m]`
-    sinks     the keys at which sinks are expected, ascending
     """
 
     lists: Mapping[Kind, np.ndarray]
@@ -41,13 +40,7 @@ class Targets:
 
 
 class Distances:
-    """How far the keys that induction and duplicate heads look for are from their queries, query less key,
-    in all texts.
-
-    texts      the tokens of each
-    is_causal  whether a text's queries see no key after themselves
-    of         by kind the distances of all its keys, text after text
-    """
+    """How far the targets of induction and duplicate heads are from their queries, query less key, in all texts."""
 
     def __init__(self, texts: Sequence[Sequence[Token]], *, is_causal: bool) -> None:
         lists = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
@@ -77,9 +70,7 @@ def targets_of(
 def targets_of_rows(
     rows: TextRows, drawn: Mapping[Kind, DrawnFrom] | None = None, *, is_causal: bool, seed: int
 ) -> Targets:
-    """For R rows of texts side by side the keys that define each kind of head; each row's token is a key of its
-    text.
-    """
+    """The targets of R rows of texts side by side; each row's token is a key of its text."""
     count = len(rows.names)
     begin, stop = rows.begin[:, None], rows.stop[:, None]
     placed = [kind for kind in PLACED if not is_causal or kind.back >= 0]  # type: ignore[operator]
@@ -142,9 +133,7 @@ def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
 
 
 def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
-    """For each of m positions the c keys of the kind "window" `[m, c]`: from 4 before it to itself, or to 4 after
-    it.
-    """
+    """The keys of the kind "window" `[m, c]` for m positions: from 4 before it to itself, or to 4 after it."""
     return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
 
 
