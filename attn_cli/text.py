@@ -22,15 +22,6 @@ def visible(text: str) -> str:
     return "".join(_visible_character(character) for character in text)
 
 
-def ascii_visible(text: str) -> str:
-    r"""The text as a screen of ASCII shows it: every other character becomes its escape.
-
-    >>> ascii_visible("a\u4e2d\n")
-    'a\\u4e2d\\n'
-    """
-    return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
-
-
 def excerpt(text: str, longest: int = 200) -> str:
     r"""Return the beginning of `text` for a message: visible, on one line, cut after `longest` characters.
 

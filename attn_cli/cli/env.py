@@ -78,4 +78,4 @@ def _stdout() -> str:
     kind = "a terminal" if sys.stdout is not None and sys.stdout.isatty() else "no terminal"
     encoding = getattr(sys.stdout, "encoding", None) or "no encoding"
     parts = [kind, f"{screen.width} columns", f"colours {screen.depth}", encoding]
-    return ", ".join([*parts, *(["shown in ASCII"] if screen.ascii_only else [])])
+    return ", ".join(parts)

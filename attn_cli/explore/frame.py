@@ -16,7 +16,7 @@ from attn_cli.explore.regions import Region
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Session
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.text import ascii_visible, visible
+from attn_cli.text import visible
 from attn_cli.views.drawing.ascii import marks_in_ascii
 from attn_cli.views.drawing.cells import fit
 
@@ -117,16 +117,15 @@ def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
 def _last_lines(session: Session) -> list[Line]:
     """The line that is typed, else what was said, over lines above where it is long; else what runs, else hints."""
     scene, width = session.scene, session.scene.screen.width
-    clean = ascii_visible if scene.screen.ascii_only else visible
     if session.entry is not None:
         entry = session.entry
-        typed = _entry_line(entry.prompt, clean(entry.text), clean(entry.text[: entry.place]), width)
+        typed = _entry_line(entry.prompt, visible(entry.text), visible(entry.text[: entry.place]), width)
         return [*_choices(entry, width), typed]
     if session.message:
-        pieces = chop_cells(clean(session.message), width)[: scene.lines - 1]
+        pieces = chop_cells(visible(session.message), width)[: scene.lines - 1]
         return [[Segment(piece, REVERSED)] for piece in pieces]
     if session.task:
-        return [line(f"{clean(session.task)} · esc ends it", width, REVERSED)]
+        return [line(f"{visible(session.task)} · esc ends it", width, REVERSED)]
     return [line(hints(scene, session.view.pane, reads=session.outside.read is not None), width, DIM)]
 
 

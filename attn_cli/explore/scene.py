@@ -323,9 +323,7 @@ class Scene:
         if key not in self._layouts:
             if len(self._layouts) > 16:
                 self._layouts.clear()
-            self._layouts[key] = layout_of(
-                tokens, self.recording.prompt.text, width, shares, ascii_only=self.screen.ascii_only
-            )
+            self._layouts[key] = layout_of(tokens, self.recording.prompt.text, width, shares)
         return self._layouts[key]
 
     def text_lines(self, view: Viewpoint) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from rich.text import Text
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer, file_of
-from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.drawing.table import draw as draw_table
@@ -19,7 +18,6 @@ from attn_cli.views.same_input import more_of_matrices, on_same_input, on_texts
 
 def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes."""
-    report = in_ascii(report) if screen.ascii_only else report
     if report.answer is not None:
         return (draw_table if report.answer.shape.screen else drawer(report.answer.name))(report.answer, report, screen)
     if report.is_overview:

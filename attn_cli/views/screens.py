@@ -11,7 +11,6 @@ from attn_cli.prompt import Generated
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, cut_after_word, visible
-from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.cells import fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, printed
 from attn_cli.views.drawing.labels import token_label
@@ -38,13 +37,12 @@ def render(report: Report, screen: Screen, invocation: Invocation | None = None)
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for a report: the line on its text and model, the answer, and tokens where they are shown."""
     answer = draw_answer(report, screen)
-    shown = in_ascii(report) if screen.ascii_only else report
-    every = shown.prompts[0].tokens if shown.is_overview and shown.command == "inspect" else ()
-    tells = every and (not (shown.story or shown.reads) or any(token.row is not None for token in every))
-    tokens = [_tokens(shown, screen)] if tells else []
-    are_first = not tokens or (shown.story is None and len(every) <= _FEW_TOKENS)
+    every = report.prompts[0].tokens if report.is_overview and report.command == "inspect" else ()
+    tells = every and (not (report.story or report.reads) or any(token.row is not None for token in every))
+    tokens = [_tokens(report, screen)] if tells else []
+    are_first = not tokens or (report.story is None and len(every) <= _FEW_TOKENS)
     parts = chain(tokens, answer) if are_first else chain(answer, [""], tokens)
-    return chain([_header(shown, screen)], parts)
+    return chain([_header(report, screen)], parts)
 
 
 def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine]:

@@ -12,7 +12,6 @@ from attn_cli.explore.scene import JudgedHeads, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.standing_out import StandOut, does, families_of, kind_words, others_of, sentence
 from attn_cli.summaries.told.head_families import work_in_words
-from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.palette import Ramp
 
 _LISTED = 7  # lines below the map, where all heads have room above them
@@ -97,8 +96,7 @@ def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:
         return []
     before = " ".join(text[max(token.start - 60, 0) : token.start].split())
     gap = " " if text[max(token.start - 1, 0) : token.start].isspace() else ""
-    words = ascii_visible if scene.screen.ascii_only else str
-    shown = words(f"{before}{gap}[{' '.join(text[token.start : token.end].split())}]")
+    shown = f"{before}{gap}[{' '.join(text[token.start : token.end].split())}]"
     room -= 6
     if room < 12 or not shown.isprintable():
         return []

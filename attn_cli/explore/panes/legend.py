@@ -7,7 +7,7 @@ from rich.segment import Segment
 
 from attn_cli.explore.pane_table import NAMES
 from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, width_of
-from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES, Ramp, background, foreground
+from attn_cli.views.drawing.palette import SHADES, Ramp, background, foreground
 from attn_cli.views.drawing.screen import Screen
 
 _CELLS = 8
@@ -22,9 +22,8 @@ def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen
 def _bar(ramp: Ramp, screen: Screen) -> Line:
     if screen.depth in ("truecolor", "256"):
         return [Segment(" ", background(at / (_CELLS - 1), ramp, screen.depth)) for at in range(_CELLS)]
-    shades = ASCII_SHADES if screen.ascii_only else SHADES
     return [
-        Segment(mark, foreground((at + 0.5) / len(shades), ramp, screen.depth)) for at, mark in enumerate(shades) if at
+        Segment(mark, foreground((at + 0.5) / len(SHADES), ramp, screen.depth)) for at, mark in enumerate(SHADES) if at
     ]
 
 

@@ -17,7 +17,6 @@ from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow
 from attn_cli.prompt import Token
-from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, ramp_for
@@ -122,7 +121,7 @@ def _ruler(scene: Scene, grid: Grid, window: MatrixWindow, cursor: int) -> Line:
 
 
 def _over(token: Token, scene: Scene, columns: int) -> str:
-    text = ascii_visible(token.text) if scene.screen.ascii_only else token.text
+    text = token.text
     label = fit(text_with_mark(replace(token, text=text)), columns - 1).rstrip()
     return " " * (columns - cell_len(label)) + label
 
@@ -179,7 +178,7 @@ def _with_cell_marked(cells: Line, at: int, columns: int, scene: Scene) -> Line:
     start = at * columns
     if scene.screen.depth in ("truecolor", "256"):
         return _replaced(cells, start, columns, Segment(" " * columns, Style.parse(f"on {MARKED[scene.screen.depth]}")))
-    mark = "+" if scene.screen.ascii_only else "◆"
+    mark = "◆"
     return _replaced(cells, start, columns, Segment(mark * columns, CURSOR))
 
 

@@ -8,7 +8,6 @@ from attn_cli.explore.panes.lines import REVERSED, Line, full_line, parts_line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.prompt import Token
-from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.labels import token_label
 
@@ -30,7 +29,7 @@ def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | 
 def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> str:
     """A token with its number, cut to `columns` columns of the screen."""
     label = token_label(token).replace("\n", "␊")
-    return fit(ascii_visible(label) if scene.screen.ascii_only else label, columns).rstrip()
+    return fit(label, columns).rstrip()
 
 
 def against_name(scene: Scene, view: Viewpoint) -> str:

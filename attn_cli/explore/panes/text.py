@@ -87,7 +87,7 @@ def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     text_lines, table_lines = scene.text_lines(view)
     text = _text(scene, view, row, ramp, text_lines)
     table, rest = _table(scene, view, row, table_lines, width)
-    rule = [Segment(("-" if scene.screen.ascii_only else "─") * width, DIM)]
+    rule = [Segment("─" * width, DIM)]
     status = cell_line(scene, view, region.width)
     lines = [parts_line(_title(scene, view, ramp), region.width, BOLD), *text, rule, *table, line(rest, width, DIM)]
     lines += [[]] * (region.height - 1 - len(lines))

@@ -19,22 +19,18 @@ from attn_cli.views.drawing.styles import BOLD
 
 _MOST_KEYS = 6
 _MOST_LISTS = 6
-_TITLES = {
-    "weight": "most attended · share of all attention received",
-    "value": "top keys by value norm · mean share per row",
-    "output": "top keys by output norm · mean share per row",
-}
 
 
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Lines: the sinks of the text (keys that many heads rest on), and the keys that get the largest mean weight."""
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f" · mean of {heads} heads" if heads > 1 else ""
-    words = [_TITLES[received.by] + of_heads]
-    sinks = text_sinks(with_part(report.summaries, HeadKinds)) if received.by == "weight" else []
+    sinks = text_sinks(with_part(report.summaries, HeadKinds))
     keys = list(_ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks}))
     yield ""
-    yield packed_text([*words, "bars: of the largest"], screen, BOLD)
+    yield packed_text(
+        [f"most attended · share of all attention received{of_heads}", "bars: of the largest"], screen, BOLD
+    )
     yield from (packed_text([said], screen) for said in sink_words(sinks))
     if len(keys) > _MOST_LISTS:  # windows of an image, each with its keys
         of_all = sorted(

@@ -154,7 +154,7 @@ class _Walk:
         for key, products in zip(keys, sums, strict=True):
             score = float(scores.values[at, 0, key])
             is_exact = all(_is_short(number) for number in (*q.tolist(), *k[key].tolist(), score))
-            sign = "=" if is_exact else "~" if self.screen.ascii_only else "≈"
+            sign = "=" if is_exact else "≈"
             yield Text(f"  {fit(self.summary.keys[key].text, width)} {products:<{longest}} {sign} {_short(score)}")
 
     def _softening(self, at: int, head: str) -> Iterator[Text]:

@@ -1,6 +1,6 @@
 """Explained cells: what is content and what is position, with bars, and the pairs of columns that count most."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from rich.cells import cell_len
@@ -34,8 +34,7 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
         cells = [cell for cell in why.cells if cell.head == head]
         name = f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary)
         said = _sentence(max(cells, key=lambda cell: cell.weight), summary) if cells else ""
-        over = _over_next(cells, summary) if said else ""
-        yield Text("\n".join(packed([x for x in (name, said, over) if x], screen.width)), BOLD)
+        yield Text("\n".join(packed([x for x in (name, said) if x], screen.width)), BOLD)
         if not cells:
             yield Text("  that key is masked for this query")
         values = [value for cell in cells for value in (cell.content, cell.position) if value is not None]
@@ -60,22 +59,6 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
         return f"{said}though both count against it: {first}, {second}"
     over = f"what each adds to the score, over the mean of {cell.visible:,} keys"
     return f"{said}{_mostly(first, high, second, low)}: {over}"
-
-
-def _over_next(cells: Sequence[ExplainedCell], summary: Summary) -> str:
-    """Words on what puts a cell ahead of the next in weight, and what speaks for the next; "" of one key."""
-    first, *others = sorted(cells, key=lambda cell: -cell.weight)
-    second = next((cell for cell in others if cell.query == first.query), None)
-    if second is None or None in (first.content, first.position, second.content, second.position):
-        return ""
-    content, position = (mine - its for mine, its in zip(_shown(first), _shown(second), strict=True))
-    key = token_label(summary.keys[second.key])
-    parts = {
-        f"what it is (content {_signed(content)})": content,
-        f"where it is (position {_signed(position)})": position,
-    }
-    (high, most), (low, least) = sorted(parts.items(), key=lambda part: -part[1])
-    return f"ahead of {key}, the next in weight, {_mostly(high, most, low, least)}"
 
 
 def _mostly(first: str, high: float, second: str, low: float) -> str:

@@ -15,7 +15,6 @@ from rich.style import Style
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, joined, packed
 from attn_cli.views.drawing.palette import (
-    ASCII_SHADES,
     NEGATIVE_SHADES,
     SHADES,
     Ramp,
@@ -60,7 +59,7 @@ class CellText:
         return " " * width
 
     def _shade(self, level: float) -> str:
-        drawn = shade(level, self.ramp, ascii_only=self.screen.ascii_only)
+        drawn = shade(level, self.ramp)
         return self.lowest if drawn == " " else drawn
 
     @property
@@ -68,7 +67,7 @@ class CellText:
         """The character of the lowest level of the colour scale: blank, but a mark where a blank is a masked weight."""
         if self.kind != "weights" or self.image:
             return " "
-        return "-" if self.screen.ascii_only else "·"  # in ASCII, a dot is a shade
+        return "·"
 
     @property
     def has_masked(self) -> bool:
@@ -78,8 +77,6 @@ class CellText:
     @property
     def mark(self) -> str:
         """The mark of a masked cell, and of a weight of exactly 0."""
-        if self.screen.ascii_only:
-            return "." if self.number else "x"  # in ASCII, a dot is already a shade
         return "·"
 
 
@@ -262,7 +259,7 @@ class HeatMap:
     def _uncolored(self, value: float) -> Segment:
         if value == float("-inf"):
             return Segment(" " * self._cell[0])
-        text = self._text.of(value, 0.0) if self._cell[1] else ("%" if self.screen.ascii_only else "▒") * self._cell[0]
+        text = self._text.of(value, 0.0) if self._cell[1] else "▒" * self._cell[0]
         return Segment(text, DIM)
 
     def _halved(self) -> list[list[Segment]]:
@@ -326,12 +323,11 @@ class HeatMap:
         if self._cell[1]:
             return [Segment("  ", background(level, self._ramp, depth)) for level in middles]
         if not self._ramp.diverging:
-            shades = (ASCII_SHADES if self.screen.ascii_only else SHADES)[1:]
-            shades = self._text.lowest + shades
+            shades = self._text.lowest + SHADES[1:]
             return [
                 Segment(mark, foreground(level, self._ramp, depth)) for mark, level in zip(shades, middles, strict=True)
             ]
-        marks = NEGATIVE_SHADES[:0:-1] + (ASCII_SHADES if self.screen.ascii_only else SHADES)
+        marks = NEGATIVE_SHADES[:0:-1] + SHADES
         return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
 
     def _hint(self) -> list[list[Segment]]:

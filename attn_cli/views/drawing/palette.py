@@ -10,7 +10,6 @@ from rich.style import Style
 
 SCALES = ("linear", "sqrt", "log", "row")
 SHADES = " ░▒▓█"
-ASCII_SHADES = " .:*#"
 NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
 # The colours of a 256-colour terminal that are nearest to viridis, with a lightness that rises from each to the next.
@@ -103,12 +102,12 @@ def _within(level: float) -> float:
     return min(max(level, 0.0), 1.0)
 
 
-def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
+def shade(level: float, ramp: Ramp) -> str:
     """One character as dark as a level from 0 to 1, for screens without colours; "·" for NaN, which is masked."""
     if level != level:
-        return "x" if ascii_only else "·"
+        return "·"
     level = _within(level)
-    glyphs = ASCII_SHADES if ascii_only else SHADES
+    glyphs = SHADES
     if ramp.diverging:
         negative = level < 0.5
         level = abs(level - 0.5) * 2

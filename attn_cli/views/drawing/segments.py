@@ -79,8 +79,8 @@ def _mark(step: int, ramp: Ramp, screen: Screen) -> str:
     if screen.depth in ("truecolor", "256") or (step == MASKED_STEP and not ramp.diverging):
         return " "
     if step == MASKED_STEP:  # a score of 0 is blank
-        return shade(np.nan, ramp, ascii_only=screen.ascii_only)
-    return shade(step / (STEPS - 1), ramp, ascii_only=screen.ascii_only)
+        return shade(np.nan, ramp)
+    return shade(step / (STEPS - 1), ramp)
 
 
 def _runs(steps: np.ndarray) -> Sequence[tuple[int, int]]:

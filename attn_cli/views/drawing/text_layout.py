@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, chop_cells
 
 from attn_cli.prompt import Token, later_pieces
-from attn_cli.text import ascii_visible, visible
+from attn_cli.text import visible
 
 _LATER_PIECE = "∙"  # of a character that several tokens share
 _LONGEST_WORD = 30  # columns; what is longer, such as a text without blanks, breaks between tokens
@@ -57,13 +57,11 @@ class TextLayout:
         return next((piece.token for piece in pieces if 0 <= column - piece.column < piece.width), None)
 
 
-def layout_of(
-    tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str], *, ascii_only: bool = False
-) -> TextLayout:
+def layout_of(tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str]) -> TextLayout:
     """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns."""
     later = later_pieces(tokens)
     shown = [
-        _LATER_PIECE if later[at] else _shown(token, ascii_only=ascii_only) + (suffixes[at] if suffixes else "")
+        _LATER_PIECE if later[at] else _shown(token) + (suffixes[at] if suffixes else "")
         for at, token in enumerate(tokens)
     ]
     words = _word_widths(tokens, shown)
@@ -96,7 +94,7 @@ def layout_of(
                 if number:
                     break_line()
                 if between and (column or between.strip()):
-                    add(-1, ascii_visible(between) if ascii_only else between)
+                    add(-1, between)
             if column and token.start <= end and at and tokens[at - 1].start is None:
                 add(-1, " ")  # after a special token
             end = max(end, token.end)
@@ -134,7 +132,7 @@ def _are_joined(before: Token, token: Token) -> bool:
     return not (before.text[-1:].isspace() or token.text[:1].isspace())
 
 
-def _shown(token: Token, *, ascii_only: bool) -> str:
+def _shown(token: Token) -> str:
     if not token.text.strip(" "):
         return _BLANK * max(len(token.text), 1)
-    return ascii_visible(token.text) if ascii_only else token.text.replace("\n", _LINE_END)
+    return token.text.replace("\n", _LINE_END)

@@ -19,7 +19,7 @@ def test_a_level_beyond_the_ramp_has_the_colour_of_its_end(level: float, divergi
     ramp = Ramp(-1.0 if diverging else 0.0, 1.0, diverging)
     end = 1.0 if level > 0 else 0.0
     assert background(level, ramp, depth) == background(end, ramp, depth)
-    assert shade(level, ramp, ascii_only=True) == shade(end, ramp, ascii_only=True)
+    assert shade(level, ramp) == shade(end, ramp)
 
 
 @pytest.mark.parametrize("scale", ["linear", "sqrt", "log", "row"])
@@ -58,15 +58,13 @@ def test_0_is_told_from_a_masked_cell_and_sizes_by_lightness(light: bool, depth:
     assert len({color.get_truecolor() for color in colors[::32]}) == 8
 
 
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_a_shade_of_0_is_not_that_of_a_masked_cell(ascii_only: bool) -> None:
+def test_a_shade_of_0_is_not_that_of_a_masked_cell() -> None:
     ramp = Ramp(-1.0, 1.0, diverging=True)
-    assert shade(0.5, ramp, ascii_only=ascii_only) != shade(float("nan"), ramp, ascii_only=ascii_only)
+    assert shade(0.5, ramp) != shade(float("nan"), ramp)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_the_explorer_tells_a_score_of_0_from_a_masked_cell(depth: str, ascii_only: bool) -> None:
-    screen, ramp = Screen(depth=depth, ascii_only=ascii_only), Ramp(-1.0, 1.0, diverging=True)
+def test_the_explorer_tells_a_score_of_0_from_a_masked_cell(depth: str) -> None:
+    screen, ramp = Screen(depth=depth), Ramp(-1.0, 1.0, diverging=True)
     line = full_cells(steps_of(ramp.levels(np.array([[0.0, np.nan]])))[0], 2, ramp, screen)
     assert len({(segment.text, segment.style) for segment in line}) == 2
