@@ -82,8 +82,9 @@ def _about(report: Report, width: int) -> Iterator[str]:
     what = " (word vectors)" if source["type"] == "table" else ""
     yield fit_path(str(source["model"]), width - len(what)) + what
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
-    rules = {_rule_words(summary, scale=not report.runs_model) for summary in summaries}
-    if len(rules) == 1 and not (report.runs_model and rules == {"no mask"}):
+    is_model = report.runs_model and report.batch is None
+    rules = {_rule_words(summary, scale=not is_model) for summary in summaries}
+    if len(rules) == 1 and not (is_model and rules == {"no mask"}):
         yield rules.pop()
 
 
