@@ -23,13 +23,7 @@ def visible(text: str) -> str:
 
 
 def excerpt(text: str, longest: int = 200) -> str:
-    r"""Return the beginning of `text` for a message: visible, on one line, cut after `longest` characters.
-
-    >>> excerpt("a\nb")
-    'a␊b'
-    >>> excerpt("abcdef", longest=3)
-    'abc...'
-    """
+    """Return the beginning of `text` for a message: visible, on one line, cut after `longest` characters."""
     return visible(cut(text, longest))
 
 
@@ -77,22 +71,14 @@ def model_name(model: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """Return the first `most` names with commas between, very long ones cut, and how many more there are.
-
-    >>> listed(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
+    """Return the first `most` names with commas between, very long ones cut, and how many more there are."""
     every = list(names)
     first = ", ".join(cut(name, 60) for name in every[:most])
     return first if len(every) <= most else f"{first} and {len(every) - most} more"
 
 
 def quoted(text: str) -> str:
-    """A token or word in quotes, visible, without the space before it.
-
-    >>> quoted(" John"), quoted(" "), quoted("\\n")
-    ('"John"', '"␣"', '"␊"')
-    """
+    """A token or word in quotes, visible, without the space before it."""
     return f'"{visible(text.strip(" ") or "␣" * len(text))}"'
 
 

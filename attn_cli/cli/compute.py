@@ -174,7 +174,6 @@ def _with_answer(report: Report, matrices: Matrices) -> Report:
 
 
 def _whole(matrices: Matrices, view: View) -> CallReducers:
-    """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled."""
     largest = view.largest
     if largest is None:
         count, (n, m) = 2 * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
@@ -192,7 +191,6 @@ def _whole(matrices: Matrices, view: View) -> CallReducers:
 
 
 def _to_file(matrices: Matrices, view: OutputView) -> CallReducers:
-    """The reducers for the output alone: written row by row, or kept whole where W_O or U_V is applied to it."""
     file = None
     h = matrices.q.shape[-3]
     if not matrices.joined and matrices.value_up is None:

@@ -18,7 +18,6 @@ class Command:
 
     keys     characters, or Textual's names of keys that are none
     shown    the keys as the help writes them, of up, down, left and right together: "arrows, hjkl"
-    hint     a word or two for the footer; "" for none
     meaning  one line of help; "" for a command that another one's line is about, too
     run      makes the next viewpoint, or a request, from the scene, the viewpoint and what follows the name
     choices  a function that gives what may follow the name; None for nothing

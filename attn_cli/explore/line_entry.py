@@ -80,7 +80,6 @@ class LineEntry:
         self._become(line, len(line))
 
     def _completed(self) -> None:
-        """Complete the line: first to the common beginning of all completions, then to each completion in turn."""
         if self.text in self._choices:
             line = self._choices[(list(self._choices).index(self.text) + 1) % len(self._choices)]
             self.text, self.place = line, len(line)

@@ -43,7 +43,6 @@ def _head_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpo
 
 
 def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
-    """The cursor on another token; the other end of the cell goes to the heaviest."""
     place, total = view.subject, scene.size(view)[1 if view.by_column else 0]
     if down and scene.same_tokens(view):
         place = scene.layout(view).neighbour(place, down)

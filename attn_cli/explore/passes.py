@@ -58,7 +58,6 @@ class Passes:
         self.redraw()
 
     def _pass(self, read: Callable[[Callable[[], None]], Answer], then: Callable[[Answer], None], words: str) -> None:
-        """Read in a thread of its own; the old picture stays until the answer is there."""
         self._stop = threading.Event()
         stop = self._stop
         done = 0
@@ -92,7 +91,6 @@ class Passes:
             self.redraw()
 
     def _ended(self, error: BaseException | None, then: Callable[[], None] = lambda: None) -> None:
-        """A pass is over: its recording is shown, or what went wrong is said."""
         self.session.task = ""
         if isinstance(error, Ended):
             self.session.say("ended; this is the text that was read before")

@@ -82,7 +82,6 @@ class Session:
     """The explorer without a terminal: takes keys, keeps what is shown, and makes requests to the terminal.
 
     entry      the line that is being typed, None while keys are commands
-    message    said on the last line until the next key
     help_line  the first line of the help that is seen; None while there is none
     task       what the model runs for meanwhile, in words; "" for nothing
     """

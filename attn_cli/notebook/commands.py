@@ -220,10 +220,7 @@ def record(
     heads: Numbers = None,
     **loading: Unpack[Opening],
 ) -> Recording:
-    """The recording of a model's pass over a text: gives any weight or score of any head later, without the model.
-
-    Queries and keys of all chosen layers stay in memory. Model, layers, heads and errors are as for `inspect`.
-    """
+    """The recording of a model's pass over a text, kept in memory; arguments and errors are as for `inspect`."""
     return record_source(opened(text, model, tokenizer, loading), text, selection=selected(layers, heads))
 
 

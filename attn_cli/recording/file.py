@@ -90,7 +90,6 @@ def _json(text: bytes | str) -> dict[str, Any]:
 
 
 def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """The metadata, and the arrays as views of the file."""
     length = int.from_bytes(data[:8].tobytes(), "little")
     begin = 8 + length
     if data.size < 8 or length > min(data.size, _LONGEST_HEADER) or begin > data.size:
@@ -106,7 +105,6 @@ def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
 
 
 def _array(name: str, entry: Any, body: np.ndarray) -> np.ndarray:
-    """One array, whose type, shape and place in the file agree."""
     name = excerpt(name, 40)
     try:
         dtype, shape, (start, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]

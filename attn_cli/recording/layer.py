@@ -232,7 +232,6 @@ class RecordedLayer(Call):
         return Terms(q * k, q, k, scale, None if cap is None else float(cap), added, score, log_sum, weight, rank)
 
     def _cells(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        """The scores `[b, c]`, -inf where masked; the weights where there are no scores."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.q is None or self.k is None:
             self._require_kept()

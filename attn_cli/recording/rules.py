@@ -41,7 +41,6 @@ def _bias(bias: object, call: Call) -> object:
 
 
 def _mask(mask: Mask, call: Call, n: int, m: int) -> Mask:
-    """The mask of n queries and m keys, of which `call` may show a part."""
     match mask:
         case Keys(real=real):
             return Keys(to_numpy(real))

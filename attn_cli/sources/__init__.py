@@ -89,9 +89,7 @@ def open_source(
 
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
-    inputs        a file with all that a model reads, instead of texts
     image         image files, read beside every text, or instead of texts by a model that reads none
-    audio         a .wav file, read in the same way
     chat          messages before the text, a user's; or a mapping with them as "messages" and template arguments
     target_lang   the language that a translator writes, by its code: "fra_Latn"
     loading       as `Loading` says: adapters, device, dtype, trust_remote_code, and so on

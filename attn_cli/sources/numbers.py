@@ -8,11 +8,7 @@ from attn_cli.errors import InputError
 
 
 def numbers_in(text: str, option: str, hint: str) -> list[float]:
-    """The finite numbers in `text`, with commas between; InputError with `hint` for anything else.
-
-    >>> numbers_in("1,0.5", "--sink", "one per head")
-    [1.0, 0.5]
-    """
+    """The finite numbers in `text`, with commas between; InputError with `hint` for anything else."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -23,10 +19,7 @@ def numbers_in(text: str, option: str, hint: str) -> list[float]:
 
 
 def require_held(numbers: np.ndarray | float, name: str, dtype: np.dtype) -> None:
-    """Raise InputError for finite numbers that `dtype` rounds to infinity or to 0.
-
-    >>> require_held(50.0, "--softcap", np.dtype(np.float32))
-    """
+    """Raise InputError for finite numbers that `dtype` rounds to infinity or to 0."""
     sizes, limits = np.abs(np.asarray(numbers, dtype=np.float64)), np.finfo(dtype)
     outside = np.isfinite(sizes) & ((sizes > limits.max) | ((sizes > 0) & (sizes < limits.smallest_subnormal)))
     if outside.any():

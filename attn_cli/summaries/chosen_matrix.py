@@ -29,7 +29,6 @@ def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
 
 
 def _changed(summary: Summary, change: Callable[[Matrix], Matrix | None]) -> Summary:
-    """The summary with its matrix changed, or left out where that gives None."""
     parts = (change(part) if isinstance(part, Matrix) else part for part in summary.parts)
     return replace(summary, parts=tuple(part for part in parts if part is not None))
 
@@ -61,7 +60,6 @@ def with_one_matrix_alone(report: Report) -> Report:
 
 
 def _alone(summary: Summary, place: HeadPlace) -> Summary:
-    """The summary with the matrix of that head; with none where the head isn't the call's."""
     own = summary.place
     is_own = (own.layer, own.stream) == (place.layer, place.stream) and place.head in own.heads
     return _changed(summary, lambda x: _of_head(x, summary, own.heads.index(place.head)) if is_own else None)

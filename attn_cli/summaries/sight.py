@@ -34,12 +34,7 @@ class Sight(ABC):
 
 
 class IntervalSight(Sight):
-    """Which keys each query may see, where these are adjacent: from `first` to before `last`.
-
-    >>> sight = IntervalSight(Intervals(np.array([0, 0, 1]), np.array([1, 2, 3])), 3)
-    >>> sight.along_rows(np.array([1, 10, 100])).tolist(), sight.along_columns(np.ones(3)).tolist()
-    ([1.0, 11.0, 110.0], [2.0, 2.0, 1.0])
-    """
+    """Which keys each query may see, where these are adjacent: from `first` to before `last`."""
 
     def __init__(self, seen: Intervals, m: int) -> None:
         self.first, self.last = seen.first.astype(np.int64), np.maximum(seen.first, seen.last).astype(np.int64)
@@ -99,7 +94,6 @@ class MaskSight(Sight):
             yield rows, of_any_head
 
     def _cells(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """The mask's cells `[h, b, m]`, h 1 where heads don't differ, some rows at a time."""
         step, j = max(1, _CELLS // max(1, self.m)), indices(0, self.m, self.like)[None]
         for start in range(0, self.n, step):
             rows = slice(start, min(start + step, self.n))

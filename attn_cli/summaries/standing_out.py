@@ -22,7 +22,6 @@ _FOCUSED, _NO_KIND = "focused", "no kind"
 class StandOut:
     """A head that stands out on a text by what it attends to, and the numbers that say so.
 
-    call, at   the index of its call among the summaries, and its own among the heads of the call
     is_judged  whether so many rows have a target that the kind is its name: 16, or for sharp induction or duplicate
                heads 8; of fewer it may be chance
     weight     mean weight on the kind's targets that are no sinks, over the rows with one; without a kind on

@@ -23,7 +23,6 @@ class SinkKey:
     One head in ten is enough for a special token, or the first of a causal text.
 
     heads     the share of all heads that have it as a sink
-    weight    the mean weight that it receives, over all heads
     value     the norm of its value over the median of all keys', median over heads and layers; None without values
     residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks
     """

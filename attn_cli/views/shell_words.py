@@ -9,11 +9,7 @@ _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 
 
 def command_line(words: Sequence[str]) -> str:
-    """The command line of `attn` with these words, in full.
-
-    >>> print(command_line(["top", "river bank", "-H", "4.5"]))
-    attn top "river bank" -H 4.5
-    """
+    """The command line of `attn` with these words, in full."""
     return " ".join(["attn", *map(quoted, words)])
 
 

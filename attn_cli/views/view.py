@@ -29,7 +29,6 @@ class View:
 
     largest        (rows, keys) of the largest matrix that it can draw; None if it takes matrices of any size
     chooses        whether commands choose what to show where no option says it, as for a person
-    records_alone  whether its only output is the recording of the run
     """
 
     largest: tuple[int, int] | None = None

@@ -189,7 +189,6 @@ def _values(scene: Scene, statistic: Statistic) -> np.ndarray:
 
 
 def _grid(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
-    """The numbers of all heads as cells, and below them the head under the cursor where there is room."""
     statistic = scene.statistic(view)
     values = _values(scene, statistic)
     finite = values[np.isfinite(values)]

@@ -52,7 +52,6 @@ def draw_kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, r
 
 
 def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) -> Line:
-    """A family: its name and size, and its heads with their weights, as many as fit."""
     name = f"{kind_words(heads[0])} {len(heads)}"
     segments: Line = [Segment(f"{name:{_NAME}}", BOLD)]
     words = f"  {does(heads[0].kind)}" if width >= _WIDE else ""

@@ -45,7 +45,6 @@ def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Vi
 
 
 def _cell_at(scene: Scene, view: Viewpoint, x: int, y: int) -> tuple[int, int] | None:
-    """The first query and key of the cell at a place of the pane; None where there is none."""
     window = scene.window(view)
     form, (down, across) = window.form, window.shape
     row, column = (y - 2) * (2 if form.halves else 1), x // form.columns
@@ -67,7 +66,6 @@ def _half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
 
 
 def _other_half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
-    """The matrix that this one is compared with, in the same form, around the same place."""
     grid, window, picture = scene.other_grid(view), scene.other_window(view), scene.other_picture(view)
     ramp = ramp_for(picture.values, "scores" if view.scores else "weights", view.scale, light=scene.screen.light)
     cursor = window.cell_of(min(view.query, len(grid.queries) - 1), min(view.key, len(grid.keys) - 1))
@@ -197,7 +195,6 @@ def _number(value: float, ramp: Ramp) -> str:
 
 
 def _row_label(scene: Scene, grid: Grid, window: MatrixWindow, top: int, here: bool, labels: int) -> Line:
-    """The query of a line, or the first and last of those that it stands for; a mark where the cursor is."""
     rows = window.form.rows * (2 if window.form.halves and window.form.rows > 1 else 1)
     first = window.top + top * window.form.rows
     if rows == 1 and not window.form.halves:

@@ -38,7 +38,6 @@ def patch_at(shown: ShownPicture, x: int, y: int) -> int | None:
 
 
 def _covered(shown: ShownPicture, row: np.ndarray, ramp: Ramp, high: int, wide: int) -> np.ndarray:
-    """The pixels `[high, wide, 3]` in grey, each under the colour of its patch."""
     part, (rows, columns) = shown.pixels, shown.grid.cells.shape
     down, across = ((np.arange(size) + 0.5) / size for size in (high, wide))
     lights = grey(part[(down * part.shape[0]).astype(int)[:, None], (across * part.shape[1]).astype(int)])
@@ -216,7 +215,6 @@ def _table(scene: Scene, view: Viewpoint, row: np.ndarray, height: int, width: i
 
 
 def _rest(view: Viewpoint, row: np.ndarray, places: list[int]) -> str:
-    """The sum of tokens beside those of the table."""
     finite = np.isfinite(row)
     others = finite.copy()
     others[places] = False

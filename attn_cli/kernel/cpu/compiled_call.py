@@ -171,7 +171,6 @@ def _padded(m: int) -> int:
 
 
 def _run(job: AttentionStruct, vectors: int, size: int) -> bool:
-    """Let this thread and the others do the tasks of a job; False if its values are not finite."""
     code = library()
     assert code is not None
     work: Callable[[int, int], int] = code.attn_fused_work

@@ -49,7 +49,6 @@ def numbers_of(places: Places, count: int, like: Array) -> Array:
 
 
 def _bias(rule: Rule, i: Array, j: Array) -> Array:
-    """The bias of rows i `[b]` and keys j `[c]`, broadcastable to `[h, b, c]`; picked rows are asked one by one."""
     if 0 in (i.shape[0], j.shape[0]):
         return namespace(i).zeros((i.shape[0], j.shape[0]))
     start, stop, first, last = int(i[0]), int(i[-1]) + 1, int(j[0]), int(j[-1]) + 1

@@ -88,10 +88,6 @@ class Dilated(Mask):
 
     That is i + offset - t * gap for t from -(size - 1) to size - 1, as in Longformer (Beltagy et al. 2020, 3.1).
     Combined with `Causal`, the keys before remain.
-
-    >>> from attn_cli.kernel.definition.mask import dense
-    >>> dense(Dilated(2, 2), 4, 4, like=np.empty(0)).astype(int).tolist()
-    [[1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]]
     """
 
     size: int
@@ -130,12 +126,7 @@ class Dilated(Mask):
 
 @dataclass(frozen=True)
 class Prefix(Mask):
-    """A prefix LM's mask (Raffel et al. 2020): query i sees the first `length` keys, and keys 0 .. i + offset.
-
-    >>> from attn_cli.kernel.definition.mask import dense
-    >>> dense(Prefix(2), 3, 4, like=np.empty(0)).astype(int).tolist()
-    [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]
-    """
+    """A prefix LM's mask (Raffel et al. 2020): query i sees the first `length` keys, and keys 0 .. i + offset."""
 
     length: int
     offset: int = 0

@@ -30,12 +30,7 @@ class LayerSizes:
         return tokens if self.window is None else min(tokens, self.window)
 
     def cells(self, n: int, m: int) -> int:
-        """How many pairs of query and key, of n x m, are not masked, in one head.
-
-        >>> one = LayerSizes(1, 1, 1, 1)
-        >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
-        (6, 5, 5)
-        """
+        """How many pairs of query and key, of n x m, are not masked, in one head."""
         past = m - n
         longest = m if self.window is None else min(m, self.window)
         short = max(0, min(n, longest - past - 1))  # rows that see fewer keys than the window
@@ -75,10 +70,6 @@ class LayerSizes:
         return self.projections + self.step_reads(tokens)
 
     def step_reads(self, tokens: int) -> int:
-        """Multiplications of one decoding step that read the KV cache: q kᵀ and weights times v, without projections.
-
-        >>> LayerSizes(2, 1, 4, 4).step_reads(10), LayerSizes(2, 1, 4, 4, width=8).step(10)
-        (160, 352)
-        """
+        """Multiplications of a decoding step that read the KV cache: q kᵀ and weights times v, no projections."""
         width = self.cached + self.rank if self.rank else self.d + self.e
         return self.heads * self.visible(tokens) * width

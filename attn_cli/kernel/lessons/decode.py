@@ -20,14 +20,7 @@ class DecodingStep(NamedTuple):
 
 
 class DecodingCache:
-    """Memory for a KV cache of up to `capacity` tokens: some arrays `[..., tokens, numbers]`, filled from the front.
-
-    >>> import numpy as np
-    >>> cache = DecodingCache((np.zeros((1, 3, 2)),), 3)
-    >>> cache.add((np.ones((1, 1, 2)),))
-    >>> cache.length, cache.rows()[0].shape, cache.numbers
-    (1, (1, 1, 2), 2)
-    """
+    """Memory for a KV cache of up to `capacity` tokens: some arrays `[..., tokens, numbers]`, filled from the front."""
 
     def __init__(self, like: tuple[Array, ...], capacity: int) -> None:
         self.arrays = tuple(

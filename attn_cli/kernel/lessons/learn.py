@@ -37,7 +37,6 @@ class Descent(NamedTuple):
     """A whole gradient descent of W_Q and W_K `[d, h * e]`, by which queries learn to attend to given keys.
 
     losses   `[steps + 1]`, after 0, 1, 2, ... steps, in nats
-    weights  after each of these, for every example, the weights of its query on its n tokens `[h, n]`
     """
 
     losses: np.ndarray

@@ -17,7 +17,6 @@ def structure(
 ) -> str:
     """How errors of an output differ from those of rounding, as a phrase; "" if they don't.
 
-    errors      `[h, n, e]`, signed
     rounding    the errors of the same numbers as rounding makes them `[h, n, e]`
     directions  by words for another cause, arrays `[h, n, e]` that errors of that cause would be multiples of
     """
@@ -56,7 +55,6 @@ def _groups(shape: tuple[int, ...]) -> Iterator[tuple[str, list[tuple[str, np.nd
 def _unequal(
     scaled: np.ndarray, known: np.ndarray, groups: list[tuple[str, np.ndarray]]
 ) -> tuple[str, str, float] | None:
-    """The groups with the smallest and the largest errors, and their ratio; None if they are alike."""
     sizes = []
     for name, group in groups:
         inside = np.broadcast_to(group, scaled.shape) & known

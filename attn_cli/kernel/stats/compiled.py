@@ -137,7 +137,6 @@ def _place(walks: list[_Walk], rows: Rows, takes: list[bool]) -> _Walk:
 
 
 def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
-    """The request of a walk: its numbers of single rows, and all else that it was given."""
     pool = walk.pool
     return replace(
         walk.one,

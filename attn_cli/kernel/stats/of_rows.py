@@ -79,7 +79,6 @@ class PooledBlocks:
         self._fold(cells, self.kept[heads], row, first)
 
     def _fold(self, cells: Array, kept: np.ndarray, row: int, first: int) -> None:
-        """Fold cells `[h, b, c]` from a row and a key on into the blocks `kept` of these heads."""
         pool = self.pool
         blocks = folded(
             to_numpy(folded(cells, -2, row, pool.rows, sums=pool.sums)), -1, first, pool.keys, sums=pool.sums

@@ -67,7 +67,6 @@ def _is_known(wanted: Wanted) -> bool:
 
 
 def _padded_wanted(wanted: Wanted, places: np.ndarray, rows: int) -> Wanted:
-    """The request for packed rows as one for so many rows with padding, among which they stand at `places`."""
     total, ahead = len(places), (places - np.arange(len(places)))[:, None]
     sets = tuple(np.full((rows, keys.shape[1]), -1) for keys in wanted.key_sets)
     for of_rows, keys in zip(sets, wanted.key_sets, strict=True):

@@ -152,7 +152,6 @@ class ScanFolder:
         return all(file.name in (".lock", _WORK) or file.suffix == ".part" for file in self.path.iterdir())
 
     def _clean(self, *, everything: bool) -> None:
-        """Remove half-written files; with `everything` also what an earlier scan left."""
         for folder in (self.path, self.work):
             for file in folder.glob(".attn-*.part"):
                 file.unlink()

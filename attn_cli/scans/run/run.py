@@ -157,8 +157,6 @@ class Scan:
 
 
 class _Done:
-    """The finished part of a scan: records and tokens of finished shards, and those of them that are of this run."""
-
     def __init__(self, records: int, tokens: int, begun: float, report: Report) -> None:
         self.records, self.tokens, self.begun, self.report = records, tokens, begun, report
         self.fresh = (0, 0)

@@ -46,10 +46,8 @@ def scan(
 
     model      a value of --model, or what `open_source` opened; with ray a value of --model, which each worker opens
     inputs     names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
-    selection  layers and heads; None for all
     chunk      cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
     seed       of the draw of control keys for induction and duplicate heads
-    running    the fields of `Running`: memory, ray, force, report
 
     Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, rejected,
     reasons, and with ray replaced_workers (those that died while this ran). Raises InputError for a folder with

@@ -216,7 +216,6 @@ def _padded(x: np.ndarray, count: int) -> np.ndarray:
 
 
 def _token_counts(keys: np.ndarray, targets: BatchTargets) -> TokenCounts:
-    """Counts of the tokens that get the largest weight of rows `[h, R]`, and of these rows' tokens; no sinks."""
     rows = targets.rows
     ids, which = rows.vocabulary
     some = (keys >= 0) & rows.real

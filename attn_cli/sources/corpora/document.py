@@ -6,11 +6,7 @@ LONGEST_RECORD = 2**24  # bytes of a line; a longer one is refused as a document
 
 
 class RecordPlace(NamedTuple):
-    """The place of a document: its file as it was named, and its record, counted from 1: a line, or a row of a table.
-
-    >>> print(RecordPlace("reviews.jsonl", 12))
-    reviews.jsonl:12
-    """
+    """A document's file as it was named, and its record, counted from 1: a line, or a row of a table."""
 
     file: str
     record: int

@@ -79,7 +79,6 @@ def _valid(text: str) -> str:
 
 
 def _message(message: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """The role and the content of a message; of a content in pieces those that are text."""
     for role, content in _MESSAGE_KEYS:
         if isinstance(message.get(role), str) and content in message:
             value = message[content]

@@ -28,10 +28,6 @@ def parse_errors(label: str, hint: str = SAVE_AGAIN, kind: type[AttnError] = Inp
 
 
 def problem(error: Exception) -> str:
-    """The first line of an error's message, shortened, control characters made visible; its type where it says nothing.
-
-    >>> problem(ValueError("no header\\nat all")), problem(EOFError())
-    ('no header', 'EOFError')
-    """
+    """The first line of an error's message, shortened and visible; its type where it says nothing."""
     line = next((line.strip() for line in reason(error).splitlines() if line.strip()), "")
     return excerpt(line or type(error).__name__, 160)

@@ -54,12 +54,7 @@ class WordTable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VectorTable:
-    """A table of word vectors in memory; some tables have queries, keys and values of their own.
-
-    >>> table = VectorTable("pair", ("My", "name"), np.eye(2), heads=1)
-    >>> table.index("name"), table.index("MY"), table.index("is")
-    (1, 0, None)
-    """
+    """A table of word vectors in memory; some tables have queries, keys and values of their own."""
 
     name: str
     words: tuple[str, ...]

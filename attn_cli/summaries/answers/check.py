@@ -142,7 +142,6 @@ class OutputChecks:
                 for name, x in self.arrays.items()}  # fmt: skip
 
     def _elsewhere(self, numbers: CheckedNumbers) -> str:
-        """In words which other batch entry holds the right numbers of this one; "" for none."""
         entry, entries = numbers.call.place.text, min(len(x.values) for x in self.arrays.values())
         for other in (other for other in range(entries) if other != entry):
             user = self._of_entry(numbers.call, other)

@@ -227,7 +227,6 @@ class _Search:
             yield words, self.numbers.distance(output, made.weights)
 
     def _projected(self, name: str, w: np.ndarray) -> np.ndarray:
-        """The queries, keys or values (`name`) that another projection makes, as the call has them."""
         call, ingredients = self.numbers.call, self.numbers.call.ingredients
         x = ingredients.x if name == "q" or ingredients.context is None else ingredients.context
         own = getattr(call, name)

@@ -59,12 +59,7 @@ def installation(
     unpacked: Sequence[Mapping[str, Any]],
     stdout: str,
 ) -> Answer:
-    """The installation, by what Python itself knows; torch is not imported.
-
-    devices   rows of what `--device` takes, the maker's name, cores, threads of torch and bytes; None where unknown
-    cache     the folder of downloaded models, their sizes in bytes, and how many entries can't be read
-    unpacked  models of .gguf files that are kept unpacked
-    """
+    """The installation, by what Python itself knows, and given rows on devices and caches; torch isn't imported."""
     folder, models, broken = cache
     kernel = VECTORS[widest_vectors()] if is_built() else "none: attn guide costs"
     facts = {

@@ -104,7 +104,6 @@ def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, select
 
     text       the text to judge on, by the share of what heads don't give to sinks; None: random tokens written twice
     seed       of the random tokens, and of the keys that are compared with targets
-    selection  layers and heads; None for all
     """
     prompts = source.repeated(seed) if text is None else source.read([text])
     collected = CollectedKinds(prompts, seed, by_share=text is not None)

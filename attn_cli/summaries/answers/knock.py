@@ -80,9 +80,7 @@ def knock(
     """Ablate each chosen head of a model in turn, and compare its answer with the baseline's, as tables of `SHAPE`.
 
     source     a model opened with `open_source(model, predicts=True)`
-    selection  the heads; all by default
     shown      how many heads a screen shows, for which alone losses are measured; None for all
-    step       called after each layer of the baseline, and after the heads of each layer
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
     the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
@@ -197,7 +195,6 @@ def _key(token: Token | None = None, weight: float | None = None) -> dict[str, A
 
 
 def _numbers(outcome: Outcome, noise: float) -> dict[str, float | None]:
-    """The effects of one run, those of the answer 0 where they may be rounding."""
     names = ("bits", "kl_bits", "loss_bits", "cosine_distance")
     numbers: dict[str, float | None] = {name: getattr(outcome, name) for name in names}
     main = "bits" if outcome.cosine_distance is None else "cosine_distance"

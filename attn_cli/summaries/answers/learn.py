@@ -39,11 +39,7 @@ def learning_of(
     *,
     table: str,
 ) -> Answer:
-    """A gradient descent by which W_Q and W_K learn to make one word attend to others, with its texts.
-
-    examples  in each text the query's row and the rows of the targets
-    table     the `--model` value of the table
-    """
+    """A gradient descent by which W_Q and W_K learn to make one word attend to others, with its texts."""
     losses, steps = descent.losses, len(descent.losses) - 1
     series = [0] + [digit * 10**power for power in range(9) for digit in (1, 2, 5)]
     milestones = sorted({step for step in series if step <= steps} | {steps})

@@ -1,8 +1,6 @@
-"""The contribution of heads, from each key, to the logit of the answer: weight times value, along its direction.
+"""The contribution of heads, from each key, to the logit of the answer: w_ij v_j W_O^h along its direction.
 
-It is w_ij v_j W_O^h in the rows that choose the answer, along the direction in which the answer's logit grows over the
-mean logit, with the final norm held. Over keys it adds up to the head's direct contribution, over all parts to the
-logit.
+The direction is that in which the answer's logit grows over the mean logit, with the final norm held.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,11 +47,7 @@ def logit_keys(
     source: Predicting, prompt: Prompt, selection: Selection, *, by_head: bool = False, turned: bool = False,
     shown: int | None = None,
 ) -> Answer:  # fmt: skip
-    """What each selected head adds, from each key of a text, to the logit of the answer: `[heads, m]`, in logits.
-
-    by_head  whether heads are listed first, with `turned` the smallest
-    shown    how many rows a screen shows
-    """
+    """What each selected head adds, from each key, to the logit of the answer: `[heads, m]`, in logits."""
     experiment = source.experiment(prompt)
     target = experiment.target
     if target is None:

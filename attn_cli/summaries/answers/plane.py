@@ -67,7 +67,6 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
 
 
 def _findings(tables: Mapping[str, Table], spans: Sequence[float]) -> Iterator[str]:
-    """Sentences: the word that moves most, and whether lengths hide directions, as where vectors grow by block."""
     most: Mapping[str, Any] = max(tables["points"], key=lambda point: point["moved"])
     yield f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"
     if min(spans) < max(spans) / 8 and not tables["run"][0]["unit"]:
@@ -75,7 +74,6 @@ def _findings(tables: Mapping[str, Table], spans: Sequence[float]) -> Iterator[s
 
 
 def _next(prompts: Sequence[Prompt]) -> Next:
-    """A word that two texts share, compared; else the overview of the first text."""
     texts = tuple(prompt.text for prompt in prompts)
     if len(prompts) == 2:
         first, second = ([token.text.lower() for token in of.tokens if not token.special] for of in prompts)
@@ -86,12 +84,7 @@ def _next(prompts: Sequence[Prompt]) -> Next:
 
 
 def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean `[d]` of points `x [n, d]`, their first principal directions `[count, d]`, and their variance shares.
-
-    >>> centre, axes, shares = principal_axes(np.array([[0.0, 0.0, 1.0], [0.0, -2.0, 1.0], [0.0, -4.0, 1.0]]))
-    >>> centre.tolist(), (axes.round(9) + 0.0).tolist(), shares.round(9).tolist()
-    ([0.0, -2.0, 1.0], [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [1.0, 0.0])
-    """
+    """The mean `[d]` of points `x [n, d]`, their first principal directions `[count, d]`, and their variance shares."""
     centre = x.mean(axis=0)
     _, sizes, directions = np.linalg.svd(x - centre, full_matrices=False)
     axes, shares = np.zeros((count, x.shape[1])), np.zeros(count)

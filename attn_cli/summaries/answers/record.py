@@ -21,10 +21,8 @@ def record(
 ) -> Recording:
     """One pass over a text as a `Recording`: for each layer queries and keys, head statistics and pooled weights.
 
-    selection  the layers and heads to keep; None for all
     pair       a second text, read after the first; None for none
     budget     the memory for queries and keys: a layer for which it has no room is kept without them; None for no limit
-    step       is called after every layer
     """
     prompt = source.read([text], pair)[0]
     layers: list[RecordedLayer] = []

@@ -43,10 +43,8 @@ def through(
 ) -> Answer:  # fmt: skip
     """The share of each row that came from each token, through all layers of an encoder.
 
-    rows     the indices of the rows, of words with `words`; None for all
     overall  the mean of the rows, in place of each
     words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
-    count    how many tokens of a row are listed
 
     Raises InputError for a source without layers, LoadError for a decoder and where W_O isn't found.
     """
@@ -141,7 +139,6 @@ class _LayerLengths:
         return (y - xp.mean(y, axis=-1, keepdims=True) if layer.centred else y) * at_least_float32(layer.gain)
 
     def of(self, band: Band) -> Array:
-        """The lengths `[1, b, c]` of a band's cells."""
         xp = namespace(band.weights)
         squares = joint_squares(band.weights, self.products[band.first : band.last])
         rows = [row for row in range(band.start, band.stop) if band.first <= row < band.last]

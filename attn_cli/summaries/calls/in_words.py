@@ -40,15 +40,7 @@ class MergedWords(NamedTuple):
 
 
 def words_of(tokens: Sequence[Token]) -> MergedWords:
-    """The words of `tokens`; a token that is no part of a word is a word by itself and keeps its id.
-
-    >>> from attn_cli.prompt import Word
-    >>> bank, un = Word("bank"), Word("unsafe")
-    >>> words = words_of([Token(0, "[CLS]", 9), Token(1, "un", 7, word=un), Token(2, "safe", 8, word=un),
-    ...                 Token(3, "bank", 5, word=bank)])
-    >>> [(word.index, word.text, word.id) for word in words.labels], words.starts.tolist()
-    ([(0, '[CLS]', 9), (1, 'unsafe', None), (2, 'bank', None)], [0, 1, 3, 4])
-    """
+    """The words of `tokens`; a token that is no part of a word is a word by itself and keeps its id."""
     labels: list[Token] = []
     starts: list[int] = []
     for _, group in groupby(range(len(tokens)), lambda at: tokens[at].word or at):
@@ -115,7 +107,6 @@ class InWords(DerivedCall):
                 yield self._means(sums, want_scores=want_scores)
 
     def _sums(self, band: Band) -> Band:
-        """The band with weights summed over words of queries and keys, and outputs over words of queries."""
         inside = self._rows.inside(band.start, band.stop)
         # rows first, which is faster because fewer rows remain
         weights = segment_sums(at_least_float32(band.weights), inside, 1)
@@ -125,7 +116,6 @@ class InWords(DerivedCall):
         return Band(*rows, *keys, weights, None, output, band.heads)
 
     def _means(self, sums: Band, *, want_scores: bool) -> Band:
-        """Sums over queries divided by their number; scores are the logarithms of the weights."""
         weights, output = sums.weights, sums.output
         sizes = self._rows.sizes(sums.start, sums.stop)
         if (sizes > 1).any():

@@ -1,8 +1,4 @@
-"""A call with what is read: the length of weight times value, or of that times W_O, as shares of a row.
-
-A key with a tiny value, as the first token often has, gives next to nothing whatever its weight (Kobayashi et al.
-2020, "Attention is not only a weight").
-"""
+"""A call with what is read, weight times length of value, as shares of a row (Kobayashi et al. 2020)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -95,10 +91,7 @@ WEIGHTS = Measure()
 
 
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
-    """The values `[g, m, e]` of g key heads and m keys, e wide, and the matrix that turns them into vectors.
-
-    The matrix is `[h, e, width]`, one for each query head; keys are ranked by the vectors' norms. By "output" it is W_O
-    """
+    """The values `[g, m, e]`, and the matrices `[h, e, width]` (by "output" W_O) that make vectors of them."""
     if isinstance(call, RecordedLayer):
         what = "value norms alone" if by == "output" else "no value norms here"
         raise InputError(f"a recording keeps {what}: --by {by} takes more", "give the model in its place: -m MODEL")
@@ -119,10 +112,7 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
 
 
 def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
-    """The values `[g, m, e]` through each head's `matrix` `[h, e, width]`: slices of c keys, and `[h, c, width]`.
-
-    Without a matrix the values themselves, all keys at once: `[g, m, e]`.
-    """
+    """Values `[g, m, e]` by each head's `matrix`, in slices of c keys: `[h, c, width]`; without one, the values."""
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
         yield slice(0, m), v
@@ -152,10 +142,7 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
 
 
 def joint_squares(weights: Array, products: Array) -> Array:
-    """The squared norm `[b, c]` of what all heads write from each of c keys into b rows: weights `[h, b, c]`.
-
-    `products` `[c, h, h]` are the dot products of what two heads write from a key at weight 1.
-    """
+    """Squared norms `[b, c]` of what all heads write: weights `[h, b, c]`, `products` of any two `[c, h, h]`."""
     xp = namespace(weights)
     by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]
     squares = xp.matrix_transpose(xp.sum((by_key @ products) * by_key, axis=-1))  # [b, c]

@@ -58,8 +58,6 @@ def read_parts(
     rows        the rows whose attention is measured; None for those that predict what was generated, else of the
                 last part; in an encoder all
     everywhere  hide a part from all rows after it, and not from these rows alone
-    selection   the layers and heads whose shares are measured, and that a part is hidden from
-    step        called after every layer with its place, and after every part
 
     A model that predicts must be opened with `predicts=True`; of others no effect is known.
     """

@@ -83,7 +83,7 @@ class Overall(Part):
 
 
 class OverallKeys:
-    """Makes `Overall` of a call; by "value" or "output" the call is a `ReadShares`."""
+    """Makes `Overall` of a call: the `count` keys that rows attend to most; by shares it is a `ReadShares`."""
 
     reads_tensors: ClassVar[bool] = True
 

@@ -80,7 +80,7 @@ def mean_received(parts: Sequence[Received]) -> np.ndarray:
 
 
 class ReceivedShares:
-    """Makes `Received` of a call; by "value" or "output" the call is a `ReadShares`."""
+    """Makes `Received` of a call: what keys receive from all queries, or `rows`; by shares it is a `ReadShares`."""
 
     reads_tensors: ClassVar[bool] = True
 

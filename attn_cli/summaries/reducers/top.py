@@ -108,7 +108,7 @@ class Top(Part):
 
 
 class TopKeys:
-    """Makes `Top` of a call, equal weights by key number; by "value" or "output" the call is a `ReadShares`."""
+    """Makes `Top` of a call: the `count` heaviest keys of rows; by shares the call is a `ReadShares`."""
 
     reads_tensors: ClassVar[bool] = True
 

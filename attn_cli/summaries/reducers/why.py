@@ -110,7 +110,7 @@ class Why(Part):
 
 
 class ExplainedKeys:
-    """Explains scores of the `count` heaviest `keys`; InputError for a call without a softmax, or without q and k."""
+    """Makes `Why` of a call: the `count` heaviest keys of rows, or of `keys`; InputError without softmax, q and k."""
 
     needs_scores = True
     whole_heads = False

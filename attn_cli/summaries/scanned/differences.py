@@ -105,7 +105,6 @@ def _says_nothing(one: Row, two: Row) -> bool:
 
 
 def _welch(one: Row, two: Row) -> tuple[float, float]:
-    """Standard error and degrees of freedom of the difference of two means."""
     counts = one["documents"], two["documents"]
     parts = [
         row["standard_deviation"] ** 2 / count if count > 1 else nan

@@ -1,8 +1,4 @@
-"""The story of an answer: what comes next, the words that it rests on, and the heads that bring them, as JSON's rows.
-
-Every effect is measured: a word is hidden, or a head's output set to 0, in the rows that decide. All of that is one
-run of these rows on the keys and values of the run before.
-"""
+"""The story of an answer: what comes next, and by measured changes the words and heads that it rests on."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias

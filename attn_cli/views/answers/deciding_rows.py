@@ -116,7 +116,6 @@ def _rows(summary: Summary, part: DecidingRows) -> str:
 
 
 def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
-    """The heads that attend most to one key that is no sink, and how many do."""
     found = _heads(seen)
     yield Text()
     if not found:

@@ -47,7 +47,6 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
 def _ranked_keys(
     summaries: Sequence[Summary], sinks: Collection[tuple[str, int]]
 ) -> Iterator[tuple[Sequence[Token], np.ndarray, list[int]]]:
-    """The keys of each stack, what each receives `[m]`, and those that are shown, ranked."""
     by_keys: dict[tuple[Token, ...], list[Received]] = {}
     hidden: dict[tuple[Token, ...], set[int]] = {}
     for summary, part in with_part(summaries, Received):

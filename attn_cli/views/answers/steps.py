@@ -125,7 +125,6 @@ class _Walk:
         yield from self._mixing(at, head)
 
     def _vectors(self, stage: Stage, values: np.ndarray, head: str) -> Iterator[Text]:
-        """A heading, then a line of numbers for every row; of more than 16 keys the first."""
         summary, screen = self.summary, self.screen
         of_keys = stage.axes[-2] == "keys"
         shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
@@ -231,7 +230,6 @@ class _Walk:
 
 
 def _totals(steps: Steps, block: Sequence[Stage], at: int, cell: int, screen: Screen) -> Iterator[Text]:
-    """The sums of exp and of weights, after the share of a learned sink if there is one."""
     powers, weights = steps.stage("exp"), steps.stage("weights")
     if powers is None or weights is None or not weights.values[at, 0].any():
         return
@@ -262,7 +260,6 @@ def _formula(stage: Stage, steps: Steps, at: int) -> str:
 
 
 def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
-    """`a + b + c` in lines that break before a +."""
     line = ""
     for part in visible(text).replace(" + ", "\n+ ").split("\n"):
         if line and len(line) + 1 + len(part) > screen.width:

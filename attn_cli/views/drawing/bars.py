@@ -13,20 +13,12 @@ _SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT}
 
 
 def bar(value: float, width: int, longest_value: float = 1.0) -> str:
-    """A bar of `width` columns for `longest_value`, of none for 0 and below and for NaN.
-
-    >>> bar(0.5, 8), bar(-1.0, 8), bar(0.2, 8, longest_value=0.4), bar(float("nan"), 8)
-    ('████', '', '████', '')
-    """
+    """A bar of `width` columns for `longest_value`, of none for 0 and below and for NaN."""
     return "█" * round(width * value / longest_value if value > 0 and longest_value > 0 else 0)
 
 
 def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
-    """A bar whose length is the magnitude of a value, in full blocks for a positive value, light for a negative one.
-
-    >>> signed_bar(0.5, 8), signed_bar(-0.5, 8)
-    ('████', '░░░░')
-    """
+    """A bar whose length is the magnitude of a value, in full blocks for a positive value, light for a negative one."""
     return bar(value, width, longest_value) or "░" * len(bar(-value, width, longest_value))
 
 

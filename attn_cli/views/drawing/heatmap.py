@@ -232,7 +232,6 @@ class HeatMap:
         return [[Segment(line, BOLD)] for line in packed(parts, self.screen.width)]
 
     def _header(self) -> Segment:
-        """Column labels: words over wide cells, numbers over narrow ones, a number every tenth over the narrowest."""
         width, step, m = self._cell[0], self.block[1], self.values.shape[1]
         if step == 1 and (width >= 5 or len(str(m - 1)) < width):
             labels = self.columns if width >= 5 else [str(index) for index in range(m)]
@@ -316,7 +315,6 @@ class HeatMap:
         return ([first] if first else []) + rest
 
     def _color_bar(self, depth: str) -> list[Segment]:
-        """The ramp from low to high: a gradient in 256 colours and more, else a cell or a mark per level."""
         if depth in ("truecolor", "256"):
             return [Segment(" ", background(at / 15, self._ramp, depth)) for at in range(16)]
         middles = [(at + 0.5) / 5 for at in range(5)]
@@ -340,7 +338,6 @@ class HeatMap:
         return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
 
     def _blank(self) -> list[list[Segment]]:
-        """The sentence that stands for a map of one colour."""
         assert self._sink is not None
         held = self.values[:, self._sink]
         least, rest = float(held[np.isfinite(held)].min()), float(np.max(self._colored, initial=0.0))

@@ -23,11 +23,7 @@ READS = {"weight": "attends to", "value": "reads from", "output": "gets its outp
 
 
 def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
-    """The words for one head in a title, or for several: their mean, or all together.
-
-    >>> which_heads(0, 3), which_heads(12, "mean"), which_heads(12, "mean", "output")
-    ('head 3', 'mean of 12 heads', '12 heads together')
-    """
+    """The words for one head in a title, or for several: their mean, or all together."""
     if not averaged:
         return f"head {head}"
     return f"mean of {averaged} heads" if by == "weight" else f"{averaged} heads together"

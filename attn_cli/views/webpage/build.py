@@ -54,8 +54,6 @@ class StaticScreen:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The packed heads in the order of the forward pass, None for those without room; `words` names their weights."""
-
     heads: list[PackedHead | None]
     words: str
     threshold: float | None
@@ -194,7 +192,6 @@ def _hash(text: str) -> str:
 
 @cache
 def _stripped(name: str) -> str:
-    """A file of this folder without comments, indentation, and blanks that the language needs not."""
     text = files("attn_cli.views.webpage").joinpath(name).read_text("utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL) if name.endswith(".css") else text
     lines = (line.strip() for line in text.splitlines())

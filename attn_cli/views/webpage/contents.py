@@ -1,8 +1,4 @@
-"""The contents of a page beside the weights: texts, layers, numbers, thumbnails and masks, its first stream of bytes.
-
-The stream is the length of a JSON text in four bytes (lowest first), the text, and the bytes that it points into.
-All text is made visible here, so no control character or direction mark reaches the page.
-"""
+"""The contents of a page beside the weights, all text made visible: its length in 4 bytes, JSON, the arrays."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -165,7 +161,6 @@ def start(outs: Sequence[StandOut]) -> tuple[int, int]:
 
 
 def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, Any]:
-    """The heads that stand out, each with a sentence and its strongest cell; families; what every head does."""
     return {
         "heads": [
             {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),

@@ -43,7 +43,7 @@ def heaviest(count: int) -> Choice:
 
 @dataclass(frozen=True, eq=False)
 class PackedCells:
-    """A head's c chosen weights, with `queries` and `keys` `[c]`, sorted by key, then query; `sums` `[n]` of all."""
+    """A head's c chosen weights, by `queries` and `keys` `[c]`, key first; `sums` `[n]` are of all weights of a row."""
 
     queries: np.ndarray
     keys: np.ndarray

@@ -115,7 +115,6 @@ class TextOptions:
         }
 
     def _media(self) -> tuple[list[str] | None, str | None]:
-        """The files of --image and --audio. InputError beside options that exclude them."""
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
         image, audio = self.image or None, o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))

@@ -117,7 +117,6 @@ class TextRun:
                 text.story = kept_story(self.source.recording.told, text.deciding)
 
     def _experiment(self, texts: Sequence[ReadText], visit: TextsVisit) -> Experiment | None:
-        """The run of a single text of which a story is told, with its keys and values kept to run rows again."""
         text, *others = texts
         one = not others and not self.options.lines and len(text.rows or (0,)) == 1
         if not (self.plan.tells and one and can_tell(self.source)):

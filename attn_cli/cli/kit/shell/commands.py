@@ -192,11 +192,7 @@ _EXAMPLES = (
 
 
 def first_page(width: int) -> str:
-    """The lines that `attn` alone prints, each of at most `width` columns: what it is, and five commands to begin with.
-
-    >>> print(first_page(40).splitlines()[-1])
-      attn --help
-    """
+    """The lines that `attn` alone prints, of at most `width` columns: what it is, and commands to begin with."""
     longest = max(len(example) for example, _ in _EXAMPLES)
     wide = width >= longest + 29
     title = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)

@@ -43,12 +43,7 @@ def first_float_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch
 
 
 def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """A forward's arguments cut to the first `count` tokens of the first text, without the attention mask.
-
-    >>> cut = first_tokens({"input_ids": torch.ones(2, 9), "use_cache": False}, 4)
-    >>> cut["input_ids"].shape, cut["use_cache"]
-    (torch.Size([1, 4]), False)
-    """
+    """A forward's arguments cut to the first `count` tokens of the first text, without the attention mask."""
     tensors = {name for name, value in arguments.items() if isinstance(value, torch.Tensor)}
     if not tensors <= {"input_ids", "decoder_input_ids", "attention_mask"}:
         return dict(arguments)

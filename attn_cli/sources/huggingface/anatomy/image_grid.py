@@ -40,11 +40,7 @@ class PatchGrid(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """Row and column of a patch, both from 0, and the tile or window of the image that it belongs to.
-
-    >>> Patch(3, 5).name, Patch(3, 5, tile=1).name
-    ('r3,c5', 't1,r3,c5')
-    """
+    """Row and column of a patch, both from 0, and the tile or window of the image that it belongs to."""
 
     row: int
     column: int

@@ -1,8 +1,4 @@
-"""Where in a picture each tile lies that a processor makes of it: asked by pictures whose colours say their places.
-
-A dark, a light and a graded picture of one size tell the place of every pixel, however a picture was resized, cropped
-and padded; a pixel that is alike in the dark and the light one is padding.
-"""
+"""Where in a picture each tile lies that a processor makes of it: asked by pictures whose colours say their places."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple

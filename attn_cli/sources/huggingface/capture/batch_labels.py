@@ -49,7 +49,6 @@ class PlacesOfTexts(NamedTuple):
 class BatchLabels:
     """The tokens that label rows and columns, and the size, length and padding of the forward pass that runs now.
 
-    tokenizer   labels the tokens of each pass by their ids, where `texts` are not given
     others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
     tile_stops  by (module name, text, call): the end of the image piece read in that call, among all pieces' tokens
@@ -173,7 +172,6 @@ class BatchLabels:
         return numbered_tokens(count)
 
     def _tile_tokens(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
-        """The tokens of a call on one piece of an image, such as a tile or a window; empty for other calls."""
         tokens = self._tokens_read(place.stream, place.text) if place.stream in OWN_STREAMS else ()
         pieces = [(token.image, token.piece) for token in tokens]
         if n != m or n >= len(tokens) or set(pieces) <= {(None, None)}:

@@ -37,7 +37,6 @@ class Readout:
 
     target     the answer's tokens, with their probability; None without an LM head, whose vectors are compared
     likeliest  the five likeliest tokens after the last row that chooses one of these
-    first      the first row whose logits are needed, but for the loss of the text
     """
 
     def __init__(

@@ -38,7 +38,6 @@ class OriginOptions:
 
     device       auto, cpu, cuda, cuda:N or mps
     dtype        auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
-    adapters     folders, or ids of those in the hub's cache, that are merged in one after the other
     unpacked     where models of .gguf files are kept unpacked; None where they are not
     """
 
@@ -58,7 +57,6 @@ class Origin:
     """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
 
     gguf      the name of the .gguf file in the folder; None for other models
-    adapters  the folders of adapters that change the model there, in their order
     revision  the branch, tag or commit on the hub; None for its main branch
     """
 

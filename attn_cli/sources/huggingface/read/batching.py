@@ -21,12 +21,7 @@ def unpadded_only(model: PreTrainedModel) -> bool:
 
 
 def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """`input_ids` `[batch, longest]` of the token ids of each text and, where lengths differ, their `attention_mask`.
-
-    >>> arguments = padded([np.array([5, 6]), np.array([7])], 0, torch.device("cpu"))
-    >>> arguments["input_ids"].tolist(), arguments["attention_mask"].tolist()
-    ([[5, 6], [7, 0]], [[1, 1], [1, 0]])
-    """
+    """`input_ids` `[batch, longest]` of the texts' ids and, where lengths differ, their `attention_mask`."""
     longest = max(map(len, texts))
     ids = np.full((len(texts), longest), filler)
     mask = np.zeros((len(texts), longest), dtype=np.int64)

@@ -1,8 +1,4 @@
-"""The direct parts of heads in a logit: W_O^h of each head's output, along the direction of the answer.
-
-The direction is (W_U[t] - mean of all rows of W_U) times the gain of the final norm in the row that chooses token t,
-with the norm's statistics held.
-"""
+"""The direct parts of heads in a logit: outputs by W_O^h along (W_U[t] - mean of W_U) times the final norm's gain."""
 
 from collections.abc import Sequence
 
@@ -26,7 +22,7 @@ TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
 
 
 def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first: int) -> LogitParts:
-    """What heads, and all else, add to the logits of `targets` (row, token); LoadError if the sum is another."""
+    """What heads, and all else, add to the logits of `targets` (row, token); LoadError where it doesn't add up."""
     stream, unembedding = seen.stream, seen.unembedding
     assert unembedding.given is not None
     heads: dict[HeadPlace, float] = {}
@@ -41,7 +37,6 @@ def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first:
         def along(
             parts: torch.Tensor, norm: FrozenNorm | None = norm, direction: torch.Tensor = direction
         ) -> torch.Tensor:
-            """The contributions `[k]` to the logit of parts `[k, d]` of the stream in this row."""
             return (parts if norm is None else norm.of_parts(parts[None])[0]) @ direction
 
         parts = [along(stream.blocks[0].before[at : at + 1])]

@@ -83,7 +83,6 @@ class _Search:
         return output
 
     def look(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Forward pre-hook: whether `module` is given the outputs of the attention call before it."""
         call, given = self.current, self._given(module, args, kwargs)
         if call is None or given is None:
             return
@@ -94,7 +93,6 @@ class _Search:
         call.is_passed_on = True
 
     def zero(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
-        """The outputs of a call whose W_O isn't found, every second head's 0."""
         call = self.outputs[place.name]
         self.current = call if call.found is None and call.output.shape == output.shape else None
         if self.current is None:

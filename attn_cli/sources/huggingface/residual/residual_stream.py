@@ -98,8 +98,6 @@ class ResidualStream:
     """The residual stream at `rows` of a text of `tokens` tokens, block by block, recorded in a pass.
 
     Recording raises LoadError, which names the block, where the stream is no plain sum of what modules add.
-
-    check    gets each block when it is done, and may raise LoadError
     """
 
     def __init__(

@@ -54,7 +54,6 @@ class Heads(Part):
     rest: np.ndarray | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
-        """The statistic of that name, `[h]`."""
         if name in self.__dict__.get("statistics", ()):
             return self.statistics[name]
         raise AttributeError(f"'Heads' has no statistic {name!r}")
@@ -122,8 +121,6 @@ class HeadStatistics:
         return heads_of(asked, replace(stats, wanted=asked.wanted()))
 
     def _of_texts(self, packed: PackedCall) -> tuple[HeadRows, Wanted]:
-        """What is asked of the rows, whose keys are counted in each text, and the request, of keys among all."""
-
         def make() -> tuple[HeadRows, Wanted]:
             asked = HeadRows.asked([TextRows.of(call) for call in packed.calls])
             wanted = asked.wanted()

@@ -1,7 +1,4 @@
-"""Per-head statistics: what each head does, in a handful of numbers, each a function of the rows of a call.
-
-One that is added here gets its columns, JSON and CSV fields, arrays and schemas. Narrow screens drop the last first.
-"""
+"""Per-head statistics: what each head does, in numbers from which columns, fields, arrays and schemas follow."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""The control of kinds whose targets are repeats: keys as far away as targets are, that are none.
-
-The draw depends on seed, kind, place and the text's tokens alone: a text has the same control alone and in a corpus.
-"""
+"""The control of kinds whose targets are repeats: keys as far away, drawn by seed, kind, place and tokens alone."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -34,7 +31,7 @@ class TextRows(NamedTuple):
 
 
 class DrawnFrom(NamedTuple):
-    """The distances, query less key, of all targets, at which control keys are drawn; where texts' own begin `[R]`."""
+    """The distances, query less key, at which control keys are drawn; `first` and `total` `[R]` are a text's part."""
 
     distances: np.ndarray
     first: np.ndarray

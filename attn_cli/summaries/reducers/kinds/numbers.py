@@ -243,11 +243,7 @@ def least_for_name(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) 
 
 
 def most_rows(rows: float) -> float:
-    """The share of so many rows of a text that must each bear out a head's name, so that most rows do beyond chance.
-
-    >>> [round(most_rows(rows), 2) for rows in (16, 25, 100, 1000)]
-    [0.75, 0.7, 0.6, 0.6]
-    """
+    """The share of so many rows of a text that must each bear out a head's name, so that most rows do beyond chance."""
     return max(MOST_ROWS, 0.5 + 1 / math.sqrt(max(rows, 1)))
 
 

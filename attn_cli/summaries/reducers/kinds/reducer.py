@@ -33,9 +33,7 @@ class Peaks:
     """For each of h heads and n rows the key of the largest weight that is no sink.
 
     keys     the index of that key `[h, n]`, -1 where the three strongest are all sinks
-    weights  the weight on it `[h, n]`, 0 for -1
     counted  which rows have a choice: those that see 4 keys or more, or where none does, 2 or more `[n]`
-    weight   the mean of the weights over these rows `[h]`
     share    the same as a share of what these rows give to anything but expected sinks `[h]`, 0 where that is nothing
     uniform  what uniform attention would give to one key, mean over these rows
     """

@@ -94,11 +94,7 @@ def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
 
 
 def names_of(tokens: Sequence[Token]) -> np.ndarray:
-    """A number for each token `[m]`, the same for the same token; special tokens have one each, as none is a repeat.
-
-    >>> names_of([Token(i, text) for i, text in enumerate("a b a".split())]).tolist()
-    [0, 1, 0]
-    """
+    """A number for each token `[m]`, the same for the same token; special tokens have one each, as none is a repeat."""
     numbers: dict[int | str, int] = {}
     return np.array(
         [-1 - at if token.special else numbers.setdefault(token.text if token.id is None else token.id, len(numbers))
@@ -143,11 +139,7 @@ def delimiters(tokens: Sequence[Token]) -> np.ndarray:
 
 
 def compact(keys: np.ndarray) -> np.ndarray:
-    """The rows of `keys` `[n, c]`, c indices or -1 for none, with -1 moved to the ends, and unneeded columns left out.
-
-    >>> compact(np.array([[-1, 3, -1], [2, -1, 1]])).tolist()
-    [[3, -1], [2, 1]]
-    """
+    """The rows of `keys` `[n, c]`, c indices or -1 for none, with -1 moved to the ends, and unneeded columns gone."""
     longest = int((keys >= 0).sum(axis=1).max(initial=1))
     order = np.argsort(keys < 0, axis=1, kind="stable")[:, : max(1, longest)]
     return np.take_along_axis(keys, order, axis=1)

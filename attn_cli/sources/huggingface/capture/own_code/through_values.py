@@ -31,7 +31,6 @@ def weights_through_values(
 ) -> torch.Tensor:
     """The weights `[b, h, n, m]` of a call of `module`, whose output is `[b, n, h * d]`; as returned without values.
 
-    given     its arguments, by position and by name
     returned  the weights that it returned, none above the true ones: columns are sought until all rows sum to 1
     state     of the random numbers before the call: the same hashes are drawn again
     """
