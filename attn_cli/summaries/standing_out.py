@@ -11,7 +11,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, 
 from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, LEAST_WEIGHT
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 
-# Of a head that stands out without a kind: its share on one key a row, and how much more than uniform that is.
+# Without a kind: the share on one key a row, and how much more than uniform that is.
 LEAST_SHARE, _TIMES_UNIFORM = 0.5, 3
 _FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number
 _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] for rank in (CONTENT, PLACE))

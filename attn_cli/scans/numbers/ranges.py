@@ -5,7 +5,7 @@ import numpy as np
 _FAR = 2**30
 _DOUBLED = [8, 16, 32, 64, 128, 256, 512, 1024]
 
-# From a query's own key to the first of each stretch: a place each up to 8 away, then up to 16, 32, ... 1024, the rest.
+# The first of each stretch of distances: one each up to 8, then up to 16, 32, ... 1024, the rest.
 STEP_EDGES = np.array([
     -_FAR, *(-far for far in reversed(_DOUBLED)), *range(-7, 9), *(far + 1 for far in _DOUBLED), _FAR,
 ], dtype=np.int32)  # fmt: skip

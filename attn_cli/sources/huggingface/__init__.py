@@ -3,8 +3,7 @@
 import logging
 import os
 
-# The GGUF reader's progress bar ignores transformers' setting and isatty; tqdm, which any of the libraries may import
-# first, reads this variable at import.
+# The GGUF reader's progress bar obeys this variable alone, which tqdm reads at import.
 os.environ.setdefault("TQDM_DISABLE", "1")
 
 # What torch thinks of the way in which torchao is written, wherever that is installed.

@@ -68,15 +68,13 @@ def is_newer_than_tested() -> bool:
 
 # torch
 
-# Context manager: attn's own softmaxes and products aren't taken for the model's by its function mode. Gone: every
-# capture ends in an AttributeError.
+# attn's own softmaxes aren't taken for the model's. Gone: every capture ends in an AttributeError.
 hidden_from_function_modes = torch._C.DisableTorchFunction
 
 # Operations on a lazy mask go straight to `__torch_dispatch__`, which makes it real. Gone: an AttributeError at import.
 WITHOUT_TORCH_FUNCTION: Any = torch._C._disabled_torch_function_impl
 
-# The softmaxes inside of torch's own functions, as a dispatch mode sees them, and the mode itself. Another softmax
-# below multi-head attention: 14 types show weights without scores.
+# Softmaxes inside torch's own functions, and the mode itself. Others: 14 types show weights without scores.
 ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default})
 
 
@@ -88,12 +86,9 @@ def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, devic
 # `tree_map` makes lazy masks real among the arguments of any operation, and copies what blocks returned. Gone: an
 # ImportError.
 
-# transformers: attention and masks. The functions of masking_utils make the masks that eager models compute with, and
-# those of fused kernels, and say which masks are causal, open or windows. Gone: an ImportError; other keywords: a
-# TypeError in the first pass.
+# transformers: attention, and the masks of eager and fused code. Gone: an ImportError; other keywords: a TypeError.
 
-# The names by which the code of an attention class asks the registry, and the prefix of a class's own default function.
-# Others: no planned layers, no early end of a pass, no modules that didn't run.
+# By these names classes ask the registry. Others: no planned layers, no early end, no modules that didn't run.
 REGISTRY_NAMES = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
 EAGER_PREFIX = "eager"
 

@@ -43,7 +43,7 @@ class TextFormat:
         file.seek(0)
         first, second = self._line(1), self._line(2)
         cells = first.removeprefix(b"\xef\xbb\xbf").split()
-        # "5 1" may be a header or a word with one number; as a header it must be followed by lines with 1 number.
+        # "5 1" is a header only if lines with 1 number follow.
         self.header = len(cells) == 2 and all(map(_WHOLE_NUMBER.fullmatch, cells)) and (
             not second.strip() or len(second.split()) == int(cells[1]) + 1 or len(second.split()) > 2
         )  # fmt: skip

@@ -14,8 +14,7 @@ NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
 # The colours of a 256-colour terminal that are nearest to viridis, with a lightness that rises from each to the next.
 _VIRIDIS_256 = (53, 54, 24, 60, 30, 36, 71, 77, 113, 148, 184, 226)
-# From below 0 to above: the ends of berlin and vik (Crameri 2018), and grey at 0, so that 0 is told from a masked cell,
-# which is the screen's own black or white; from there on lightness leads away from the screen's.
+# The ends of berlin and vik (Crameri 2018), and grey at 0: masked cells are the screen's colour.
 _ABOUT_0 = {
     "about 0, dark": ((158, 176, 255), (72, 138, 186), (88, 88, 88), (190, 96, 66), (255, 172, 172)),
     "about 0, light": ((0, 18, 97), (58, 110, 160), (176, 176, 176), (178, 92, 50), (89, 0, 8)),

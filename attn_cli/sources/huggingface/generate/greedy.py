@@ -18,8 +18,7 @@ from attn_cli.sources.huggingface.read.positions import too_long
 from attn_cli.sources.huggingface.rope.by_length import forget_length
 from attn_cli.text import listed
 
-# Settings that change the text and are left out: those that draw lots, look at the clock, change the text before, or
-# need code of the hub. Each has the words for what the folder asks for.
+# Settings that draw lots, look at the clock, change the text before or need the hub's code.
 _UNMET = {
     "do_sample": "sampling",
     "penalty_alpha": "contrastive search",

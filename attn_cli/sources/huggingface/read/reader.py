@@ -177,8 +177,7 @@ class PromptReader:
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
-        # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
-        # generated tokens or the text, whose number differs from text to text.
+        # One text at a time where padding changes attention, or arrays or a decoder's tokens differ by text.
         own = self.processor is not None or (self.has_decoder and (generator is not None or drops_forward(loaded)))
         self.batch_size = 1 if own or unpadded_only(loaded.model) else 32
         if decoder_text is not None and not self.has_decoder:

@@ -202,8 +202,7 @@ class JudgedKinds:
         least = np.stack([np.broadcast_to(least_for_name(*each), number.shape[1:]) for each in pairs])
         with np.errstate(invalid="ignore"):
             high = self.agrees & (number >= least)
-            # Without keys to hold targets against, as in a text written twice, a head that looks at a place can't be
-            # told apart: then most of what it gives, and more than any place near by gets.
+            # Without control keys a head that looks at a place must give its targets most of its weight.
             most = np.maximum(LEAST_OF_FEW, best_place[_CONTENT])
             high[_CONTENT] &= ~np.isnan(self.control[_CONTENT]) | (number[_CONTENT] >= most)
             if self.by_share:
