@@ -139,6 +139,8 @@ def _answered(
         return prompt.ending_with_answer(prompt.text.rindex(says[0], 0, end), end), ()
     with counted_tokens(source, _ANSWER_TOKENS, quiet=quiet):
         try:
-            return source.written(prompt, _ANSWER_TOKENS), ()
+            written = source.written(prompt, _ANSWER_TOKENS)
+            ended = written.generated is not None and not written.generated.tokens
+            return written, ("the model writes nothing after this text: is it a message (--chat)?",) * ended
         except LoadError as error:
             return prompt, (f"the answer is the likeliest next token: {error.message}",)

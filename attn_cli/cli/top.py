@@ -77,14 +77,14 @@ def top(
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = measure_of(by, mean=mean, words=merges)
 
-    unchosen = options.chooses_no_head and not any((mean, overall, merges, options.lines))
+    unchosen = options.chooses_no_head and not any((mean, overall, merges))
     unchosen = unchosen and by == "weight" and not any(hiding.given.values())
 
     def plan(view: View, source: Source) -> CommandPlan:
+        short, of_table = view.chooses and unchosen, source.about["type"] == "table"
         keys = RowKeys(
-            k, mean, measure.by, scores=not merges, together=overall,
-            abridges=view.largest is not None and token is None,
-            all_heads=view.chooses and unchosen and source.about["type"] != "table",
+            k, mean or (short and of_table), measure.by, scores=not merges, together=overall,
+            abridges=view.largest is not None and token is None, all_heads=short and not of_table,
         )  # fmt: skip
         return CommandPlan(keys, token, hiding, merges, measure)
 

@@ -34,6 +34,9 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
         bars = next((column for column in columns if column in shape.bars), "")
         yield ""
         yield from table_lines(rows, labels, columns, screen, bars, COLUMNS[label].heading or name)
+        more = len(answer[name]) - len(rows)
+        if more and name == next(iter(shape.screen)):
+            yield Text(f"  … {more:,} more", DIM)
     yield from legend_lines(shape.legend, screen)
 
 

@@ -1,12 +1,15 @@
 """The options that say what is written, and where: format, file."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.invocation import current
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import InputError
+from attn_cli.text import excerpt
 from attn_cli.views import open_view
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
@@ -31,3 +34,5 @@ class OutputOptions:
         settings = replace(settings, invocation=invocation)
         with open_view(name, self.output, settings, force=self.force) as view:
             yield view
+        if self.output is not None and sys.stderr.isatty():
+            print_notes([f"wrote {excerpt(self.output)}"], quiet=self.quiet)
