@@ -115,8 +115,6 @@ def test_the_errors_are_those_of_numpy() -> None:
     assert heads[1]["worst_relative_error"] == pytest.approx(relative)
     assert heads[1]["found"] == pytest.approx(wrong[1, 2, 1])
     assert heads[1]["expected"] == pytest.approx(right[1, 2, 1])
-    one = check(save(**a), wrong, "-H", "0")
-    assert one.code == 0
 
 
 SHAPES = {"q": (4, 96, 64), "k": (2, 96, 64), "v": (2, 96, 64)}

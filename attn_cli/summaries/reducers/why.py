@@ -98,15 +98,12 @@ class Why(Part):
         """The caption below explained scores, and why content and position may be missing."""
         if not self.cells:
             return ""
-        what = "columns: the same as a sum over columns"
-        if self.rotation is not None:
-            what = "pairs: the same as a sum over the pairs of columns that rotary positions turn, 0 the fastest"
-        pairs = f"{what}; some count against the key, so that a few can come to more than all"
-        split = "\ncontent: the two words' score with rotary angles averaged; position: what this distance adds to it"
-        bars = "" if self.not_split else f"; █ for the key, ░ against it{split}"
-        reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
-        said = "numbers: score, before the softmax, less the mean over the keys that the query sees"
-        return f"{said}{bars}\n{pairs}{reason}"
+        terms = "columns" if self.rotation is None else "pairs of columns that rotary positions turn, 0 the fastest"
+        of_score = "a score's part, less its mean over the keys that the query sees"
+        if self.not_split:
+            return f"terms: {of_score}, by {terms}\nnot split into content and position: {self.not_split}"
+        split = "content: of the words; position: of their distance; █ for the key, ░ against it"
+        return f"{split}\npairs: {of_score}, by {terms}"
 
 
 class ExplainedKeys:

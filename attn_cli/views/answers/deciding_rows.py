@@ -125,7 +125,10 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
     yield from table_lines(rows, [name for name, _, _ in found[:_MOST_HEADS]], ["key_token", "weight"], screen,
                            "weight", "head")  # fmt: skip
     if len(found) > _MOST_HEADS:
-        yield Text(f"  … {counted(len(found) - _MOST_HEADS, 'more head')}", DIM)
+        rest = sum(len(part.keys) for _, part in seen) - len(found)
+        yield Text(
+            f"  … {counted(len(found) - _MOST_HEADS, 'more head')}; {rest} rest on sinks or the token itself", DIM
+        )
 
 
 def _heads(seen: Seen) -> list[tuple[str, float, Token]]:

@@ -31,10 +31,6 @@ from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_FEW = 6  # rows, of which no pattern is told
-_LEAST_OTHER = 0.05  # of a row, on a key past the pattern that is told
-_NEARLY_ALL = 0.8  # of the rows, from which on they have a pattern
-
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
@@ -46,11 +42,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         prefix = place_prefix(summary, report)
         yield from query_maps(summary, matrix, grids, prefix, screen, report.scale, own_picture(report))
     else:
-        maps = list(matrix_maps(matrix, summary, report, screen))
-        if len(maps) == 1 and matrix.chosen is None and (said := _pattern(matrix, summary)):
-            yield ""
-            yield Text("\n".join(packed([said], screen.width)), BOLD)
-        yield from arranged(maps, screen)
+        yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
 
 
 def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Text]:
@@ -61,32 +53,6 @@ def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Tex
     else:
         said = f" · {sentence(out)}"
     yield Text("\n".join(packed([f"{stream}head {out.name}{said}"], screen.width)), BOLD)
-
-
-def _pattern(matrix: Matrix, summary: Summary) -> str:
-    """The place that nearly all rows of a head's whole matrix give most to, and the row that does so least."""
-    values = matrix.weights
-    if values is None or matrix.block != (1, 1) or matrix.rows is not None or matrix.keys:
-        return ""
-    n, m = values.shape[1:]
-    if n != m or n < _FEW:
-        return ""
-    weights, rows = np.nan_to_num(values[0].astype(np.float64), neginf=0.0), np.arange(1, n)
-    places = {"the token before": rows - 1, "the token itself": rows, "the first token": np.zeros_like(rows)}
-    most = weights[1:].argmax(axis=1)
-    name, keys = max(places.items(), key=lambda place: int((most == place[1]).sum()))
-    count = int((most == keys).sum())
-    if count < _NEARLY_ALL * len(rows):
-        return ""
-    whose = "every row from 1 on gives" if count == len(rows) else f"{count} of the {len(rows)} rows from 1 on give"
-    at = int(weights[rows, keys].argmin())
-    others = weights[rows[at]].copy()
-    others[keys[at]] = -1.0
-    other = int(others.argmax())
-    said = f"{whose} most to {name}; least {token_label(summary.queries[rows[at]])}: {weights[rows[at], keys[at]]:.2f}"
-    if others[other] < _LEAST_OTHER:
-        return said
-    return f"{said}, and {others[other]:.2f} to {token_label(summary.keys[other])}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -22,7 +22,6 @@ from attn_cli.views.same_input import matrix_of_head, on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
-_MOSTLY = 2.0  # times the other part
 _ROUNDED = 0.02  # of sums whose terms are rounded to two digits
 _RANK = 30  # columns of "rank 1 of 9 by content alone"
 
@@ -58,19 +57,19 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
     over = f"what each adds to the score, over the mean of {cell.visible:,} keys"
-    return f"{said}{_mostly(first, high, second, low)}: {over}"
+    return f"{said}{_reasons(first, second, low)}: {over}"
 
 
-def _mostly(first: str, high: float, second: str, low: float) -> str:
+def _reasons(first: str, second: str, low: float) -> str:
     if low <= 0:
         return f"for {first}, in spite of {second}"
-    return f"{'mostly ' if high >= _MOSTLY * low else ''}for {first}, also for {second}"
+    return f"for {first}, also for {second}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the effect of ablating the head."""
     summary, why = next(report.parts_of(Why))
-    reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
+    reads_text = any(invocation.has(name) for name in ("text", "file"))
     predicts = report.runs_model and report.streams == ["self"] and reads_text
     cell = max(why.cells, key=lambda each: each.weight, default=None)
     if predicts and not invocation.has("pair"):

@@ -64,6 +64,7 @@ def table_lines(
     """Headings, and a line for each row after its label; columns that don't fit are left out, `bars` is drawn, too."""
     labels = [title, *labels]
     width = max(map(cell_len, labels))
+    columns = [name for name in columns if name != "context" or any(row[name] != 1 for row in rows)]
     cells: dict[str, list[str]] = {}
     room = screen.width - 2 - width
     for name in (name for name in columns if any(row.get(name) not in (None, False) for row in rows)):
