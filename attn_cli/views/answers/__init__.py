@@ -1,11 +1,4 @@
-"""Answers and parts on a screen, each by the file of its name, which has some of these functions.
-
-draw(part, summary, report, screen)   a part of one attention call; with `part.together`, of all calls at once
-draw(answer, report, screen)          an answer that is not one part per attention call
-next_words(report, invocation)        the words of the command to ask next; None where there is none, or no function
-
-`views/drawn_answer.py` asks them in turn.
-"""
+"""Answers and parts on a screen, each by `draw`, and `next_words` if it has some, of the file of its name."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module

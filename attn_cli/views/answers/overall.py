@@ -11,6 +11,10 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import key_bars, key_cells, named_keys, stream_suffix, which_heads
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
+
+_SINK = 0.3  # a key with so much of all weight hides the others
 
 
 def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -31,3 +35,12 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
             yield from key_bars(pairs, weights, screen)
         else:
             yield key_cells(f"head {name}", pairs, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The next command: `attn top` without the key that takes most of the weight, else of the last query alone."""
+    _, overall = next(report.parts_of(Overall))
+    kept = invocation.words({"layer", "head", "mean", "by"})
+    if not invocation.has("hide") and overall.shares[0, 0] > _SINK:
+        return on_same_input("top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]))
+    return on_same_input("top", report, invocation, *kept, "-t", "-1")

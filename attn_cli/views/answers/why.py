@@ -57,13 +57,7 @@ def _sentence(cell: ExplainedCell, summary: Summary) -> str:
     if high <= 0:
         return f"{said}though both count against it: {first}, {second}"
     over = f"what each adds to the score, over the mean of {cell.visible:,} keys"
-    return f"{said}{_reasons(first, second, low)}: {over}"
-
-
-def _reasons(first: str, second: str, low: float) -> str:
-    if low <= 0:
-        return f"for {first}, in spite of {second}"
-    return f"for {first}, also for {second}"
+    return f"{said}for {first}, {'also for' if low > 0 else 'in spite of'} {second}: {over}"
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
