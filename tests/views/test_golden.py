@@ -23,7 +23,7 @@ DEPTHS = {
 SCREENS: dict[str, tuple[str, ...]] = {
     "inspect": ("inspect", SENTENCE),
     "matrix": ("matrix", SENTENCE, "-H", "0"),
-    "scores": ("matrix", SENTENCE, "-H", "0-1", "--scores"),
+    "scores": ("matrix", SENTENCE, "-H", "0", "--scores"),
     "long": ("matrix", LONG, "--mean"),
     "top": ("top", SENTENCE, "-k", "3", "--mean"),
     "overall": ("top", SENTENCE, "--overall"),
