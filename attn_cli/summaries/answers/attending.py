@@ -29,7 +29,12 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     found: list[tuple[float, Summary, Matrix, dict[str, Any]]] = []
     for summary, matrix in with_part(report.summaries, Matrix):
         assert matrix.weights is not None
-        weights = matrix.weights.sum(axis=2, dtype=np.float64).mean(axis=1)
+        sums = matrix.weights.sum(axis=2, dtype=np.float64)  # [h, rows]
+        sees = sums.any(axis=0)
+        if matrix.rows is not None and sees.any():  # rows that no key is visible to would halve the mean
+            matrix = replace(matrix, rows=tuple(np.array(matrix.rows)[sees].tolist()))
+            sums = sums[:, sees]
+        weights = sums.mean(axis=1)
         for head, weight in zip(summary.place.heads, weights.tolist(), strict=True):
             row = ({"stream": summary.place.stream} if streams else {}) | {"layer": summary.place.layer, "head": head}
             query = "all" if matrix.rows is None else "+".join(token.text for token in _queries(summary, matrix))

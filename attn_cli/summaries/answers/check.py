@@ -46,7 +46,6 @@ class OutputChecks:
     """Compares the user's output, weights, or both with attention's definition, computed from q, k and v in float64.
 
     tolerance  the error allowed relative to a number's size; None for what the precision of the numbers allows
-    joined     whether the output has its heads side by side
     """
 
     def __init__(

@@ -114,11 +114,7 @@ def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, select
 
 
 class CollectedKinds:
-    """Sums each head's weights on the targets of kinds over the rows of several prompts.
-
-    seed      of the random keys that repeats of a token are compared with
-    by_share  whether heads are named by their share of non-sink weight; else by their weight
-    """
+    """Sums each head's weights on the targets of kinds over the rows of prompts; `by_share` of what sinks leave."""
 
     def __init__(self, prompts: Sequence[Prompt], seed: int, *, by_share: bool) -> None:
         streams = [tokens for prompt in prompts for tokens in (prompt.tokens, *prompt.others.values())]
