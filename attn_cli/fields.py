@@ -1,7 +1,7 @@
 """Fields of machine output, declared beside what they are read from: rows, objects and JSON Schema are made of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 Schema = dict[str, Any]
@@ -48,16 +48,14 @@ class Object:
 
 @dataclass(frozen=True)
 class Rows:
-    """A JSON list of objects with these values; every object has one set of optional fields in `any_of` at least."""
+    """A JSON list of objects with these values."""
 
     fields: Sequence["Field"]
     meaning: str = ""
-    any_of: Sequence[Sequence[str]] = ()
 
     def schema(self) -> Schema:
         """The JSON Schema of a list of objects with these fields."""
-        more: Schema = {"anyOf": [{"required": [*names]} for names in self.any_of]} if self.any_of else {}
-        return each(object_schema(self.fields) | more, self.meaning)
+        return each(object_schema(self.fields), self.meaning)
 
     def of(self, things: Iterable[object]) -> list[dict[str, Any]]:
         """The list of JSON objects with the values of the fields, one read from each of `things`."""
@@ -96,15 +94,6 @@ class Output:
     definitions: Mapping[str, Schema] = field(default_factory=dict)
 
 
-STREAM = Field(  # first in rows of a call, to which a report adds it where a model has several
-    "stream",
-    TEXT,
-    "which attention of the model it is: self, encoder, decoder, cross; given where there are several",
-    lambda _: None,
-    optional=True,
-)
-
-
 def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
     """A JSON object: the value of each field, read from `thing`, by the field's name; an optional None is left out."""
     document: dict[str, Any] = {}
@@ -114,16 +103,6 @@ def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
             continue
         document[one.name] = value if value is None or isinstance(one.type, dict) else one.type.of(value)
     return document
-
-
-def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The same fields, read from what is at `path` (names with points between) of an object or dict."""
-    inner = _reader(path)
-
-    def read(one: Field) -> Callable[[Any], Any]:
-        return lambda thing: one.read(inner(thing))
-
-    return tuple(replace(one, value=read(one)) for one in fields)
 
 
 def _reader(path: str) -> Callable[[Any], Any]:
@@ -142,10 +121,5 @@ def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
     return {
         "type": "object",
         "required": [one.name for one in fields if not one.optional],
-        "properties": properties(fields),
+        "properties": {one.name: one.schema() for one in fields},
     }
-
-
-def properties(fields: Sequence[Field]) -> dict[str, Any]:
-    """The JSON Schema of each field's value, by its name."""
-    return {one.name: one.schema() for one in fields}

@@ -249,12 +249,12 @@ def test_an_overview_of_a_model_that_writes_tells_the_story_of_its_answer(tmp_pa
     own[1].save_pretrained(tmp_path)
     found = attn_cli.inspect(LONG, own)
     assert found.report.story is not None and "\nnext  " in found._repr_mimebundle_()["text/plain"]
-    told = json.loads(found.to_json())["result"]["story"]
-    expected = attn("inspect", LONG, "-m", tmp_path, "--json").json["result"]["story"]
-    assert told["answer"] == expected["answer"] and [x["name"] for x in told["words"]] == [
-        x["name"] for x in expected["words"]
+    told = json.loads(found.to_json())["tables"]
+    expected = attn("inspect", LONG, "-m", tmp_path, "--json").json["tables"]
+    assert told["answer"][0]["answer"] == expected["answer"][0]["answer"] and [x["name"] for x in told["needs"]] == [
+        x["name"] for x in expected["needs"]
     ]
-    for ours, other in zip(told["words"] + told["heads"], expected["words"] + expected["heads"], strict=True):
+    for ours, other in zip(told["needs"] + told["brought_by"], expected["needs"] + expected["brought_by"], strict=True):
         assert ours["bits"] == pytest.approx(other["bits"], abs=1e-5)
 
 

@@ -47,6 +47,6 @@ def test_what_chooses_nothing_is_refused(layers: str, heads: str, message: str) 
 def test_a_table_has_layer_0_alone() -> None:
     run = attn("top", "river bank", "-H", "0.1", "--json")
     assert run.code == 0
-    assert {(row["layer"], row["head"]) for row in run.json["result"]["top"]} == {(0, 1)}
+    assert {(row["layer"], row["head"]) for row in run.json["tables"]["top"]} == {(0, 1)}
     run = attn("top", "river bank", "-H", "1.0")
     assert (run.code, run.errors.splitlines()[0]) == (2, "attn: there is no attention layer 1")

@@ -63,7 +63,7 @@ def top(
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
-      echo "river bank" | attn top - --json | jq '.result.top[0]'
+      echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
     merges = options.merges(words)
     if key is not None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from attn_cli.call import Call, Look
 from attn_cli.display import Displayed
-from attn_cli.errors import InputError
 from attn_cli.model.source import Source
 from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
 from attn_cli.prompt import Prompt
@@ -16,15 +15,16 @@ from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory, free_memory
-from attn_cli.summaries.answer import Table
+from attn_cli.summaries.answer import Answer, Table
+from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
@@ -57,24 +57,29 @@ class Findings(Displayed):
         return f"attn {self.report.command}: {counted(tokens, 'token')}, {layers}"
 
     @property
+    def answer(self) -> Answer:
+        """The result as its tables by name."""
+        return answer_of(self.report)
+
+    @property
     def heads(self) -> Table:
         """One row per head: layer, head, entropy_bits, distance in tokens, mean weights (0 to 1); else InputError."""
-        return self._rows("heads")
+        return self.answer["heads"]
 
     @property
     def top(self) -> Table:
         """One row per head, query and rank from 0: a heavy key, with token, score and weight; InputError without."""
-        return self._rows("top")
+        return self.answer["top"]
 
     @property
     def received(self) -> Table:
         """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1."""
-        return self._rows("received")
+        return self.answer["received"]
 
     @property
     def cells(self) -> Table:
         """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight."""
-        return self._rows("matrices")
+        return self.answer["cells"]
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -87,24 +92,10 @@ class Findings(Displayed):
 
     def to_pandas(self) -> "DataFrame":
         """The rows of the command's --format csv as a data frame."""
-        return self._rows(self.report.summaries[0].parts[0].name if self.report.summaries else "").to_pandas()
+        return next(iter(self.answer.tables.values())).to_pandas()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return self.screen._repr_mimebundle_(include, exclude)
-
-    def _rows(self, name: str) -> Table:
-        streams = len(self.report.streams) > 1
-        rows = [
-            ({"stream": summary.place.stream} if streams else {}) | row
-            for summary in self.report.summaries
-            for part in summary.parts
-            if part.name == name
-            for row in part.records(summary)
-        ]
-        if not rows:
-            has = dict.fromkeys(part.name for summary in self.report.summaries for part in summary.parts)
-            raise InputError(f"attn {self.report.command} has no {name}", f"it has {', '.join(has)}")
-        return Table.of(rows)
 
 
 def inspect(

@@ -68,7 +68,7 @@ FIELDS = (
           "numbers, for the same version of attn to read", optional=True),
 )  # fmt: skip
 _BY_NAME = {"rule": RULE, "bias": BIAS, "mask": MASK}
-OUTPUT = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=_BY_NAME)
+SHAPE = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=_BY_NAME)
 
 
 class BadDocument(Exception):

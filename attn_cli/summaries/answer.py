@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
 from attn_cli.fields import NESTED, TEXT, Schema, each
-from attn_cli.summaries.columns import COLUMNS
+from attn_cli.summaries.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,9 +26,9 @@ class Table(Sequence[Any]):
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Table":
-        """The table of these rows, which have the same names."""
+        """The table of these rows; None where one lacks a column that others have."""
         listed = list(rows)
-        return cls({name: [row[name] for row in listed] for name in (listed[0] if listed else ())})
+        return cls({name: [row.get(name) for row in listed] for name in dict.fromkeys(chain(*listed))})
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -66,7 +67,8 @@ class Shape:
     """What a command writes: `attn.NAME/NUMBER`, what it is, and the columns of each table, the first that of csv.
 
     A column whose name ends with ? is there for some models alone. A screen shows the tables of `screen`, rows named by
-    the first column, bars beside `bars`, `legend` below. With `matrices` JSON has these in place of the first table.
+    the first column, bars beside `bars`, `legend` below. With `rows_alone` JSON has no first table: its numbers are in
+    `matrices`, or nested in another table. `own` are columns that mean something else than in COLUMNS.
     """
 
     id: str
@@ -77,6 +79,8 @@ class Shape:
     legend: Sequence[str] = ()
     matrices: Mapping[str, str] = field(default_factory=dict)
     several_texts: bool = False
+    rows_alone: bool = False
+    own: Mapping[str, Column] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,9 +89,7 @@ class Shape:
 
     def schema(self) -> dict[str, Schema]:
         """The JSON Schema of `findings`, `tables` and `matrices`."""
-        tables = {name: each(row_schema(names)) for name, names in self.tables.items()}
-        if self.matrices:
-            tables.pop(next(iter(tables)))
+        tables = {name: each(row_schema(self.tables[name], self.own)) for name in [*self.tables][self.rows_alone :]}
         matrices = {name: NESTED | {"description": meaning} for name, meaning in self.matrices.items()}
         return ({"matrices": {"type": "object", "properties": matrices}} if matrices else {}) | {
             "findings": each(TEXT) | {"description": "what the numbers say, in sentences"},
@@ -98,9 +100,10 @@ class Shape:
         }  # fmt: skip
 
 
-def row_schema(names: Sequence[str]) -> Schema:
+def row_schema(names: Sequence[str], own: Mapping[str, Column]) -> Schema:
     """The JSON Schema of a row of these columns; one whose name ends with ? may be left out."""
-    columns = {name.rstrip("?"): COLUMNS[name.rstrip("?")] for name in names}
+    known = {**COLUMNS, **own}
+    columns = {name.rstrip("?"): known[name.rstrip("?")] for name in names}
     return {
         "type": "object",
         "required": [name for name in names if not name.endswith("?")],
@@ -150,7 +153,7 @@ class Answer(Displayed):
     def document(self) -> dict[str, Any]:
         """`findings`, `tables` and `matrices` of the JSON object."""
         named = {name: self.matrices[name] for name in self.shape.matrices if name in self.matrices}
-        tables = {name: list(self.tables[name]) for name in list(self.tables)[bool(named) :]}
+        tables = {name: list(self.tables[name]) for name in list(self.tables)[self.shape.rows_alone :]}
         return {"findings": list(self.findings), "tables": tables} | ({"matrices": named} if named else {})
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -24,12 +24,12 @@ class Part:
     together: ClassVar[bool] = False
 
     def records(self, summary: "Summary") -> Iterator[dict[str, Any]]:
-        """Flat rows of data with labels (layer, head, tokens ...), for csv, tsv, jsonl and json."""
+        """Rows with labels (layer, head, tokens ...)."""
         return iter(())
 
-    def documents(self, summary: "Summary") -> Iterator[dict[str, Any]]:
-        """The numbers as JSON objects: the flat rows, or whole matrices where rows would be wasteful."""
-        return self.records(summary)
+    def tables(self, summary: "Summary") -> dict[str, Iterable[dict[str, Any]]]:
+        """The rows of each of its tables, the first that of csv; the one of its name alone for most."""
+        return {self.name: self.records(summary)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The result as arrays by name, heads first `[h, ...]`; each class of parts says its names and shapes."""

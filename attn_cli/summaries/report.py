@@ -1,6 +1,6 @@
 """The result of a command, as views get it: texts, summaries or an answer, and the source."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,14 +67,6 @@ class Report(Displayed):
             if part.together:
                 first.setdefault(part.name, (part, summary))
         return list(first.values()), [pair for pair in parts if not pair[0].together]
-
-    def lead(self, summary: Summary) -> dict[str, Any]:
-        """The first column of a call's rows, `stream`, where the model has several; else {}."""
-        return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
-
-    def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of data, given in the order of the forward pass, sorted and cut by `ranking`; unchanged without one."""
-        return list(rows) if self.ranking is None else self.ranking.of_records(list(rows))
 
     @property
     def runs_model(self) -> bool:

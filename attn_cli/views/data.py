@@ -12,32 +12,23 @@ import orjson
 
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
-from attn_cli.fields import made
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.call_fields import LAYERS
+from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.story import STORY
-from attn_cli.summaries.told.word_reads import READS
-from attn_cli.views.schemas import output_of
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 def envelope(report: Report) -> dict[str, Any]:
     """A report, the answer on one text, as the published JSON object; `attn schema COMMAND` prints its schema."""
-    document: dict[str, Any] = {
-        "schema": output_of(report.command).id,
-        "attn": __version__,
-        "source" if report.answer is None else "about": dict(report.source),
-    }
+    answer = answer_of(report)
+    document: dict[str, Any] = {"schema": answer.shape.id, "attn": __version__, "about": dict(report.source)}
     if report.index is not None:
         document["index"] = report.index
-    document |= _inputs(report)
-    document |= {"result": _result(report)} if report.answer is None else report.answer.document()
-    document["warnings"] = list(report.warnings)
-    return document
+    return document | _inputs(report, answer) | answer.document() | {"warnings": list(report.warnings)}
 
 
 def to_json(report: Report) -> bytes:
@@ -63,27 +54,9 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
-    """The table of a report, a dictionary a row: its answer's rows, or the first result's of every layer."""
-    yield from _rows(report) if report.ranking is None else report.ordered(_rows(report))
-
-
-def _rows(report: Report) -> Iterator[dict[str, Any]]:
-    """The flat rows of a report's answer or parts, in the order of the forward pass."""
+    """The table of a report, a dictionary a row: that of its answer which is the first."""
     number: dict[str, Any] = {} if report.index is None else {"text": report.index}
-    if report.answer is not None:
-        yield from (number | row for row in report.answer.records())
-        return
-    places = [(summary.place.text, summary.place.stream, summary.place.layer) for summary in report.summaries]
-    several = len(set(places)) < len(places)
-    for summary in report.summaries:
-        lead = dict(number)
-        if report.batch:
-            lead["batch"] = summary.place.text
-        lead |= report.lead(summary)
-        if several:
-            lead |= {"module": summary.place.name, "call": summary.place.call}
-        for row in summary.parts[0].records(summary):
-            yield lead | row
+    yield from (number | row for row in answer_of(report).records())
 
 
 def to_npz(report: Report) -> bytes:
@@ -129,20 +102,10 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def _inputs(report: Report) -> dict[str, Any]:
-    if report.answer is not None and report.answer.shape.several_texts:
+def _inputs(report: Report, answer: Answer) -> dict[str, Any]:
+    if answer.shape.several_texts:
         return {"inputs": [input_document(prompt) for prompt in report.prompts]}
     return {"input": input_document(report.prompts[0] if report.prompts else Prompt("", ()), report.merged_from)}
-
-
-def _result(report: Report) -> dict[str, Any]:
-    result = made([LAYERS, STORY, READS], report)
-    for summary in report.summaries:
-        lead = report.lead(summary)
-        for part in summary.parts:
-            result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    as_they_are = (LAYERS.name, STORY.name, READS.name)
-    return {name: rows if name in as_they_are else report.ordered(rows) for name, rows in result.items()}
 
 
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:

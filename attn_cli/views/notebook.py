@@ -15,8 +15,8 @@ from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
@@ -138,6 +138,6 @@ def _summaries(recording: Recording) -> list[Summary]:
         masked = np.isneginf(layer.log_sums).sum(axis=-1)
         unknown = np.full(layer.h, np.nan)  # of a statistic that is younger than the recording
         statistics = {each.name: layer.statistics.get(each.name, unknown) for each in STATISTICS}
-        parts = (Heads(statistics, masked), Received(layer.received.astype(np.float64)))
+        parts = (Heads(statistics, masked), Received({"received_share": layer.received.astype(np.float64)}))
         summaries.append(Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts))
     return summaries

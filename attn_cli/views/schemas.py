@@ -1,6 +1,6 @@
-"""The JSON Schemas of machine output, made from the fields of every answer.
+"""The JSON Schemas of machine output, made from the columns of every answer.
 
-Adding a field keeps the number in `attn.NAME/1`; removing one, or changing its name, type, unit or meaning, raises it.
+Adding a column keeps the number in `attn.NAME/1`; removing one, or changing its name, type, unit or meaning, raises it.
 """
 
 import json
@@ -11,24 +11,24 @@ from attn_cli.errors import InputError
 from attn_cli.fields import COUNT, TEXT, Field, Output, Schema, each, object_schema, or_none
 from attn_cli.summaries.answer import Shape
 
-_MODULES = {  # where the OUTPUT of a name stands, in the order in which names are listed
-    "inspect": "summaries.answers.inspect",
-    "matrix": "summaries.reducers.matrix",
-    "top": "summaries.reducers.top",
-    "overall": "summaries.reducers.overall",
-    "why": "summaries.reducers.explained_cell",
+_MODULES = {  # where the SHAPE of a name stands, in the order in which names are listed
+    "inspect": "summaries.answers.calls",
+    "matrix": "summaries.answers.calls",
+    "top": "summaries.answers.calls",
+    "overall": "summaries.answers.calls",
+    "why": "summaries.answers.calls",
     "knock": "summaries.answers.knock",
     "scan_heads": "summaries.scanned.heads",
     "scan_head": "summaries.scanned.head",
     "scan_differences": "summaries.scanned.differences",
-    "heads": "summaries.reducers.heads.head_statistics",
+    "heads": "summaries.answers.calls",
     "attending": "summaries.answers.attending",
     "logit_keys": "summaries.answers.logit_keys",
     "through": "summaries.answers.through",
     "parts": "summaries.parts.answer",
     "compute": "summaries.answers.compute",
     "kinds": "summaries.answers.kinds",
-    "steps": "summaries.answers.steps",
+    "steps": "summaries.answers.calls",
     "check": "summaries.answers.check",
     "decode": "summaries.answers.decode",
     "cost": "summaries.answers.cost",
@@ -58,16 +58,16 @@ _NESTED: Schema = {
 }
 
 
-def output_of(name: str) -> Output | Shape:
+def shape_of(name: str) -> Shape | Output:
     """What a command writes under that schema name."""
     module = import_module(f"attn_cli.{_MODULES[name]}")
-    output: Output | Shape = getattr(module, "SHAPE", None) or module.OUTPUT
-    return output
+    shape: Shape | Output = module.SHAPES[name] if hasattr(module, "SHAPES") else module.SHAPE
+    return shape
 
 
 def schema_id(name: str) -> str:
     """`attn.NAME/VERSION`, which every output names as its schema."""
-    return output_of(name).id
+    return shape_of(name).id
 
 
 def schema_text(name: str) -> str:
@@ -80,12 +80,12 @@ def schema_text(name: str) -> str:
 
 def composed(name: str) -> dict[str, Any]:
     """The whole JSON Schema of the output of a command, by the schema's name."""
-    output = output_of(name)
+    output = shape_of(name)
     if isinstance(output, Shape):
         source, results = "about", output.schema()
-    else:
+    else:  # of a recording
         source, results = "source", {"result": object_schema(output.fields)}
-    definitions = output.definitions if isinstance(output, Output) else {}
+    definitions = {} if isinstance(output, Shape) else output.definitions
     properties = {
         "schema": {"const": output.id},
         "attn": TEXT | {"description": "the version of attn that wrote this"},

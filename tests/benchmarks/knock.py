@@ -17,8 +17,8 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.knock import Ablation, knock
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
-from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.told.story import SHORT, deciding_rows, tell
 from attn_cli.summaries.told.told_run import deciding_reducers, told_run
 from tests.benchmarks.timing import Row, compared

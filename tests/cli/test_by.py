@@ -29,7 +29,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_path: Path) -> None:
     run = attn("top", TEXT, "-m", models["llama"], "--by", by, "-k", "20", "--json")
     hold(run, "top")
-    rows = [row for row in run.json["result"]["top"] if (row["layer"], row["head"], row["query"]) == (1, 2, 5)]
+    rows = [row for row in run.json["tables"]["top"] if (row["layer"], row["head"], row["query"]) == (1, 2, 5)]
     shares = [row[f"{by}_share"] for row in rows]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1, abs=1e-5)
     assert sum(row["weight"] for row in rows) == pytest.approx(1, abs=1e-5)

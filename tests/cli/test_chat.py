@@ -130,7 +130,7 @@ def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> N
     contents = {"be", "brief", "hi", "there"}
     template = [token["index"] for token in rows["input"]["tokens"] if token["text"].strip() not in contents]
     assert 0 < len(template) < len(rows["input"]["tokens"])
-    top = rows["result"]["top"]
+    top = rows["tables"]["top"]
     heads = len({(row["layer"], row["head"]) for row in top})
     share = sum(row["weight"] for row in top if row["key"] in template) / heads
     screen = attn("top", *chat, terminal=True, env={"NO_COLOR": "1"}).text
@@ -138,7 +138,7 @@ def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> N
     recorded = tmp_path / "chat.attn"
     assert attn("inspect", *chat, "-o", recorded).code == 0
     assert f"together {share:.2f}" in attn("top", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
-    received = attn("inspect", *chat, "--json").json["result"]["received"]
+    received = attn("inspect", *chat, "--json").json["tables"]["received"]
     of_all = sum(row["received_share"] for row in received if row["key"] in template) / heads
     overview = attn("inspect", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
     assert f"{of_all:.0%} of all attention rests on the {len(template)} tokens of the chat's template" in overview

@@ -72,7 +72,7 @@ def test_a_model_is_followed_block_by_block() -> None:
     chosen = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json", "-l", "1,3", "-H", "0").json["tables"]
     assert [layer["layer"] for layer in chosen["layers"]] == [1, 3]
     assert chosen["layers"][1]["cosine_after"] == pytest.approx(layers[3]["cosine_after"], abs=1e-5)
-    head = attn("top", RIVER, "-m", folder, "-l", "3", "-H", "0", "-t", "bank", "-k", "1", "--json").json["result"]
+    head = attn("top", RIVER, "-m", folder, "-l", "3", "-H", "0", "-t", "bank", "-k", "1", "--json").json["tables"]
     heaviest = max(_keys_of(chosen, 3)[0], key=lambda key: key["weight"])
     assert (heaviest["key"], heaviest["weight"]) == (
         head["top"][0]["key"],

@@ -294,7 +294,7 @@ def test_words_attend_to_other_words() -> None:
 
 def test_words_equal_the_table_as_a_source() -> None:
     computed = attn("compute", "he sat on the river bank", "--json").json["matrices"]
-    shown = attn("matrix", "he sat on the river bank", "--json").json["result"]["matrices"][0]
+    shown = attn("matrix", "he sat on the river bank", "--json").json["tables"]["matrices"][0]
     np.testing.assert_array_equal(computed["weights"], shown["weights"])
     np.testing.assert_array_equal(computed["scores"], shown["scores"])
 

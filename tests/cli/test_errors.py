@@ -127,7 +127,7 @@ def test_an_existing_file_is_replaced_only_by_force(here: Path) -> None:
     refused(attn("top", "river bank", "-o", "a.json"), OUTPUT, "a.json exists", "--force")
     assert Path("a.json").read_text() == "old"
     assert attn("top", "river bank", "-o", "a.json", "--force").code == 0
-    assert json.loads(Path("a.json").read_text())["schema"] == "attn.top/2"
+    assert json.loads(Path("a.json").read_text())["schema"] == "attn.top/3"
     assert [file.name for file in here.iterdir()] == ["a.json"]
 
 

@@ -28,18 +28,18 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_words_and_numbers_pick_what_was_generated() -> None:
-    by_word, by_number = (attn("top", *ASKED, "--token", pick, "--json").json["result"] for pick in ("paris", "5"))
+    by_word, by_number = (attn("top", *ASKED, "--token", pick, "--json").json["tables"] for pick in ("paris", "5"))
     assert by_word == by_number
     assert {row["query"] for row in by_word["top"]} == {5}
-    last = attn("top", *ASKED, "--token", "-1", "--json").json["result"]["top"]
+    last = attn("top", *ASKED, "--token", "-1", "--json").json["tables"]["top"]
     assert {row["query"] for row in last} == {6}
     for pick, rows in (("+", {5, 6}), ("+Paris", {5}), ("+.", {6})):
-        assert {row["query"] for row in attn("top", *ASKED, "--token", pick, "--json").json["result"]["top"]} == rows
+        assert {row["query"] for row in attn("top", *ASKED, "--token", pick, "--json").json["tables"]["top"]} == rows
     for arguments, word in (((*ASKED, "--token", "+France"), "+France"), ((*ASKED[:3], "--token", "+"), "+")):
         run = attn("top", *arguments)
         assert (run.code, run.bytes) == (2, b"")
         assert f"no token {word!r} in the text" in run.errors
-    sums = attn("top", "1 + 2 +", "-m", SMOL, "-l", "0", "--mean", "--token", "+", "--json", "--quiet").json["result"]
+    sums = attn("top", "1 + 2 +", "-m", SMOL, "-l", "0", "--mean", "--token", "+", "--json", "--quiet").json["tables"]
     assert {row["query_token"] for row in sums["top"]} == {"+"}
 
 
@@ -63,7 +63,7 @@ def test_the_walk_of_a_generated_token_holds_too() -> None:
 
 def test_the_prompts_own_rows_are_what_they_are_without_an_answer() -> None:
     with_answer, without = (
-        attn("matrix", TEXT, "-m", SMOL, "-l", "0", "--json", *more).json["result"]["matrices"][0]["weights"]
+        attn("matrix", TEXT, "-m", SMOL, "-l", "0", "--json", *more).json["tables"]["matrices"][0]["weights"]
         for more in (("--generate", "2"), ())
     )
     found, expected = np.array(with_answer), np.array(without)
@@ -114,5 +114,5 @@ def test_a_word_of_several_tokens_is_found_in_what_a_decoder_reads(tmp_path: Pat
     pieces_tokenizer().save_pretrained(tmp_path)
     asked = ("top", "the cat", "-m", tmp_path, "--pair", "la chatte", "--json", "--token")
     for word, rows in (("chatte", {3, 4, 5, 6, 7, 8}), ("chatte#1", {3, 4, 5, 6, 7, 8}), ("la", {1, 2})):
-        found = attn(*asked, word).json["result"]["top"]
+        found = attn(*asked, word).json["tables"]["top"]
         assert {row["query"] for row in found if row["stream"] != "encoder"} == rows

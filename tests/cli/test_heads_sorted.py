@@ -11,7 +11,7 @@ TEXT = "he sat on the river bank and he sat on the loan"
 
 
 def heads(*options: str) -> list[dict[str, Any]]:
-    return attn("heads", TEXT, "--json", *options).json["result"]["heads"]
+    return attn("heads", TEXT, "--json", *options).json["tables"]["heads"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_the_overview_without_the_first_key() -> None:
     plain, hidden = minilm("inspect", "--json"), minilm("inspect", "--json", "--hide", "0")
 
     def received(run: Run) -> dict[tuple[int, int, str], float]:
-        rows = json.loads(run.text)["result"]["received"]
+        rows = json.loads(run.text)["tables"]["received"]
         return {(row["layer"], row["head"], row["key_token"]): row["received_share"] for row in rows}
 
     of_all, left = received(plain), received(hidden)
@@ -85,7 +85,7 @@ def test_a_table_has_no_sink() -> None:
 
 
 def test_heads_tell_what_is_left() -> None:
-    rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--json").text)["result"]["heads"]
+    rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--json").text)["tables"]["heads"]
     assert all(0 < row["visible_weight"] < 0.6 and row["first_weight"] == 0 for row in rows)
     screen = minilm("heads", "-l", 4, "--hide", "special")
     (header,) = (line for line in screen.lines if line.startswith("  head"))

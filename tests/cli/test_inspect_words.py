@@ -4,6 +4,7 @@ import itertools
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ PIECES = "the unaffable hedgehog was overjoyed"
 
 def means_by_value(text: str, model: Path) -> dict[str, dict[int, dict[int, float]]]:
     """The share of each key in what each row reads, and the mean weight on it, means over layers."""
-    rows = attn("top", text, "-m", model, "--by", "value", "--mean", "-k", "40", "--json").json["result"]["top"]
+    rows = attn("top", text, "-m", model, "--by", "value", "--mean", "-k", "40", "--json").json["tables"]["top"]
     layers = {row["layer"] for row in rows}
     found: dict[str, dict[int, dict[int, float]]] = {
         x: defaultdict(lambda: defaultdict(float)) for x in ("share", "weight")
@@ -32,7 +33,7 @@ def means_by_value(text: str, model: Path) -> dict[str, dict[int, dict[int, floa
 
 def read_by_value(text: str, *more: str) -> dict[int, dict[int, float]]:
     """What each token reads of each, the mean over layers: of attn top, whose layers come one by one."""
-    rows = attn("top", text, *more, "--by", "value", "--mean", "-k", "40", "--json").json["result"]["top"]
+    rows = attn("top", text, *more, "--by", "value", "--mean", "-k", "40", "--json").json["tables"]["top"]
     layers = {row["layer"] for row in rows}
     sums: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
@@ -40,18 +41,24 @@ def read_by_value(text: str, *more: str) -> dict[int, dict[int, float]]:
     return sums
 
 
+def by_word(run: Any) -> list[list[dict[str, Any]]]:
+    """For each word what it reads: itself, then others."""
+    rows = run["tables"]["reads"]
+    return [list(group) for _, group in itertools.groupby(rows, key=lambda row: row["query"])]
+
+
 @pytest.mark.usefixtures("loads_once")
 @pytest.mark.parametrize("model", [(), ("-m", str(MINILM))])
 def test_words_read_what_top_says_by_value(model: tuple[str, ...]) -> None:
     run = attn("inspect", RIVER, *model, "--json")
     hold(run, "inspect")
-    reads, expected = run.json["result"]["reads"], read_by_value(RIVER, *model)
-    assert [word["query_word"] for word in reads] == RIVER.split()
-    for word in reads:
+    reads, expected = by_word(run.json), read_by_value(RIVER, *model)
+    assert [word["query_token"] for word, *_ in reads] == [word["key_token"] for word, *_ in reads] == RIVER.split()
+    for word, *sources in reads:
         own = expected[word["query"]]
-        assert word["own"] == pytest.approx(own[word["query"]], abs=1e-5)
-        shares = [source["share"] for source in word["sources"]]
-        assert shares == pytest.approx([own[source["key"]] for source in word["sources"]], abs=1e-5)
+        assert word["share"] == pytest.approx(own[word["query"]], abs=1e-5)
+        shares = [source["share"] for source in sources]
+        assert shares == pytest.approx([own[source["key"]] for source in sources], abs=1e-5)
         sinks = {"[CLS]", "[SEP]"}
         tokens = run.json["input"]["tokens"]
         others = [own[at] for at, token in enumerate(tokens) if at != word["query"] and token["text"] not in sinks]
@@ -62,8 +69,7 @@ def test_words_read_what_top_says_by_value(model: tuple[str, ...]) -> None:
 def test_a_screen_shows_shares_beside_which_weights_are_known() -> None:
     expected = means_by_value(RIVER, MINILM)
     run = attn("inspect", RIVER, "-m", MINILM, "--json").json
-    bank = next(word for word in run["result"]["reads"] if word["query_word"] == "bank")
-    river = bank["sources"][0]
+    bank, river = next(word[:2] for word in by_word(run) if word[0]["query_token"] == "bank")
     assert river["weight"] == pytest.approx(expected["weight"][bank["query"]][river["key"]], abs=1e-5)
     screen = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN).text
     assert re.search(rf'"bank" 6 +(reads)? +"river" {river["share"]:.2f}', screen)
@@ -72,21 +78,21 @@ def test_a_screen_shows_shares_beside_which_weights_are_known() -> None:
 @pytest.mark.usefixtures("loads_once")
 def test_pieces_are_read_as_their_word() -> None:
     run = attn("inspect", PIECES, "-m", MINILM, "--json").json
-    reads, expected, tokens = run["result"]["reads"], read_by_value(PIECES, "-m", str(MINILM)), run["input"]["tokens"]
+    reads, expected, tokens = by_word(run), read_by_value(PIECES, "-m", str(MINILM)), run["input"]["tokens"]
     assert len(tokens) > len(reads) + 2  # some words have several tokens
-    assert [word["query_word"] for word in reads] == PIECES.split()
-    starts = [word["query"] for word in reads] + [len(tokens) - 1]
+    assert [word["query_token"] for word, *_ in reads] == PIECES.split()
+    starts = [word["query"] for word, *_ in reads] + [len(tokens) - 1]
     spans = {start: range(start, stop) for start, stop in itertools.pairwise(starts)}
-    for word in reads:
+    for word, *sources in reads:
         rows = spans[word["query"]]
-        for source in word["sources"]:
+        for source in sources:
             whole = sum(expected[row][key] for row in rows for key in spans[source["key"]]) / len(rows)
             assert source["share"] == pytest.approx(whole, abs=1e-5)
 
 
 @pytest.mark.usefixtures("loads_once")
 def test_a_causal_model_has_no_words_that_read_one_another() -> None:
-    assert "reads" not in attn("inspect", MARY, "-m", SMOL, "--json").json["result"]
+    assert "reads" not in attn("inspect", MARY, "-m", SMOL, "--json").json["tables"]
 
 
 @pytest.mark.usefixtures("loads_once")
@@ -99,7 +105,7 @@ def test_one_token_shows_what_it_reads_and_what_for() -> None:
     assert f'"gave" 10 reads "John" 9 most: {expected[9]:.2f} of all that it reads' in run.text
     assert re.search(r'^next +"Mary" 7\d%', run.text, re.MULTILINE)  # what is written after this token
     assert re.search(r'^needs +"John" 9 +-\d', run.text, re.MULTILINE)
-    weights = attn("top", MARY, "-m", SMOL, "-t", "10", "-l", "16", "-H", "0", "--json").json["result"]["top"]
+    weights = attn("top", MARY, "-m", SMOL, "-t", "10", "-l", "16", "-H", "0", "--json").json["tables"]["top"]
     assert re.search(rf'^  16\.0 +"John" 9 +{weights[0]["weight"]:.2f}', run.text, re.MULTILINE)
 
 

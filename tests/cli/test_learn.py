@@ -40,7 +40,7 @@ def test_apple_turns_to_phone_and_away_from_fruit() -> None:
 
 def test_before_is_what_the_table_says() -> None:
     weights = [row["weight_before"] for row in learned(LOVE).json["tables"]["tokens"]]
-    table = attn("matrix", LOVE, "--token", "apple", "--mean", "--json").json["result"]["matrices"][0]["weights"][0]
+    table = attn("matrix", LOVE, "--token", "apple", "--mean", "--json").json["tables"]["matrices"][0]["weights"][0]
     assert np.allclose(weights, table, atol=1e-6)
 
 
@@ -53,10 +53,10 @@ def test_what_was_learned_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.M
         assert file["losses.loss"].shape == (101,)
         after = file["tokens.weight_after"]
     used = attn("matrix", LOVE, "-t", "apple", "--mean", "-m", "learned.npz", "--json").json
-    assert np.allclose(used["result"]["matrices"][0]["weights"][0], after, atol=1e-6)
-    assert used["source"]["model"] == "learned.npz"
+    assert np.allclose(used["tables"]["matrices"][0]["weights"][0], after, atol=1e-6)
+    assert used["about"]["model"] == "learned.npz"
     new = attn("top", "her new apple phone", "-t", "apple", "-k", "1", "--mean", "-m", "learned.npz", "--json")
-    assert [(key["key_token"], key["weight"] > 0.9) for key in new.json["result"]["top"]] == [("phone", True)]
+    assert [(key["key_token"], key["weight"] > 0.9) for key in new.json["tables"]["top"]] == [("phone", True)]
     for command in (["inspect", LOVE], ["heads", LOVE], ["plane", LOVE], ["compare", LOVE, FRUIT, "-w", "apple"]):
         shown = attn(*command, "-m", "learned.npz")
         assert (shown.code, "learned.npz (word vectors)" in shown.text) == (0, True)
@@ -73,7 +73,7 @@ def test_what_was_learned_names_the_table_wherever_it_is_opened(
     assert attn("learn", *asked, "-m", "one.npz", "-o", "two.npz").code == 0  # from the start, of the same table
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    one, two = (attn("matrix", asked[0], "-m", f"../{name}.npz", "--json").json["result"]["matrices"][0]["weights"]
+    one, two = (attn("matrix", asked[0], "-m", f"../{name}.npz", "--json").json["tables"]["matrices"][0]["weights"]
                 for name in ("one", "two"))  # fmt: skip
     assert one == two
     with np.load("../one.npz") as file:

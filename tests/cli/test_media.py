@@ -229,7 +229,7 @@ def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_pat
     assert found["text.patches"].tolist()[24:27] == [[1, 3], [-1, -1], [2, 0]]
     shown = attn("top", *asked, "--token", "t1,r1,c2", "-l", "0", "--json")
     hold(shown, "top")
-    assert [layer["stream"] for layer in shown.json["result"]["layers"]] == ["vision", "text"]
+    assert [layer["stream"] for layer in shown.json["tables"]["layers"]] == ["vision", "text"]
     token = shown.json["input"]["streams"]["vision"][17 + 7]
     assert token.pop("box") == pytest.approx([4, 24, 16, 36], abs=0.6)  # of 32 x 96 pixels, as 64 wide in two tiles
     assert token == {
@@ -259,7 +259,7 @@ def test_a_window_is_drawn_with_the_rows_and_columns_of_the_whole(seeing: Seeing
     assert "weights of 19 r1,c5 · 6 x 10" in attn("matrix", *asked, "-l", "1").text
     assert attn("inspect", *asked[:5]).text.count("by patch · vision") == 1  # of the layer that sees all
     shown = attn("matrix", *asked, "-l", "0", "--json").json
-    assert [layer["call"] for layer in shown["result"]["layers"]] == [1]
+    assert [layer["call"] for layer in shown["tables"]["layers"]] == [1]
 
 
 def test_patches_that_nobody_knows_are_numbers(seeing: Seeing, cat: Path) -> None:
@@ -280,7 +280,7 @@ def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, 
         file = image_file(tmp_path / f"{bright}.png", bright=bright)
         text = [] if kind == "vit" else ["the cat"]
         shown = attn("matrix", *text, "-m", seeing(kind), "--image", file, "--scores", "-l", "0", "--json", "-q").json
-        scores.append(np.array(shown["result"]["matrices"][0]["scores"]))
+        scores.append(np.array(shown["tables"]["matrices"][0]["scores"]))
     tokens = shown["input"].get("streams", {}).get("vision") or shown["input"]["tokens"]
     changed = np.median(np.abs(scores[1] - scores[0]).max(axis=0), axis=0)
     assert {(token.get("row"), token.get("column")) for token, x in zip(tokens, changed, strict=True) if x > 1e-4} == {
@@ -292,7 +292,7 @@ def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, 
 def test_what_a_query_attends_to_is_drawn_as_the_image_is(seeing: Seeing, cat: Path) -> None:
     asked = ("-m", seeing("vit"), "--image", cat, "--token", "[CLS]", "-l", "-1")
     shown = attn("matrix", *asked, "--mean", "--json").json
-    weights = np.array(shown["result"]["matrices"][0]["weights"])
+    weights = np.array(shown["tables"]["matrices"][0]["weights"])
     lines = attn("matrix", *asked, "--mean").lines
     first = next(at for at, line in enumerate(lines) if line.split() == ["0", "1", "2", "3"]) + 1
     cells = np.array([[float(cell) for cell in line.split()[:4]] for line in lines[first : first + 4]])
@@ -306,7 +306,7 @@ def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, 
     def streams(*arguments: object) -> list[str]:
         run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
         assert run.code == 0, run.errors
-        return [layer["stream"] for layer in run.json["result"]["layers"]]
+        return [layer["stream"] for layer in run.json["tables"]["layers"]]
 
     asked = ("the cat", "-m", seeing("clip"), "--image", cat, "--token")
     assert streams(*asked, "[CLS]") == ["vision"]

@@ -125,7 +125,7 @@ def test_weights_below_0_have_no_entropy_and_are_written_without_scores(nets: st
     np.testing.assert_allclose(found["weights"][0], expected, atol=1e-6)
     assert "scores" not in found
     assert f"min {expected[0].min():.3g} max {expected[0].max():.3g}" in attn("matrix", *named).text
-    for row, weights in zip(attn("heads", *named, "--json").json["result"]["heads"], expected, strict=True):
+    for row, weights in zip(attn("heads", *named, "--json").json["tables"]["heads"], expected, strict=True):
         assert [row[name] for name in ("entropy_bits", "distance", "ruled")] == [None] * 3
         assert row["first_weight"] == pytest.approx(weights[:, 0].mean(), abs=1e-6)
 

@@ -19,20 +19,20 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     assert attn("inspect", TEXT, "-m", SMOL, "-o", "run.attn").code == 0
     Path("text.txt").write_text(f"{TEXT}\n")
     assert attn("scan", "text.txt", "-m", SMOL, "-o", "scan").code == 0
-    inspected = attn("inspect", TEXT, "-m", SMOL, "--json").json["result"]
+    inspected = attn("inspect", TEXT, "-m", SMOL, "--json").json["tables"]
     expected = named(inspected["kinds"])
     assert (17, 5) in expected["induction"]
     for arguments in (("inspect", "-m", "run.attn"), ("heads", TEXT, "--kinds", "-m", SMOL),
                       ("heads", "--kinds", "--file", "text.txt", "-m", SMOL)):  # fmt: skip
         answer = attn(*arguments, "--json").json
-        assert named(answer.get("tables", answer.get("result"))["kinds"]) == expected
+        assert named(answer["tables"]["kinds"]) == expected
     assert named(attn("scan", "show", "scan", "--json").json["tables"]["heads"]) == expected
 
     made = session(Recording.load("run.attn"))
     outs = [(out.call, out.at, out.weight) for out in made.scene.judge().outs]
-    (matrix,), story = inspected["matrices"], inspected["story"]
-    word = story["words"][0]
-    brings = next(head for head in story["heads"] if word["key"] <= head["key"] < word["key"] + word["tokens"])
+    (matrix,), story = inspected["matrices"], inspected
+    word = story["needs"][0]
+    brings = next(head for head in story["brought_by"] if word["key"] <= head["key"] < word["key"] + word["tokens"])
     assert (brings["layer"], brings["head"]) == (matrix["layer"], matrix["heads"][0])
     assert min(weight for *_, weight in outs) >= 0.1
     assert attn("inspect", "-m", "run.attn", "-o", "page.html").code == 0

@@ -29,7 +29,7 @@ def test_no_overview_is_blank_and_no_finding_below_its_weight(text: str) -> None
     assert re.search(r"^next +\S", run.text, re.MULTILINE)
     shown = re.search(r"^layer (\d+) head (\d+) · weights", run.text, re.MULTILINE)
     assert shown is not None
-    data = attn("matrix", text, "-m", SMOL, "-H", f"{shown[1]}.{shown[2]}", "--json").json["result"]
+    data = attn("matrix", text, "-m", SMOL, "-H", f"{shown[1]}.{shown[2]}", "--json").json["tables"]
     (matrix,) = data["matrices"]
     beside = [weight for row in matrix["weights"][0][1:] for weight in row[1:] if weight is not None]
     assert max(beside) >= 0.1  # something else than the first key is read
@@ -48,7 +48,7 @@ def test_what_comes_next_shows_what_was_promised(command: str, model: Path) -> N
     head = re.search(r"-H (\d+)\.(\d+)", after)
     assert head is not None
     rows = json.loads(attn("matrix", MARY, "-m", model, "-H", f"{head[1]}.{head[2]}", "--json").bytes)
-    weights = rows["result"]["matrices"][0]["weights"][0]
+    weights = rows["tables"]["matrices"][0]["weights"][0]
     assert max(weight for row in weights[1:] for weight in row[1:] if weight is not None) >= 0.1
     assert f"{head[1]}.{head[2]}" in "\n".join(run.lines[:-1])
 
@@ -59,7 +59,7 @@ def test_top_shows_the_row_that_decides() -> None:
     assert '"to" 18 attends to' in screen.text
     named = dict(re.findall(r'^  (\d+\.\d+) +("\w+" \d+) +\d\.\d\d', screen.text, re.MULTILINE))
     assert named["20.0"] == '"Mary" 14'
-    (key, *_) = attn("top", MARY, "-m", SMOL, "-t", "18", "-H", "20.0", "--json").json["result"]["top"]
+    (key, *_) = attn("top", MARY, "-m", SMOL, "-t", "18", "-H", "20.0", "--json").json["tables"]["top"]
     assert (key["key"], key["rank"]) == (14, 0)
 
 

@@ -39,7 +39,7 @@ def test_json_npz_csv_tsv_and_jsonl_hold_the_librarys_numbers() -> None:
     expected = {"weights": whole.weights, "scores": whole.scores}
 
     arrays = npz(attn("matrix", TEXT, "-f", "npz").bytes)
-    shown = attn("matrix", TEXT, "--json").json["result"]["matrices"][0]
+    shown = attn("matrix", TEXT, "--json").json["tables"]["matrices"][0]
     rows = {
         "csv": table(attn("matrix", TEXT, "-f", "csv").bytes),
         "tsv": table(attn("matrix", TEXT, "-f", "tsv").bytes, "\t"),
@@ -92,7 +92,7 @@ def test_picked_rows_and_heads_are_labelled() -> None:
 
 
 def test_the_mean_is_that_of_the_heads() -> None:
-    shown = attn("matrix", TEXT, "--mean", "--json").json["result"]["matrices"][0]
+    shown = attn("matrix", TEXT, "--mean", "--json").json["tables"]["matrices"][0]
     assert shown["heads"] == ["mean"]
     # float32 sums of four numbers below 1
     np.testing.assert_allclose(shown["weights"][0], library().weights.mean(0), atol=1e-6)

@@ -50,10 +50,10 @@ def test_rows_are_the_tokens_that_the_mask_shows(side: str, tmp_path: Path) -> N
         own = eager(AutoModel.from_pretrained(MINILM), arrays)
         np.testing.assert_allclose(saved["weights"], own, atol=1e-5)
     top = attn("top", *asked, "-t", "cat#1", "--hide", "special", "--json").json
-    assert {row["query_token"] for row in top["result"]["top"]} == {"cat"}
-    assert not {row["key_token"] for row in top["result"]["top"]} & {"[CLS]", "[SEP]", "[PAD]"}
+    assert {row["query_token"] for row in top["tables"]["top"]} == {"cat"}
+    assert not {row["key_token"] for row in top["tables"]["top"]} & {"[CLS]", "[SEP]", "[PAD]"}
     heads = attn("heads", *asked, "--json").json
-    assert all(head["induction_weight"] is not None for head in heads["result"]["heads"])
+    assert all(head["induction_weight"] is not None for head in heads["tables"]["heads"])
     moved = "positions count the padding"
     assert [note for note in heads["warnings"] if moved in note] == (
         {"right": [], "left": [f"{moved}: the text begins at {PADS}"], "middle": [moved]}[side]
@@ -87,7 +87,7 @@ def test_a_decoder_beside_padding_is_labelled_and_nothing_is_taken_away(tmp_path
     arrays = {**padded([9, 21, 33, 45, 57], "left", 1), **decoder}
     np.savez(tmp_path / "x.npz", **{name: array.numpy() for name, array in arrays.items()})
     run = attn("top", "-m", tmp_path, "-F", tmp_path / "x.npz", "--json").json
-    rows = {(row["stream"], row["query"], row["query_token"]) for row in run["result"]["top"]}
+    rows = {(row["stream"], row["query"], row["query_token"]) for row in run["tables"]["top"]}
     assert {row for row in rows if row[0] == "encoder"} == {
         ("encoder", at, str(number)) for at, number in enumerate([9, 21, 33, 45, 57])
     }

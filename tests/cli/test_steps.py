@@ -20,12 +20,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def stages(*arguments: str) -> dict[str, np.ndarray]:
     run = attn(*arguments, "--json", "--quiet")
     assert run.code == 0, run.errors
-    found = run.json["result"]["steps"][0]["stages"]
+    found = run.json["tables"]["stages"]
     assert [stage["step"] for stage in found] == list(range(1, len(found) + 1))
     for stage in found:
         assert list(np.array(stage["values"], dtype=object).shape) == stage["shape"]
         assert len(stage["axes"]) == len(stage["shape"])
-    return {stage["name"]: np.array(stage["values"], dtype=float) for stage in found}
+    return {stage["stage"]: np.array(stage["values"], dtype=float) for stage in found}
 
 
 CAT = ["--q", "q.csv", "--k", "k.csv", "--v", "v.csv", "--labels", "the,cat,sat", "--steps"]
@@ -49,8 +49,8 @@ def test_the_walk_of_the_worked_example() -> None:
     np.testing.assert_allclose(found["output"], [[[0.5970, 0.3159, 0.3575, 0.6017]]], **FOUR_DIGITS)
     text = attn("compute", *CAT).text
     assert "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]" in text
-    sums = attn("compute", *CAT, "--json").json["result"]["steps"][0]["sums"]
-    assert sums == [{"head": 0, "query": 0, "as_text": "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]"}]
+    sums = attn("compute", *CAT, "--json").json["tables"]["sums"]
+    assert sums == [{"layer": 0, "head": 0, "query": 0, "as_text": "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]"}]
 
 
 def test_the_screen_of_one_query(golden_screen: GoldenScreen) -> None:
@@ -118,12 +118,12 @@ def test_a_models_layer_is_walked_too() -> None:
     assert spec is not None and spec.origin is not None
     layer = ("-m", str(Path(spec.origin).parent / "model"), "-l", "2", "-H", "3")
     found = stages("inspect", "he sat on the river bank", *layer, "--steps", "-t", "river")
-    shown = attn("matrix", "he sat on the river bank", *layer, "-t", "river", "--json").json["result"]["matrices"][0]
+    shown = attn("matrix", "he sat on the river bank", *layer, "-t", "river", "--json").json["tables"]["matrices"][0]
     assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
     np.testing.assert_allclose(found["weights"][0], shown["weights"][0], rtol=1e-5, atol=1e-7)  # float32
     np.testing.assert_allclose(found["scaled"][0], shown["scores"][0], rtol=1e-5, atol=1e-5)
-    last = attn("inspect", "he sat", *layer[:2], "-H", "0", "--steps", "--json").json["result"]
-    assert [walk["layer"] for walk in last["steps"]] == [5]  # of all layers, the last
+    last = attn("inspect", "he sat", *layer[:2], "-H", "0", "--steps", "--json").json["tables"]
+    assert {stage["layer"] for stage in last["stages"]} == {5}  # of all layers, the last
 
 
 def test_hostile_labels_are_harmless() -> None:

@@ -63,7 +63,7 @@ def test_a_patch_that_one_head_of_eight_reads_is_no_sink(tmp_path: Path) -> None
         weights = model(pixel_values=pixels, output_attentions=True).attentions[0][0].mean(1)  # [h, m]
     readers = (weights > 0.3).sum(0)
     asked = ("inspect", "-m", tmp_path, "-F", tmp_path / "in.npz")
-    sources = attn(*asked, "--json").json["result"]["reads"][0]["sources"]
+    sources = attn(*asked, "--json").json["tables"]["reads"][1:4]
     assert 0 < max(readers[source["key"]] for source in sources) < 3
     assert "no patch reads" not in attn(*asked, terminal=True).text
 
@@ -89,7 +89,7 @@ def test_the_heads_of_one_stack(
         returned = model(**{"input_ids" if name == "text" else "decoder_input_ids": torch.tensor([ids])
                             for name, ids in _ids(rows).items()}, output_attentions=True)  # fmt: skip
     expected = returned[f"{stream}_attentions"][layer][0, heads]
-    (matrix,) = rows["result"]["matrices"]
+    (matrix,) = rows["tables"]["matrices"]
     assert (matrix["stream"], matrix["layer"], matrix["heads"]) == (stream, layer, heads)
     np.testing.assert_allclose(np.array(matrix["weights"], dtype=float), expected, atol=1e-4)
 

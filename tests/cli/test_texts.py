@@ -126,7 +126,7 @@ def test_a_token_that_one_line_lacks_stops_only_that_line() -> None:
     run = attn("top", "--lines", "--token", "bank", "--json", stdin=b"river bank\nhe sat\nbank loan\n")
     assert run.code == 2
     assert run.errors == "attn: line 2: no token 'bank' in the text\n"
-    rows = [strict_json(line)["result"]["top"] for line in run.bytes.splitlines()]
+    rows = [strict_json(line)["tables"]["top"] for line in run.bytes.splitlines()]
     assert [{row["query"] for row in answer} for answer in rows] == [{1}, {0}]
 
 
@@ -166,7 +166,7 @@ def test_errors_of_lines_are_named_until_they_would_flood() -> None:
 )  # fmt: skip
 def test_token_picks_rows_by_word_place_or_number(pick: str, rows: list[int]) -> None:
     run = attn("matrix", "bank The river the bank", "--token", pick, "--json")
-    assert run.json["result"]["matrices"][0]["queries"] == rows
+    assert run.json["tables"]["matrices"][0]["queries"] == rows
 
 
 def test_a_word_that_occurs_twice_is_said_to() -> None:

@@ -77,7 +77,7 @@ def test_the_bright_patch_of_the_second_image_is_the_one_that_is_named(
         shown.append(
             attn("matrix", "the cat", "-m", seeing(kind), *images(files), "--scores", "-l", "0", "--json").json
         )
-    scores = [[np.array(of["scores"]) for of in run["result"]["matrices"] if of["stream"] == "vision"] for run in shown]
+    scores = [[np.array(of["scores"]) for of in run["tables"]["matrices"] if of["stream"] == "vision"] for run in shown]
     tokens = shown[0]["input"]["streams"]["vision"]
     changed = np.concatenate([np.median(np.abs(a - b).max(0), 0) for a, b in zip(*scores, strict=True)])
     named = {token["text"] for token, x in zip(tokens, changed, strict=True) if x > 1e-4}
@@ -91,7 +91,7 @@ def test_images_stand_where_the_text_says_and_each_has_its_share(
     shown = attn("matrix", *asked, "-t", "here", "--json", "-q").json
     names = [token["text"] for token in shown["input"]["tokens"]]
     assert names[:3] == ["<s>", "what", "1:r0,c0"] and names[18:20] == ["is", "2:r0,c0"] and len(names) == 38
-    weights = np.array(shown["result"]["matrices"][0]["weights"])[0, 0]
+    weights = np.array(shown["tables"]["matrices"][0]["weights"])[0, 0]
     text = attn("matrix", *asked, "-t", "here", "-q").text
     assert f"on image 1 {weights[2:18].sum():.3f} · on image 2 {weights[19:35].sum():.3f}" in text
     assert "weights of 35 here · image 2 · 4 x 4" in text

@@ -37,7 +37,7 @@ def test_a_row_for_every_column_adds_up_to_the_log_weight_less_its_mean() -> Non
 
 def test_a_key_of_ones_own_choice() -> None:
     run = attn("why", SENTENCE, "-t", "bank", "--key", "river", "-H", "1", "--json")
-    (cell,) = run.json["result"]["why"]
+    (cell,) = run.json["tables"]["why"]
     assert (cell["key_token"], cell["visible"]) == ("river", 6)
     assert "bank attends to 4 river" in attn("why", SENTENCE, "-t", "bank", "--key", "river").text
 

@@ -104,7 +104,7 @@ def test_data_has_words_for_tokens() -> None:
     rows = attn("top", TEXT, "-m", MODEL, "-l", "0", "-H", "0", "--words", "-k", "1", "-t", "didn't", "-f", "csv").lines
     assert len(rows) == 2 and rows[1].startswith("0,0,6,didn't,0,")
     assert dict(zip(rows[0].split(","), rows[1].split(","), strict=True))["score"] == ""
-    top = attn("top", TEXT, "-m", MODEL, "-l", "0", "--words", "--json").json["result"]["top"]
+    top = attn("top", TEXT, "-m", MODEL, "-l", "0", "--words", "--json").json["tables"]["top"]
     assert {key["score"] for key in top} == {None}
     assert min(key["weight"] for key in top) > 0
 

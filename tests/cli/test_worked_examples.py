@@ -13,7 +13,7 @@ FOUR_DIGITS = {"rtol": 0, "atol": 5.1e-5}  # the numbers below are rounded to fo
 def maps(table: str, text: str) -> dict[str, np.ndarray]:
     run = attn("matrix", text, "-m", f"toy:{table}", "--json")
     assert (run.code, run.errors) == (0, "")
-    shown = run.json["result"]["matrices"][0]
+    shown = run.json["tables"]["matrices"][0]
     return {name: np.array(shown[name][0]) for name in ("scores", "weights")}
 
 

@@ -15,8 +15,8 @@ from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.keys import Received, ReceivedShares
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.received import Received, ReceivedShares
 from tests.kernel.definition.test_cells import places
 from tests.strategies import Problem, as_tensors, problems
 

@@ -43,10 +43,10 @@ def test_weights_and_statistics_are_those_of_the_definition(n: int, tmp_path: Pa
         np.testing.assert_allclose(weights(read, number), expected, atol=1e-6)
         np.testing.assert_allclose(read.layers[number].value_norms, np.linalg.norm(of_layer[2], axis=-1), rtol=1e-6)
     heads = strict_json(attn("heads", "-m", tmp_path / "x.attn", "--json").text)
-    assert heads["source"]["model"] == "my engine"
+    assert heads["about"]["model"] == "my engine"
     first = attend(*layers[0], Rule(8**-0.5, mask=Causal(6 - n))).weights[0]
     entropy = -(first * np.log2(np.where(first > 0, first, 1))).sum(-1).mean()
-    assert heads["result"]["heads"][0]["entropy_bits"] == pytest.approx(entropy, rel=1e-5)
+    assert heads["tables"]["heads"][0]["entropy_bits"] == pytest.approx(entropy, rel=1e-5)
 
 
 def test_a_rule_of_each_layer() -> None:

@@ -157,7 +157,7 @@ def test_the_next_line_opens_the_strongest_example(scans: Scans) -> None:
     screen = attn("scan", "show", scans["one"].folder, "--head", "0.2", terminal=True, env={"NO_COLOR": "1"})
     words = shlex.split(screen.text.partition("next: ")[2])
     assert words[:2] == ["attn", "matrix"] and words[2] == strongest[0]["text"]
-    matrix = attn(*words[1:], "-f", "json").json["result"]["matrices"][0]
+    matrix = attn(*words[1:], "-f", "json").json["tables"]["matrices"][0]
     cell = np.array(matrix["weights"])[0, strongest[0]["query"], strongest[0]["key"]]
     assert cell == pytest.approx(strongest[0]["weight"], abs=1e-5)
     assert [example["weight"] for example in strongest] == sorted((x["weight"] for x in strongest), reverse=True)

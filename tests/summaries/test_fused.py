@@ -18,13 +18,11 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Part, Reducer, RowReducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
-from attn_cli.summaries.reducers.top import TopKeys
 from tests.kernel.cpu.test_walk import holed, masks
 from tests.strategies import as_tensors
 

@@ -16,12 +16,10 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Received, ReceivedShares, Top, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.output import KeepOutput, Outputs
-from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import Received, ReceivedShares
-from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.strategies import Problem, as_tensors, planned_by, planner, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
@@ -126,7 +124,7 @@ def test_pooled_scores_are_the_farthest_from_0_of_a_block_and_minus_infinity_whe
 @given(problems(), st.booleans())
 def test_received_shares_are_column_means(problem: Problem, tensors: bool) -> None:
     found = reduce(call_of(problem, tensors=tensors), ReceivedShares()).part(Received)
-    np.testing.assert_allclose(found.shares, attended(problem).weights.mean(axis=1), **CLOSE)
+    np.testing.assert_allclose(found.weights, attended(problem).weights.mean(axis=1), **CLOSE)
 
 
 @given(picks(), st.booleans(), st.booleans(), st.integers(1, 30))
@@ -135,9 +133,9 @@ def test_overall_keys_have_the_largest_column_means_of_the_asked_rows(pick, tens
     found = reduce(call_of(problem, tensors=tensors), OverallKeys(count, rows=rows, mean_heads=mean)).part(Overall)
     shares = chosen(attended(problem).weights, rows, mean).mean(axis=1)
     assert found.rows == tuple(range(problem.q.shape[1]) if rows is None else rows)
-    assert found.keys.shape == found.shares.shape == (len(shares), min(count, shares.shape[1]))
-    np.testing.assert_allclose(found.shares, -np.sort(-shares, axis=-1)[:, :count], **CLOSE)
-    for row, keys, values in zip(shares, found.keys, found.shares, strict=True):
+    assert found.keys.shape == found.weights.shape == (len(shares), min(count, shares.shape[1]))
+    np.testing.assert_allclose(found.weights, -np.sort(-shares, axis=-1)[:, :count], **CLOSE)
+    for row, keys, values in zip(shares, found.keys, found.weights, strict=True):
         named = keys[keys >= 0]
         assert len(set(named.tolist())) == len(named) == min(count, np.count_nonzero(row))
         np.testing.assert_allclose(row[named], values[: len(named)], **CLOSE)
@@ -160,7 +158,7 @@ def test_top_keys_are_the_heaviest_in_order(pick, tensors: bool, mean: bool, cou
         assert not named[len(keys) :].any()  # those without a key come last
         np.testing.assert_allclose(found.weights[head, row][named], -np.sort(-weights[head, row])[: len(keys)], **CLOSE)
         np.testing.assert_allclose(found.weights[head, row][named], weights[head, row, keys], **CLOSE)
-        np.testing.assert_allclose(found.scores[head, row][named], scores[head, row, keys], **CLOSE)
+        np.testing.assert_allclose(found.numbers["score"][head, row][named], scores[head, row, keys], **CLOSE)
         assert (found.weights[head, row][~named] == 0).all()
 
 

@@ -13,9 +13,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.overall import OverallKeys
-from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render

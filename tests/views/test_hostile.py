@@ -12,9 +12,8 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix
-from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views import data
@@ -169,7 +168,7 @@ def test_data_keeps_tokens_exactly() -> None:
     for report in reports(ALL):
         document = strict_json(data.to_json(report))
         assert [token["text"] for token in document["input"]["tokens"]] == ALL
-        assert document["source"]["model"] == ALL[0]
+        assert document["about"]["model"] == ALL[0]
         assert document["warnings"] == ALL
         for line in data.to_jsonl(report).splitlines():
             strict_json(line)

@@ -23,7 +23,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 def test_heads_are_a_table() -> None:
     (table,) = tables(attn("heads", TEXT, "-f", "md").text)
-    rows = attn("heads", TEXT, "--json").json["result"]["heads"]
+    rows = attn("heads", TEXT, "--json").json["tables"]["heads"]
     assert len(table) == 1 + len(rows)
     column = table[0].index("entropy bits")
     assert [row[column] for row in table[1:]] == [f"{row['entropy_bits']:.3f}" for row in rows]
@@ -31,7 +31,7 @@ def test_heads_are_a_table() -> None:
 
 def test_top_keys_are_a_table() -> None:
     (table,) = tables(attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "-f", "md").text)
-    rows = attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "--json").json["result"]["top"]
+    rows = attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "--json").json["tables"]["top"]
     assert [row[table[0].index("key token")] for row in table[1:]] == [row["key_token"] for row in rows]
     assert "### top keys over all queries" in attn("top", TEXT, "--overall", "-f", "md").text
 

@@ -51,7 +51,7 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     assert schema["properties"]["schema"]["const"] == schema["$id"] == schema_id(name)
     assert re.fullmatch(rf"attn\.{name}/\d", schema_id(name))
     assert attn("schema", schema_id(name)).bytes == attn("schema", name).bytes
-    results = schema["properties"].get("result")
+    results = schema["properties"].get("result")  # of a recording
     rows = [results] if results else [table["items"] for table in schema["properties"]["tables"]["properties"].values()]
     for field, description in (pair for row in rows for pair in row["properties"].items()):
         assert description.get("description") or description["items"]["description"], field
@@ -66,7 +66,7 @@ def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None
     """The SHA-256 of every schema.
 
     Whoever adds a field records the new sums with --update-golden. Whoever removes a field, renames it, or gives its
-    values another type, unit or meaning, raises the number in the "id" of its OUTPUT, too.
+    values another type, unit or meaning, raises the number in the "id" of its SHAPE, too.
     """
     sums = {name: sha256(schema_text(name).encode()).hexdigest() for name in schema_names}
     golden("schemas.txt", "".join(f"{digest}  {schema_id(name)}\n" for name, digest in sums.items()))
@@ -107,7 +107,7 @@ def test_answers_to_lines_hold_one_by_one(command: str) -> None:
 def test_a_pooled_overview_holds_and_says_so() -> None:
     run = attn("inspect", "river bank " * 50, "--json")
     hold(run, "inspect")
-    matrix = run.json["result"]["matrices"][0]
+    matrix = run.json["tables"]["matrices"][0]
     assert (matrix["block"], matrix["pooling"]) == ([2, 2], "max")
     assert np.array(matrix["weights"]).shape == (1, 50, 50)
 
@@ -116,20 +116,20 @@ def test_a_pooled_overview_holds_and_says_so() -> None:
 def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
     run = attn("top", TEXT, "--overall", "--json", "--quiet", *options)
     hold(run, "overall")
-    assert run.json["schema"] == "attn.overall/2"
+    assert run.json["schema"] == "attn.overall/3"
 
 
 @pytest.mark.parametrize("options", [[], ["-t", "bank", "-k", "1"], ["-H", "1,2", "--key", "river"]], ids=" ".join)
 def test_explained_keys_hold(options: list[str]) -> None:
     run = attn("why", TEXT, "--json", "--quiet", *options)
     hold(run, "why")
-    assert run.json["schema"] == "attn.why/2"
+    assert run.json["schema"] == "attn.why/3"
 
 
 def test_data_of_a_long_text_tell_of_every_query() -> None:
     run = attn("top", "river bank " * 50, "--json", "--mean")
     hold(run, "top")
-    assert {row["query"] for row in run.json["result"]["top"]} == set(range(100))
+    assert {row["query"] for row in run.json["tables"]["top"]} == set(range(100))
 
 
 @pytest.mark.parametrize("command", ["inspect", "compute"])
@@ -176,17 +176,18 @@ def test_a_schema_notices_what_is_missing_or_of_another_type(command: str) -> No
     for spoil in (
         lambda x: x.pop("warnings"),
         lambda x: x.update(schema="attn.other/1"),
-        lambda x: x["source"].pop("dtype"),
+        lambda x: x["about"].pop("dtype"),
         lambda x: x["input"]["tokens"][0].update(index="0"),
         lambda x: x["input"]["tokens"][0].pop("start"),
-        lambda x: x["result"].pop("layers"),
-        lambda x: x["result"]["layers"][0]["rule"].pop("scale"),
-        lambda x: next(reversed(x["result"].values()))[0].pop("layer"),
-        lambda x: next(reversed(x["result"].values()))[0].update(layer="0"),
+        lambda x: x.pop("findings"),
+        lambda x: x["tables"]["layers"][0].pop("scale"),
+        lambda x: x["tables"].update(new=[]),
+        lambda x: next(reversed(x["tables"].values()))[0].pop("layer"),
+        lambda x: next(reversed(x["tables"].values()))[0].update(layer="0"),
     ):
         bad = copy.deepcopy(good)
         spoil(bad)
         assert not check.is_valid(bad)
     more = json.loads(json.dumps(good))
-    more["new"] = more["result"]["new"] = 1  # a new field keeps the number
+    more["new"] = 1  # a new field keeps the number
     assert check.is_valid(more)

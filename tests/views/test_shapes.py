@@ -66,7 +66,7 @@ def test_every_call_of_a_model_is_in_the_file(name: str, tmp_path: Path) -> None
     assert attn("matrix", *options, "-q", "-o", tmp_path / "all.npz").code == 0
     with np.load(tmp_path / "all.npz") as archive:
         there = sum(archive[key].size for key in archive.files if key.endswith("weights"))
-    shown = attn("matrix", *options, "-q", "--json").json["result"]["matrices"]
+    shown = attn("matrix", *options, "-q", "--json").json["tables"]["matrices"]
     assert there == sum(np.asarray(matrix["weights"]).size for matrix in shown)
     rows = attn("matrix", *options, "-q", "-f", "csv").lines
     assert len(rows) - 1 == there

@@ -10,8 +10,8 @@ from attn_cli.prompt import Prompt, Token, Word
 from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render

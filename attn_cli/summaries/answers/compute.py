@@ -19,6 +19,7 @@ SHAPE = Shape(
         "cells": ("batch?", "layer", "head", "query", "query_token", "key", "key_token", "score", "weight"),
         "run": ("masked_cells", "masked_rows", "nonfinite_cells", "scale", "softcap", "bias", "mask", "sink"),
     },
+    rows_alone=True,
     matrices={
         "scores": "[...batch][heads][queries][keys], before the softmax; no heads axis where the matrices had none",
         "weights": "the same shape, after the softmax",

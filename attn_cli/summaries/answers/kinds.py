@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from attn_cli.call import Call, Place
-from attn_cli.fields import Field, Rows
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.summaries.columns import COLUMNS
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
@@ -38,13 +36,6 @@ SHAPE = Shape(
         "names and what they need: attn guide kinds · every head: -f csv",
     ),
     several_texts=True,
-)
-_FIELDS = [(name.rstrip("?"), name.endswith("?")) for name in SHAPE.tables["kinds"]]
-HEADS = Field(
-    "kinds",
-    Rows([Field(name, COLUMNS[name].type, COLUMNS[name].meaning, optional=some) for name, some in _FIELDS]).schema(),
-    "one head; below weight and share 0.1, or 5 times the baseline, it is of no kind",
-    value=lambda kinds: list(kinds.records()),
 )
 
 

@@ -21,7 +21,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.overall import Overall, OverallKeys
+from attn_cli.summaries.reducers.keys import Overall, OverallKeys
 from attn_cli.text import counted, quoted
 
 _TOP_KEYS = 3  # keys that are noted for a head
@@ -97,7 +97,7 @@ def knock(
         part = summary.part(Overall)
         assert part is not None
         for at, head in enumerate(summary.place.heads):
-            pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
+            pairs = zip(part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
             keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
             top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
         step()

@@ -1,6 +1,6 @@
 """--steps: every array of a call from the embeddings to the output, for picked rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,11 +10,9 @@ from attn_cli.arrays import Array, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
-from attn_cli.fields import COUNT, INTEGER, NESTED, TEXT, Field, Output, Rows, each, made
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.summaries.call_fields import LAYERS
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
@@ -28,32 +26,6 @@ class Stage:
     formula: str
     axes: tuple[str, ...]
     values: np.ndarray
-
-
-_STAGE = (
-    Field("step", INTEGER | {"minimum": 1}, "its place in the walk"),
-    Field("name", TEXT, "x, context, q, k, v, scores, scaled, capped, biased, masked, shifted, exp, weights, output, "
-          "raised, joined or projected", "stage.name"),
-    Field("formula", TEXT, "how it came of the one before, in words", "stage.formula"),
-    Field("axes", each(TEXT), "what its axes are", lambda of: list(of["stage"].axes)),
-    Field("shape", each(COUNT), "how long they are", lambda of: list(of["stage"].values.shape)),
-    Field("values", NESTED, "the numbers, nested along the axes; null where masked", "stage.values"),
-)  # fmt: skip
-_SUM = (
-    Field("head", COUNT, "the head's number"),
-    Field("query", COUNT, "the query's number"),
-    Field("as_text", TEXT, "weights with two digits times values, such as 0.09 · v[the] + 0.91 · v[cat]"),
-)
-_WALK = (
-    Field("layer", COUNT, "the block's number; 0 for tables and matrices", "summary.place.layer"),
-    Field("batch", COUNT, "the number of the batch entry, or of the text", "summary.place.text"),
-    Field("queries", each(COUNT), "the query behind every row of a stage with a queries axis",
-          lambda of: list(of["part"].rows)),
-    Field("stages", Rows(_STAGE), "the arrays, in order"),
-    Field("sums", Rows(_SUM), "every output row written out"),
-)  # fmt: skip
-STEPS = Field("steps", Rows(_WALK), "one walk for every layer, or for every batch entry of matrices")
-OUTPUT = Output("attn.steps/2", "Every array from the embeddings to the output, in order.", (LAYERS, STEPS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,32 +42,32 @@ class Steps(Part):
         """The array of that name, such as "scores", with its formula; None if the call doesn't make it."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per number of every array: step from 1, stage (its name), head, row, column and value."""
+    def tables(self, summary: Summary) -> dict[str, Iterable[dict[str, Any]]]:
+        """`cells`, a row per number of every array; `stages`, the arrays; `sums`, every output row written out."""
+        return {"cells": self._cells(summary), "stages": self._stages(summary), "sums": self._sums(summary)}
+
+    def _cells(self, summary: Summary) -> Iterator[dict[str, Any]]:
         for number, stage in enumerate(self.stages, 1):
             by_head = stage.axes[0] == "heads"
             for head, values in enumerate(stage.values if by_head else stage.values[None]):
+                lead = {"step": number, "stage": stage.name}
+                lead["head"] = self._model_head(stage, head, summary) if by_head else None
                 for row, numbers in enumerate(values.tolist()):
                     index = self.rows[row] if stage.axes[-2] == "queries" else row
-                    for column, value in enumerate(numbers):
-                        yield {
-                            "step": number,
-                            "stage": stage.name,
-                            "head": self._model_head(stage, head, summary) if by_head else None,
-                            "row": index,
-                            "column": column,
-                            "value": value,
-                        }
+                    yield from (lead | {"row": index, "column": at, "value": x} for at, x in enumerate(numbers))
 
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object with all arrays of the computation, and every weighted sum of values written out."""
-        stages = [{"step": step, "stage": stage} for step, stage in enumerate(self.stages, 1)]
-        sums = [
-            {"head": head, "query": query, "as_text": self.sum_as_text(summary, at, row)}
-            for at, head in enumerate(summary.place.heads)
-            for row, query in enumerate(self.rows)
-        ]
-        yield made(_WALK, {"part": self, "summary": summary, "stages": stages, "sums": sums})
+    def _stages(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        for step, stage in enumerate(self.stages, 1):
+            yield {
+                "layer": summary.place.layer, "step": step, "stage": stage.name, "formula": stage.formula,
+                "axes": [*stage.axes], "shape": [*stage.values.shape], "queries": [*self.rows], "values": stage.values,
+            }  # fmt: skip
+
+    def _sums(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        for at, head in enumerate(summary.place.heads):
+            for row, query in enumerate(self.rows):
+                lead = {"layer": summary.place.layer, "head": head, "query": query}
+                yield lead | {"as_text": self.sum_as_text(summary, at, row)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""

@@ -1,7 +1,7 @@
 """Whole matrices: the one reducer whose memory grows with n times m."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -9,53 +9,14 @@ import numpy as np
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
-from attn_cli.fields import COUNT, NUMBER, TEXT, Field, Output, Rows, each, made
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
-from attn_cli.summaries.call_fields import HEAD_OF_MEAN, LAYER, LAYERS, OUTPUT_SHARE, VALUE_SHARE
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
 if TYPE_CHECKING:
     from attn_cli.summaries.standing_out import StandOut
-
-
-def _map(name: str, meaning: str) -> Field:
-    shape = each(each(each(NUMBER)))
-    return Field(name, shape, f"[heads][queries][keys], {meaning}", lambda maps: maps.get(name), optional=True)
-
-
-_CALL_MAPS = (
-    replace(LAYER, value="summary.place.layer"),
-    Field("stream", TEXT, "self, encoder, decoder, cross, ...", "summary.place.stream"),
-    Field("call", COUNT, "as in layers", "summary.place.call"),
-    Field("heads", each(HEAD_OF_MEAN.schema()), "what the first axis of weights and scores is",
-          lambda maps: maps["part"].head_names(maps["summary"])),
-    Field("queries", each(COUNT), "the queries that the second axis is about; more than it has rows where rows were "
-          "pooled", lambda maps: [*maps["part"].row_numbers(maps["summary"])]),
-    Field("block", each({"type": "integer", "minimum": 1}, count=2), "[rows, keys] that one cell stands for; [1, 1] if "
-          "nothing was pooled", lambda maps: [*maps["part"].block]),
-    Field("pooling", {"enum": ["max", "farthest from 0", None]}, "how the cells of a block were "
-          "put together; null if nothing was pooled",
-          lambda maps: None if maps["part"].block == (1, 1) else maps["part"].pooling),
-    Field("reason", TEXT, "why these heads were chosen; missing where the user chose them",
-          lambda maps: maps["part"].chosen and maps["part"].chosen.reason, optional=True),
-    Field("keys", each(COUNT), "the keys that the third axis is about, where hidden ones have no column; more than it "
-          "has where keys were pooled", lambda maps: None if maps["part"].keys is None else [*maps["part"].keys],
-          optional=True),
-    Field("hidden_keys", each(COUNT), "the keys that are left out: their columns are 0; missing where there are none",
-          optional=True),
-    Field("masked_cells", COUNT, "how many scores are null because they are blocked", optional=True),
-    Field("nonfinite_cells", COUNT, "how many numbers are null because they are NaN or infinite"),
-    _map("weights", "after the softmax"),
-    _map("scores", "scaled and masked, before the softmax; null where blocked; missing between words"),
-    _map(VALUE_SHARE.name, "with --by value"),
-    _map(OUTPUT_SHARE.name, "with --by output"),
-)  # fmt: skip
-_ONE_AT_LEAST = (("weights",), ("scores", "masked_cells"), ("value_share",), ("output_share",))
-MATRICES = Field("matrices", Rows(_CALL_MAPS, "the maps of one layer", any_of=_ONE_AT_LEAST))
-OUTPUT = Output("attn.matrix/2", "Weights and scores of the chosen layers and heads.", (LAYERS, MATRICES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,17 +93,24 @@ class Matrix(Part, Displayed):
                         "weight": None if self.weights is None else float(self.weights[at, row, column]),
                     } | share
 
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object with all heads' matrices as [head][query][key]; masked scores are null and counted."""
-        arrays = self.arrays()
-        maps = {
-            "summary": summary,
-            "part": self,
-            "hidden_keys": [*summary.hidden] if summary.hidden and self.keys is None else None,
-            "masked_cells": None if self.scores is None else int(np.isneginf(self.scores).sum()),
-            "nonfinite_cells": sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in arrays.values()),
-        }
-        yield made(_CALL_MAPS, maps | arrays)
+    def tables(self, summary: Summary) -> dict[str, Iterable[dict[str, Any]]]:
+        """`cells`, a row per head, query and key, and `matrices`, one of all heads' as [head][query][key]."""
+        return {"cells": self.records(summary), "matrices": self._documents(summary)}
+
+    def _documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """A row with all matrices of the call, and what their axes are; masked scores are null and counted."""
+        arrays, place, pooled = self.arrays(), summary.place, self.block != (1, 1)
+        row: dict[str, Any] = {"layer": place.layer, "stream": place.stream, "call": place.call}
+        row |= {"heads": self.head_names(summary), "queries": [*self.row_numbers(summary)], "block": [*self.block]}
+        row["pooling"] = self.pooling if pooled else None
+        row |= {"reason": self.chosen.reason} if self.chosen else {}
+        if self.keys is not None:
+            row["keys"] = [*self.keys]
+        elif summary.hidden:
+            row["hidden_keys"] = [*summary.hidden]
+        row |= {} if self.scores is None else {"masked_cells": int(np.isneginf(self.scores).sum())}
+        nonfinite = sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in arrays.values())
+        yield row | {"nonfinite_cells": nonfinite} | arrays
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights`, `scores`, `value_share`, `output_share`, `[h, rows, keys]`, if collected."""

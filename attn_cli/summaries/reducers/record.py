@@ -19,8 +19,8 @@ from attn_cli.selection import ranges
 from attn_cli.summaries.calls.value_norms import key_head_norms
 from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.text import decimal_bytes
 
 THUMBNAIL = 64  # blocks a side, at most
@@ -93,7 +93,7 @@ class Record:
             rule_in_numpy(call),
             np.where(stats.masked, -np.inf, stats.logsumexp).astype(np.float32),
             dict(heads.statistics),
-            self.received.part(call, stats).shares.astype(np.float32),
+            self.received.part(call, stats).weights.astype(np.float32),
             None if norms is None else norms.astype(np.float32),
             np.empty(0, np.uint8),
             pooled.block,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from attn_cli.call import Call
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.overall import OverallKeys
-from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.reducers.keys import OverallKeys, TopKeys
 from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer
 
 MANY_ROWS = 64  # queries; of more a screen has no room for the keys of each

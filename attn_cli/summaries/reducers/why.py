@@ -1,6 +1,6 @@
 """The keys that a query attends to most, or some that were picked, with what each one's score is made of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.fields import made
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.masked_cells import lowest_of
 from attn_cli.kernel.bands.picked_rows import RowPlaces
@@ -18,66 +17,63 @@ from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.explained_cell import CELL, EXPLAINED, ExplainedCell
+
+# The numbers of a cell: of a query and a key.
+CELL = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank", "distance_rank")
+_ARRAYS = {"bias": "biases"}
 
 
 @dataclass(frozen=True, eq=False)
 class Why(Part):
     """Scores explained, each of a query and key (a cell), in the order of heads, queries and weights.
 
-    turning  how rotary positions turned these pairs; None where nothing says so
+    cells      rows: head (its place in the call), query, key, the numbers of `CELL`, visible (how many keys the query
+               sees), cap_factor (the contrast after a softcap over that before), sink_weight; None where there is none
+    contrasts  of every pair or column of the dot product, less its mean over the visible keys `[cells, terms]`
+    turning    how rotary positions turned these pairs; None where nothing says so
     """
 
     name: ClassVar[str] = "why"
 
-    cells: tuple[ExplainedCell, ...]
+    cells: tuple[dict[str, Any], ...]
+    contrasts: np.ndarray
     columns: Columns
     turning: Turning | None
 
-    def terms(self, cell: ExplainedCell) -> list[dict[str, Any]]:
-        """The terms of the scaled dot product of a query and key, each less its mean over the visible keys.
+    def tables(self, summary: Summary) -> dict[str, Iterable[dict[str, Any]]]:
+        """`terms`, a row per cell and term of its dot product, and `why`, a row per cell with its `pairs`."""
+        return {"terms": self._terms(summary), "why": self._cells(summary)}
 
-        `pair` counts from 0, pairs turned fastest first, then single columns; `columns` is "3+35" or "70".
-        """
-        numbers = zip(self.column_names, cell.contrasts.tolist(), strict=True)
-        return [
-            {"pair": pair, "columns": columns, "contrast": contrast} for pair, (columns, contrast) in enumerate(numbers)
-        ]
+    def _terms(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        for cell, contrasts in zip(self.cells, self.contrasts.tolist(), strict=True):
+            lead = _named(cell, summary)
+            for pair, contrast in enumerate(contrasts):
+                columns = "+".join(map(str, self.columns_of_term(pair)))
+                yield lead | {"pair": pair, "columns": columns, "contrast": contrast}
 
-    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per explained query and key and term of its dot product: layer, head, tokens, scores, the term."""
-        for cell in self.cells:
-            lead = made(CELL, {"cell": cell, "summary": summary})
-            yield from (lead | term for term in self.terms(cell))
-
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One JSON object per explained query and key, with `pairs`: the terms of its dot product."""
-        return (made(EXPLAINED, {"part": self, "cell": cell, "summary": summary}) for cell in self.cells)
+    def _cells(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        for cell, contrasts in zip(self.cells, self.contrasts.tolist(), strict=True):
+            of_cell = {name: cell[name] for name in ("visible", "cap_factor", "sink_weight")}
+            of_all = {"rotation": self.rotation, "not_split": self.not_split}
+            pairs = [
+                {"pair": pair, "columns": self.columns_of_term(pair), "contrast": contrast}
+                for pair, contrast in enumerate(contrasts)
+            ]
+            yield _named(cell, summary) | of_cell | of_all | {"pairs": pairs}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The numbers of all cells by name, `[cells]` each, NaN for none; `contrasts` `[cells, terms]`."""
-        names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
-                 "distance_rank")  # fmt: skip
         numbers = {
-            "biases" if name == "bias" else f"{name}s": np.array(
-                [getattr(cell, name) for cell in self.cells], dtype=np.float64
-            )
-            for name in names
+            _ARRAYS.get(name, f"{name}s"): np.array([cell[name] for cell in self.cells], dtype=np.float64)
+            for name in CELL
         }
-        places = {
-            "head_places": np.array([cell.head for cell in self.cells]),
-            "cell_queries": np.array([cell.query for cell in self.cells]),
-            "cell_keys": np.array([cell.key for cell in self.cells]),
-        }
-        return places | numbers | {"contrasts": np.array([cell.contrasts for cell in self.cells])}
+        places = {"head_places": "head", "cell_queries": "query", "cell_keys": "key"}
+        named = {array: np.array([cell[name] for cell in self.cells], dtype=int) for array, name in places.items()}
+        return named | numbers | {"contrasts": self.contrasts}
 
-    @property
-    def column_names(self) -> list[str]:
-        """For every term of the dot product its columns of q and k: "3+35" for a pair, "70" for a single column."""
-        return [
-            str(first) if second < 0 else f"{first}+{second}"
-            for first, second in zip(self.columns.first.tolist(), self.columns.second.tolist(), strict=True)
-        ]
+    def columns_of_term(self, pair: int) -> list[int]:
+        """The columns of q and k of a term of the dot product: two for a pair, or one."""
+        return [int(of[pair]) for of in self.columns if of[pair] >= 0]
 
     @property
     def rotation(self) -> str | None:
@@ -87,7 +83,7 @@ class Why(Part):
     @property
     def not_split(self) -> str | None:
         """Why scores aren't split into content and position; None where they are."""
-        if any(cell.content is not None for cell in self.cells):
+        if any(cell["content"] is not None for cell in self.cells):
             return None
         if self.turning is None:
             return "there are no rotary positions"
@@ -104,6 +100,17 @@ class Why(Part):
             return f"terms: {of_score}, by {terms}\nnot split into content and position: {self.not_split}"
         split = "content: of the words; position: of their distance; █ for the key, ░ against it"
         return f"{split}\npairs: {of_score}, by {terms}"
+
+
+def _named(cell: dict[str, Any], summary: Summary) -> dict[str, Any]:
+    query, key = summary.queries[cell["query"]], summary.keys[cell["key"]]
+    place = {"layer": summary.place.layer, "head": summary.place.heads[cell["head"]]}
+    place |= {"query": cell["query"], "query_token": query.text, "key": cell["key"], "key_token": key.text}
+    return place | {name: cell[name] for name in CELL}
+
+
+_Cell = tuple[dict[str, Any], np.ndarray]
+"""The numbers of a cell, and its contrasts."""
 
 
 class ExplainedKeys:
@@ -126,7 +133,7 @@ class ExplainedKeys:
             raise InputError("weights without a softmax are the scores themselves", "attn why explains a softmax")
         self.call, self.places = call, RowPlaces(self.rows, call.n)
         self.turning = None if call.ingredients.turning is None else call.ingredients.turning()
-        self.cells: list[tuple[int, int, list[ExplainedCell]]] = []
+        self.cells: list[tuple[int, int, list[_Cell]]] = []
 
     def add(self, band: Band) -> None:
         """Explain the picked rows of a band (some adjacent query rows), head by head."""
@@ -145,7 +152,7 @@ class ExplainedKeys:
 
     def _explained(
         self, head: int, row: int, k: np.ndarray, weights: np.ndarray, scores: np.ndarray, first: int
-    ) -> list[ExplainedCell]:
+    ) -> list[_Cell]:
         """The cells of one row; keys k `[c, d]`, weights and scores `[c]` are those from key `first` on."""
         visible = scores > lowest_of(scores)
         if not visible.any():
@@ -160,9 +167,17 @@ class ExplainedKeys:
             to_numpy(at_least_float32(call.q[head, row])), k, visible, rule.scale,
             softcap=rule.softcap, bias=bias, turning=_of_keys(self.turning, first, last),
         )  # fmt: skip
-        picked = self._picked(weights, visible, first)
-        sink = None if rule.sink is None else float(1 - weights.sum())
-        return [_cell(terms, head, row, key, first, weights, int(visible.sum()), sink) for key in picked]
+        of_row: dict[str, Any] = {
+            "head": head,
+            "query": row,
+            "mean_score": terms.mean_score,
+            "visible": int(visible.sum()),
+        }
+        of_row["sink_weight"] = None if rule.sink is None else float(1 - weights.sum())
+        return [
+            (of_row | {"key": first + key, "weight": float(weights[key])} | _numbers(terms, key), terms.contrasts[key])
+            for key in self._picked(weights, visible, first)
+        ]
 
     def _picked(self, weights: np.ndarray, visible: np.ndarray, first: int) -> list[int]:
         """The keys to explain, counted from `first`: those that were picked and are visible, or the heaviest ones."""
@@ -176,7 +191,9 @@ class ExplainedKeys:
     def result(self) -> Why:
         """The explained scores of all picked rows and heads, as `Why`."""
         cells = [cell for _, _, row in sorted(self.cells, key=lambda entry: entry[:2]) for cell in row]
-        return Why(tuple(cells), columns_of(self.turning, int(self.call.q.shape[-1])), self.turning)
+        columns = columns_of(self.turning, int(self.call.q.shape[-1]))
+        contrasts = np.array([contrasts for _, contrasts in cells]).reshape(len(cells), len(columns.first))
+        return Why(tuple(cell for cell, _ in cells), contrasts, columns, self.turning)
 
 
 def _of_keys(turning: Turning | None, first: int, last: int) -> Turning | None:
@@ -186,29 +203,11 @@ def _of_keys(turning: Turning | None, first: int, last: int) -> Turning | None:
     return Turning(turning.first, turning.second, cos, sin, turning.layout)
 
 
-def _cell(
-    terms: RowTerms, head: int, row: int, key: int, first: int, weights: np.ndarray, visible: int, sink: float | None
-) -> ExplainedCell:
-    """One key of a row's terms, counted from key `first`."""
-
-    def at(values: np.ndarray | None) -> float | None:
-        return None if values is None else float(values[key])
-
-    return ExplainedCell(
-        head,
-        row,
-        first + key,
-        float(weights[key]),
-        float(terms.scores[key]),
-        terms.mean_score,
-        visible,
-        at(terms.content),
-        at(terms.position),
-        at(terms.bias),
-        at(terms.cap_factor),
-        int(terms.ranks[key]),
-        None if terms.content_ranks is None else int(terms.content_ranks[key]),
-        None if terms.distance_ranks is None else int(terms.distance_ranks[key]),
-        terms.contrasts[key],
-        sink,
-    )
+def _numbers(terms: RowTerms, key: int) -> dict[str, Any]:
+    """The numbers of one key of a row."""
+    named = {
+        "score": terms.scores, "content": terms.content, "position": terms.position, "bias": terms.bias,
+        "cap_factor": terms.cap_factor, "rank": terms.ranks, "content_rank": terms.content_ranks,
+        "distance_rank": terms.distance_ranks,
+    }  # fmt: skip
+    return {name: None if values is None else values[key].item() for name, values in named.items()}

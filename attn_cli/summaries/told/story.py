@@ -6,53 +6,29 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from attn_cli.errors import LoadError
-from attn_cli.fields import COUNT, FLAG, SHARE, TEXT, Field, each
 from attn_cli.model.intervention import Experiment, HeadPlace, ablate, hide, without_rounding
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.answer import row_schema
-from attn_cli.summaries.columns import COLUMNS
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.told.deciding_rows import DecidingRows, Seen, resting_keys
+from attn_cli.text import cut_after_word, quoted
 
 LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
 _WORDS, _HEADS, _FEWEST = 8, 24, 6  # tried at most; of both together at least so many
 _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
+_LONGEST = 60  # characters of a word, or an answer, in a sentence
 LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 
 Story: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
-_PROPERTIES = {
-    "answer": TEXT | {"description": "the likeliest next token, or what was generated"},
-    "generated": FLAG | {"description": "whether the model wrote it"},
-    "probability": SHARE,
-    "next": each(row_schema(("token", "id", "probability")), "the likeliest next tokens"),
-    "rows": each(COUNT) | {"description": "the rows that decide"},
-    "cut": TEXT | {"description": "what was hidden: words, sentences or lines"},
-    "words": each(
-        row_schema(("name", "text", "key", "tokens", "bits", "layer?", "head?", "weight?")),
-        "those that these rows read most, the most needed first, each with the head that reads it most",
-    ),
-    "heads": each(
-        row_schema(("stream", "layer", "head", "bits", "key", "key_token", "weight")),
-        "those of the largest estimated effects, by their measured ones, each with what it attends to most",
-    ),
-    "noise_floor": COLUMNS["noise"].type,
-    "obstacle": TEXT | {"description": "why nothing was hidden; empty where it was"},
-}
-STORY = Field(
-    "story",
-    {"type": "object", "required": [*_PROPERTIES], "properties": _PROPERTIES, "additionalProperties": False},
-    "what comes next, the words that it rests on and the heads that bring them; of models that write, for one text",
-    optional=True,
-)
+_KEPT = {"answer", "generated", "probability", "next", "rows", "cut", "words", "heads", "noise", "obstacle"}
 
 
 def kept_story(told: Mapping[str, Any] | None, rows: Sequence[int]) -> Story | None:
     """The story that a recording keeps of these rows; None where it keeps none."""
     story = (told or {}).get(kept_name(rows))
-    if story is not None and not (isinstance(story, dict) and story.keys() == _PROPERTIES.keys()):
+    if story is not None and not (isinstance(story, dict) and story.keys() == _KEPT):
         raise LoadError("the story in this recording can't be read", "record the text again")
     return story
 
@@ -70,6 +46,14 @@ def needed(rows: Iterable[Row]) -> list[Row]:
 def readers(story: Story, word: Row) -> list[Row]:
     """The heads that bring the answer and attend to a word most, the most needed first."""
     return [head for head in needed(story["heads"]) if 0 <= head["key"] - word["key"] < word["tokens"]]
+
+
+def finding(story: Story) -> str:
+    """What the answer needs most: `"John" needs "Mary" 14: -4.90 bits without it`; else how likely it is."""
+    answer = quoted(cut_after_word(story["answer"].strip(), _LONGEST))
+    for word in needed(story["words"])[:1]:
+        return f"{answer} needs {quoted(cut_after_word(word['text'], _LONGEST))}: {word['bits']:+.2f} bits without it"
+    return f"{'wrote' if story['generated'] else 'next'} {answer}, p {story['probability']:.2g}"
 
 
 def main_head(story: Story) -> Row | None:
@@ -108,7 +92,7 @@ def tell(
         "generated": target.generated,
         "probability": target.probability,
         "next": [{"token": token.text, "id": token.id, "probability": p} for token, p in experiment.likeliest],
-        "rows": rows, "cut": "words", "words": [], "heads": [], "noise_floor": 0.0, "obstacle": "",
+        "rows": rows, "cut": "words", "words": [], "heads": [], "noise": 0.0, "obstacle": "",
     }  # fmt: skip
     seen = with_part(summaries, DecidingRows)
     if not seen or seen[0][0].keys != prompt.tokens:
@@ -142,7 +126,7 @@ def tell(
         of_head = {name: kept[name] for name in ("layer", "head", "weight") if kept}
         story["words"].append(word | {"tokens": len(part.tokens), "bits": bits} | of_head)
     story["words"].sort(key=lambda word: word["bits"])
-    return story | {"heads": sorted(heads, key=lambda head: head["bits"]), "noise_floor": experiment.noise}
+    return story | {"heads": sorted(heads, key=lambda head: head["bits"]), "noise": experiment.noise}
 
 
 def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:

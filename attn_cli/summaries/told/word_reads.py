@@ -8,7 +8,6 @@ import numpy as np
 
 from attn_cli.arrays import from_numpy, namespace, to_numpy
 from attn_cli.call import Call
-from attn_cli.fields import COUNT, FINITE, TEXT, Field, Rows
 from attn_cli.kernel.bands.band import Band
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
@@ -82,24 +81,6 @@ class WordReadsReducer:
 
 
 Reads: TypeAlias = list[dict[str, Any]]
-READS = Field(
-    "reads",
-    Rows((
-        Field("query", COUNT, "the index of the word's first token"),
-        Field("query_word", TEXT),
-        Field("own", FINITE, "the share of the word itself"),
-        Field("own_weight", FINITE, "the mean weight on itself"),
-        Field("sources", Rows((
-            Field("key", COUNT),
-            Field("key_word", TEXT),
-            Field("share", FINITE),
-            Field("weight", FINITE, "the mean weight on it"),
-        )), "the words past itself and sinks of which it reads most"),
-    )),
-    "what every word reads, as shares of the length of weight times value, all heads of a layer together, mean over "
-    "layers; of models without a causal mask, for one text of 512 tokens or fewer",
-    optional=True,
-)  # fmt: skip
 
 
 def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.overall import Overall
+from attn_cli.summaries.reducers.keys import Overall
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import key_bars, key_cells, named_keys, stream_suffix, which_heads
 from attn_cli.views.drawing.screen import Screen
@@ -31,7 +31,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     for at, name in enumerate(heads):
         pairs = named_keys(summary, overall.keys[at], overall.measured[at])
         if alone:
-            weights = None if overall.read is None else overall.shares[at].tolist()
+            weights = None if overall.shares is None else overall.weights[at].tolist()
             yield from key_bars(pairs, weights, screen)
         else:
             yield key_cells(f"head {name}", pairs, screen)
@@ -41,6 +41,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: `attn top` without the key that takes most of the weight, else of the last query alone."""
     _, overall = next(report.parts_of(Overall))
     kept = invocation.words({"layer", "head", "mean", "by"})
-    if not invocation.has("hide") and overall.shares[0, 0] > _SINK:
+    if not invocation.has("hide") and overall.weights[0, 0] > _SINK:
         return on_same_input("top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]))
     return on_same_input("top", report, invocation, *kept, "-t", "-1")

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from attn_cli.summaries.reduce import with_part
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks

@@ -7,8 +7,8 @@ from rich.console import RenderableType
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.views.drawing.cells import packed_text

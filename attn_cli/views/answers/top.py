@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.top import Top
+from attn_cli.summaries.reducers.keys import Top
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import (
     READS,

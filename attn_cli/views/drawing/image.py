@@ -10,8 +10,8 @@ from attn_cli.picture import ReadPicture
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import TILED, WHOLE, ImageGrid, image_grids
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import InputError
+from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
 from attn_cli.views.view import View
@@ -50,18 +51,14 @@ def _blocks(report: Report) -> Iterator[str]:
     yield f"## {number}{escaped(text or model)}\n"
     if text:
         yield f"model: {escaped(model)}\n"
+    tables = answer_of(report).tables
     if report.answer is not None:
-        yield _table(report.answer.records())
+        yield _table(next(iter(tables.values())))
         return
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for summary in report.summaries:
-        lead = report.lead(summary)
-        for part in summary.parts:
-            if part.name in _TITLES:
-                rows.setdefault(part.name, []).extend(lead | row for row in part.records(summary))
-    for name, records in rows.items():
-        yield f"### {_TITLES[name]}\n"
-        yield _table(report.ordered(records))
+    for name, title in _TITLES.items():
+        if name in tables:
+            yield f"### {title}\n"
+            yield _table(tables[name])
     for summary in report.summaries:
         for part in summary.parts:
             if isinstance(part, Received):

@@ -271,7 +271,7 @@ def test_missing_words_and_other_cases_are_told(tmp_path: Path, monkeypatch: pyt
     ]
     assert run.errors.splitlines() == [f"attn: {warning}" for warning in run.json["warnings"]]
     assert [token["text"] for token in run.json["input"]["tokens"]] == ["The", "river"]
-    assert run.json["source"]["model"] == "t.txt"
+    assert run.json["about"]["model"] == "t.txt"
 
 
 def test_the_built_in_table_gives_the_same_from_a_file(tmp_path: Path) -> None:
@@ -282,8 +282,8 @@ def test_the_built_in_table_gives_the_same_from_a_file(tmp_path: Path) -> None:
     vectors = np.ascontiguousarray(built_in.vectors)
     for write in (glove, npz, safetensors):
         file = write(tmp_path, list(built_in.words), vectors)
-        ours = attn("matrix", "The cat sat down", "-m", file, "--json").json["result"]["matrices"][0]["weights"]
-        theirs = attn("matrix", "The cat sat down", "-m", "toy:the-cat-sat-down", "--json").json["result"]["matrices"]
+        ours = attn("matrix", "The cat sat down", "-m", file, "--json").json["tables"]["matrices"][0]["weights"]
+        theirs = attn("matrix", "The cat sat down", "-m", "toy:the-cat-sat-down", "--json").json["tables"]["matrices"]
         assert np.allclose(ours, theirs[0]["weights"], atol=1e-6)  # float32 in the file
 
 

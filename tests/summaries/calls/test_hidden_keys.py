@@ -19,11 +19,9 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Received, ReceivedShares, Top, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import Received, ReceivedShares
-from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.strategies import Problem, planned_by, planner, problems
 from tests.summaries.test_laws import call_of
 
@@ -90,8 +88,8 @@ def test_what_keys_receive(made) -> None:
     summary = reduce(call, ReceivedShares(), OverallKeys(3))
     sums = np.where(left, weights_of(problem), 0).sum(axis=1)  # [h, m]
     received, overall = summary.part(Received), summary.part(Overall)
-    np.testing.assert_allclose(received.shares, sums / call.n, **CLOSE)
-    np.testing.assert_allclose(overall.shares, -np.sort(-sums / call.n, axis=-1)[:, :3], **CLOSE)
+    np.testing.assert_allclose(received.weights, sums / call.n, **CLOSE)
+    np.testing.assert_allclose(overall.weights, -np.sort(-sums / call.n, axis=-1)[:, :3], **CLOSE)
     assert {row["key"] for row in received.records(summary)} == set(np.flatnonzero(left))
 
 
@@ -157,7 +155,7 @@ def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
     found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5)).part(Overall)
     expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40))).part(Overall)
     assert np.array_equal(found.keys, expected.keys)
-    np.testing.assert_allclose(found.shares, expected.shares, rtol=1e-5)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-5)
     assert (at_once.rows, at_once.share) == (80, pytest.approx(in_bands.share, rel=1e-5))
 
 

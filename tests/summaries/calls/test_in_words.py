@@ -20,10 +20,9 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, words_of
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.keys import Received, ReceivedShares, Top, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.received import Received, ReceivedShares
-from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.strategies import Problem, planned_by, planner, problems
 from tests.summaries.test_laws import CLOSE, call_of
 
@@ -129,7 +128,7 @@ def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> Non
     problem, call = made
     weights = by_hand(problem, call)
     found = reduce(InWords(call), ReceivedShares(), TopKeys(count, scores=False), PooledMatrix(99, 99))
-    np.testing.assert_allclose(found.part(Received).shares, weights.mean(axis=1), **CLOSE)
+    np.testing.assert_allclose(found.part(Received).weights, weights.mean(axis=1), **CLOSE)
     np.testing.assert_allclose(found.part(Matrix).weights, weights, **CLOSE)
     top = found.part(Top)
     np.testing.assert_allclose(top.weights, -np.sort(-weights, axis=-1)[:, :, :count], **CLOSE)
@@ -137,7 +136,7 @@ def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> Non
     assert (named == (top.weights > 0)).all()
     at = np.take_along_axis(weights, np.maximum(top.keys, 0), axis=-1)
     np.testing.assert_allclose(at[named], top.weights[named], **CLOSE)
-    assert top.scores is None
+    assert top.numbers["score"] is None
 
 
 def test_heads_are_described_word_by_word() -> None:

@@ -12,10 +12,9 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.read_shares import By, ReadShares
 from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Top, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.summaries.reducers.top import Top, TopKeys
 
 H, G, N, D, E, WIDTH = 4, 2, 150, 8, 6, 20
 
@@ -67,7 +66,7 @@ def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
     at = np.take_along_axis(weights, top.keys, axis=-1)
     np.testing.assert_allclose(np.where(top.keys < 0, 0, top.weights), np.where(top.keys < 0, 0, at), rtol=1e-6)
     np.testing.assert_array_equal(overall.keys[:, 0], expected.mean(axis=1).argmax(axis=-1))
-    np.testing.assert_allclose(overall.read[:, 0], expected.mean(axis=1).max(axis=-1), rtol=1e-6)
+    np.testing.assert_allclose(overall.shares[:, 0], expected.mean(axis=1).max(axis=-1), rtol=1e-6)
     blocks = expected.reshape(expected.shape[0], 50, 3, 50, 3).max(axis=(2, 4))
     np.testing.assert_allclose(pooled.shares, blocks, rtol=1e-6, atol=1e-12)
 

@@ -11,9 +11,9 @@ from attn_cli.sources.huggingface.capture.own_code.seen_weights import rule_of
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.keys import Top, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.record import Record, Recorded
-from attn_cli.summaries.reducers.top import Top, TopKeys
 from attn_cli.weights_call import WeightsCall
 
 
@@ -49,7 +49,7 @@ def test_hidden_keys_are_left_out_of_them(call: WeightsCall) -> None:
 def test_the_heaviest_keys_come_without_scores(call: WeightsCall) -> None:
     top = reduce(call, TopKeys(2)).part(Top)
     assert top is not None
-    assert top.scores is None
+    assert top.numbers["score"] is None
     np.testing.assert_array_equal(top.weights, -np.sort(-call.weights.numpy(), axis=-1)[..., :2])
     assert top.keys[0, 0].tolist() == call.weights[0, 0].argsort(descending=True)[:2].tolist()
 

@@ -13,8 +13,8 @@ from attn_cli.picture import Box
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.image import image_map
 from attn_cli.views.drawing.screen import Screen, largest_map
@@ -71,7 +71,7 @@ def test_pages_show_the_same_image() -> None:
 
 
 def test_an_overview_shows_what_patches_receive() -> None:
-    received = Received(weights_around(14, 14)[None])
+    received = Received({"received_share": weights_around(14, 14)[None]})
     text = render(report(14, 14, received, "inspect"), Screen(80))
     assert "share of attention received · by patch · 14 x 14" in text
     bright = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if line.endswith(" 3"))]

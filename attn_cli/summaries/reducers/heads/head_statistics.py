@@ -8,34 +8,14 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy_together
 from attn_cli.call import Call
-from attn_cli.fields import COUNT, SHARE, STREAM, Field, Output
-from attn_cli.fields import Rows as FieldRows
 from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows, RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
-from attn_cli.summaries.call_fields import HEAD, KV_HEAD, LAYER, LAYERS
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS, TextRows
 from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
-
-_ROW = (
-    STREAM,
-    LAYER,
-    HEAD,
-    KV_HEAD,
-    *(statistic.field for statistic in STATISTICS),
-    Field("masked_rows", COUNT, "number of fully masked queries"),
-    Field(
-        "visible_weight",
-        SHARE,
-        "weight of the mean row on keys that are not hidden; with --hide",
-        optional=True,
-    ),
-)
-HEADS = Field("heads", FieldRows(_ROW, "means over the queries that are not fully masked"))
-OUTPUT = Output("attn.heads/2", "Statistics of each head.", (LAYERS, HEADS))
+from attn_cli.summaries.reducers.heads.statistics import TextRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.keys import ReceivedShares
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.summaries.test_fused import FromBands
 

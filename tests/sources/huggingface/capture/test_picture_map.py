@@ -157,4 +157,4 @@ def test_a_decoder_of_other_things_is_refused_or_run(tmp_path: Path) -> None:
     speech.save_pretrained(tmp_path / "speech")
     transformers.SpeechT5FeatureExtractor().save_pretrained(tmp_path / "speech")
     run = attn("heads", "-m", tmp_path / "speech", "--audio", tone, "--json")
-    assert {layer["stream"] for layer in run.json["result"]["layers"]} == {"encoder", "decoder", "cross"}
+    assert {layer["stream"] for layer in run.json["tables"]["layers"]} == {"encoder", "decoder", "cross"}

@@ -11,8 +11,8 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import RULES
+from attn_cli.summaries.reducers.keys import Top, TopKeys
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain
 
 TEXTS = (OTHER, TEXT, "river bank")

@@ -1,0 +1,223 @@
+"""The answers that are measured call by call (inspect, heads, top, matrix, why, steps) as tables of their parts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from attn_cli.fields import COUNT, FLAG, NESTED, NUMBER, TEXT, each, or_none
+from attn_cli.summaries.answer import Answer, LazyTable, Shape, Table
+from attn_cli.summaries.columns import Column
+from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds
+from attn_cli.summaries.reducers.why import CELL
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.text_sinks import sink_words, text_sinks
+from attn_cli.summaries.told.head_families import finding
+from attn_cli.summaries.told.story import Story
+from attn_cli.summaries.told.story import finding as story_finding
+from attn_cli.summaries.told.word_reads import Reads
+
+_HEAD = ("batch?", "stream?", "module?", "call?", "layer", "head")
+_CELL = (*_HEAD, "query", "query_token", "key", "key_token")
+_SHARES = ("value_share?", "output_share?")
+_MAPS = ("weights?", "scores?", *_SHARES)
+_LAYERS = (
+    *("batch?", "layer", "name", "stream", "call", "way", "heads", "kv_heads"),
+    *("scale", "softcap", "bias", "mask", "sink", "softmax?"),
+)
+_HEADS = (*_HEAD, "kv_head", *(each.name for each in STATISTICS), "masked_rows", "visible_weight?")
+_MATRICES = (
+    *("layer", "stream", "call", "heads", "queries", "block", "pooling", "reason?", "keys?", "hidden_keys?"),
+    *("masked_cells?", "nonfinite_cells", *_MAPS),
+)
+_MAP = each(each(each(NUMBER)))
+_COLUMNS = {
+    "heads": Column(each({"type": ["integer", "string"]}), "the heads, by the model's own numbers, or mean"),
+    "kv_heads": Column(each(COUNT), "for every one of them the key/value head that it reads"),
+    "head": Column({"oneOf": [COUNT, {"const": "mean"}]}, 'the head\'s number, or "mean" for a mean over heads'),
+    "weight": Column(NUMBER, "after the softmax"),
+    "softmax": Column(FLAG, "false: the scores are the weights, not normalised"),
+    "value_share": Column(NUMBER, "with --by value: weight times value norm, as a share of the row's sum"),
+    "output_share": Column(NUMBER, "with --by output: with the norm of the value after W_O, likewise"),
+    "received_share": Column(NUMBER, "mean weight over all queries, or over those that --token picks"),
+}
+_OF_MAPS = _COLUMNS | {
+    "queries": Column(each(COUNT), "the query behind every row; more than there are rows where rows were pooled"),
+    "block": Column(each(COUNT, count=2), "[rows, keys] that one cell stands for; [1, 1] if nothing was pooled"),
+    "pooling": Column(or_none(TEXT), "how a block became a cell: max, or farthest from 0; null if nothing was pooled"),
+    "reason": Column(TEXT, "why this head was chosen; missing where the user chose"),
+    "keys": Column(each(COUNT), "the key behind every column, where some have none; more than columns where pooled"),
+    "hidden_keys": Column(each(COUNT), "the keys that are left out: their columns are 0"),
+    "weights": Column(_MAP, "[heads][queries][keys], after the softmax"),
+    "scores": Column(_MAP, "[heads][queries][keys], scaled and masked; null where blocked; missing between words"),
+    "value_share": Column(_MAP, "[heads][queries][keys], with --by value"),
+    "output_share": Column(_MAP, "[heads][queries][keys], with --by output"),
+}
+
+
+def _shape(
+    id: str, meaning: str, tables: Mapping[str, tuple[str, ...]], own: Mapping[str, Column], **more: Any
+) -> Shape:
+    return Shape(id, meaning, {**tables, "layers": _LAYERS}, own=own, **more)
+
+
+_NUMBERS = tuple(name for name in CELL if name != "weight")
+SHAPES = {
+    "inspect": _shape(
+        "attn.inspect/4",
+        "The overview of a text; its matrix, that of the head in the story, is pooled to 64 x 64 at most.",
+        {
+            "heads": _HEADS,
+            "kinds": (*_HEAD[:4], *HEAD_COLUMNS),
+            "received": (*_HEAD, "key", "key_token", "received_share"),
+            "matrices": _MATRICES,
+            "answer": ("answer", "generated", "probability", "rows", "cut", "noise", "obstacle"),
+            "next": ("token", "id", "probability"),
+            "needs": ("name", "text", "key", "tokens", "bits", "layer?", "head?", "weight?"),
+            "brought_by": ("stream", "layer", "head", "bits", "key", "key_token", "weight"),
+            "reads": ("query", "query_token", "key", "key_token", "share", "weight"),
+        },
+        {
+            **_OF_MAPS,
+            "rows": Column(each(COUNT), "the rows that decide"),
+            "answer": Column(TEXT, "the likeliest next token, or what was generated"),
+            "share": Column(NUMBER, "of what a word reads, weight times value length, mean over layers"),
+        },
+    ),
+    "matrix": _shape(
+        "attn.matrix/3",
+        "Weights and scores of the chosen layers and heads.",
+        {"cells": (*_CELL, "score", "weight", *_SHARES), "matrices": _MATRICES},
+        _OF_MAPS,
+        rows_alone=True,
+    ),
+    "top": _shape(
+        "attn.top/3",
+        "The keys that each query attends to most.",
+        {"top": (*_HEAD, "query", "query_token", "rank", "key", "key_token", "score", "weight", *_SHARES)},
+        _COLUMNS,
+    ),
+    "overall": _shape(
+        "attn.overall/3",
+        "The keys that many queries together attend to most.",
+        {"overall": (*_HEAD, "rank", "key", "key_token", "received_share", *_SHARES)},
+        _COLUMNS,
+    ),
+    "heads": _shape("attn.heads/3", "Statistics of each head.", {"heads": _HEADS}, _COLUMNS),
+    "why": _shape(
+        "attn.why/3",
+        "Keys of queries: what the score of each has beyond that of the mean key.",
+        {
+            "terms": (*_CELL, "weight", *_NUMBERS, "pair", "columns", "contrast"),
+            "why": (*_CELL, *CELL, "visible", "cap_factor", "sink_weight", "rotation", "not_split", "pairs"),
+        },
+        _COLUMNS
+        | {
+            "mean_score": Column(NUMBER, "the mean of the scores of the visible keys"),
+            "content": Column(NUMBER, "score at the mean rotation, less its mean; null where not_split says why"),
+            "position": Column(NUMBER, "what its distance adds, and the bias; likewise"),
+            "bias": Column({"type": ["number", "boolean", "null"]}, "less its mean over visible keys; null without"),
+            "rank": Column(COUNT, "among the visible keys by score, 1 for the largest"),
+            "content_rank": Column(or_none(COUNT), "the rank that it would have by content alone"),
+            "distance_rank": Column(or_none(COUNT), "the same by distance alone, if every key were the mean key"),
+            "pair": Column(COUNT, "its number: pairs come first, the fastest turned is 0, then single columns"),
+            "columns": Column(TEXT, "its columns of the query and the key"),
+            "contrast": Column(NUMBER, "its term of q · k, scaled, less the mean of that term over the visible keys"),
+            "visible": Column(COUNT, "number of keys that the mask lets the query see"),
+            "cap_factor": Column(NUMBER, "ratio of the contrasts after and before the softcap; null without a softcap"),
+            "sink_weight": Column(NUMBER, "weight of a learned sink in the row; null without one"),
+            "rotation": Column(or_none(TEXT), "which columns one angle turns: halves, or interleaved; null: unknown"),
+            "not_split": Column(or_none(TEXT), "why content and position can't be separated; null where they are"),
+            "pairs": Column(each({"type": "object"}), "the terms of the dot product: pair, columns, contrast"),
+        },
+        rows_alone=True,
+    ),
+    "steps": _shape(
+        "attn.steps/3",
+        "Every array from the embeddings to the output, in order.",
+        {
+            "cells": (*_HEAD[:4], "step", "stage", "head", "row", "column", "value"),
+            "stages": ("batch?", "layer", "step", "stage", "formula", "axes", "shape", "queries", "values"),
+            "sums": ("batch?", "layer", "head", "query", "as_text"),
+        },
+        _COLUMNS
+        | {
+            "step": Column(COUNT, "its place in the walk, from 1"),
+            "stage": Column(TEXT, "x, q, k, v, scores, scaled, masked, shifted, exp, weights, output, ..."),
+            "formula": Column(TEXT, "how it came of the one before, in words"),
+            "axes": Column(each(TEXT), "what its axes are"),
+            "shape": Column(each(COUNT), "how long they are"),
+            "queries": Column(each(COUNT), "the query behind every row"),
+            "values": Column(NESTED, "the numbers, nested along the axes; null where masked"),
+            "column": Column(COUNT, "a column of the array"),
+            "value": Column(NUMBER, "the number there"),
+            "as_text": Column(TEXT, "weights times values, such as 0.09 · v[the] + 0.91 · v[cat]"),
+        },
+        rows_alone=True,
+    ),
+}  # fmt: skip
+
+
+def answer_of(report: Report) -> Answer:
+    """The answer of a report: its own, or that of its calls."""
+    if report.answer is not None:
+        return report.answer
+    shape = SHAPES[report.command]
+    has = {name for summary in report.summaries for part in summary.parts for name in part.tables(summary)}
+    tables: dict[str, Table] = {name: LazyTable(partial(_rows, report, name)) for name in shape.tables if name in has}
+    if report.story is not None:
+        tables |= _of_story(report.story)
+    if report.reads is not None:
+        tables["reads"] = Table.of(_of_reads(report.reads))
+    return Answer(shape, tuple(_findings(report)), tables | {"layers": Table.of(_layers(report))})
+
+
+def _rows(report: Report, name: str) -> Iterable[dict[str, Any]]:
+    rows = (
+        _lead(report, summary) | row
+        for summary in report.summaries
+        for part in summary.parts
+        for row in part.tables(summary).get(name, ())
+    )
+    return rows if report.ranking is None else report.ranking.of_records(list(rows))
+
+
+def _lead(report: Report, summary: Summary) -> dict[str, Any]:
+    """The first columns of a call's rows, where there are several: batch entries, streams, modules of a layer."""
+    places = [(each.place.text, each.place.stream, each.place.layer) for each in report.summaries]
+    lead: dict[str, Any] = {"batch": summary.place.text} if report.batch else {}
+    lead |= {"stream": summary.place.stream} if len(report.streams) > 1 else {}
+    again = len(set(places)) < len(places)
+    return lead | ({"module": summary.place.name, "call": summary.place.call} if again else {})
+
+
+def _layers(report: Report) -> Iterator[dict[str, Any]]:
+    for summary in report.summaries:
+        place = summary.place
+        row = {"layer": place.layer, "name": place.name, "stream": place.stream, "call": place.call, "way": place.way}
+        yield row | {"heads": [*place.heads], "kv_heads": [*place.groups], **summary.rule}
+
+
+def _of_story(story: Story) -> dict[str, Table]:
+    answer = {name: value for name, value in story.items() if name not in ("next", "words", "heads")}
+    tables = {"answer": [answer], "next": story["next"], "needs": story["words"], "brought_by": story["heads"]}
+    return {name: LazyTable(partial(list, rows)) for name, rows in tables.items()}
+
+
+def _of_reads(reads: Reads) -> Iterator[dict[str, Any]]:
+    """A row for each word and word that it reads, itself first."""
+    for word in reads:
+        query = {"query": word["query"], "query_token": word["query_word"]}
+        own = {"key": word["query"], "key_word": word["query_word"], "share": word["own"], "weight": word["own_weight"]}
+        for key in (own, *word["sources"]):
+            yield query | {name.replace("_word", "_token"): value for name, value in key.items()}
+
+
+def _findings(report: Report) -> Iterator[str]:
+    if report.story is not None:
+        yield story_finding(report.story)
+    judged = with_part(report.summaries, HeadKinds)
+    if judged:
+        yield finding(report.summaries)
+        yield from sink_words(text_sinks(judged))
