@@ -1,13 +1,9 @@
 """Compare one word in two contexts."""
 
-from typing import Annotated
-
-import typer
-
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
@@ -25,19 +21,13 @@ from attn_cli.token_syntax import first_place
 @takes_options
 def compare(
     options: ModelCommandOptions,
-    first: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Read one text; - reads standard input.", show_default=False)
-    ],
-    second: Annotated[str, typer.Argument(metavar="TEXT", help="Read another text.", show_default=False)],
-    word: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--word",
-            "-w",
-            metavar="WORD|INDEX",
-            help="Compare this word: a word, word#2 (second occurrence) or an index. Twice: one for each text.",
-        ),
-    ] = None,
+    first: str = argument(..., "TEXT", "Read one text; - reads standard input."),
+    second: str = argument(..., "TEXT", "Read another text."),
+    word: list[str] | None = option(
+        None,
+        "--word -w WORD|INDEX",
+        "Compare this word: a word, word#2 (second occurrence) or an index. Twice: one for each text.",
+    ),
 ) -> ExitCode:
     """Compare one word in two contexts.
 

@@ -3,15 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
-
-import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.compute import ProblemOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import ALL
@@ -42,20 +39,12 @@ CallReducers = Callable[[Call], Sequence[Reducer]]
 class CheckOptions:
     """Options for checking the user's own results against the definition of attention."""
 
-    expect: Annotated[
-        list[str] | None,
-        typer.Option("--expect", metavar="FILE|weights=FILE",
-                     help="Check this output, or these weights; exit code 1 if they are off. May be repeated."),
-    ] = None  # fmt: skip
-    tol: Annotated[
-        float | None,
-        typer.Option(
-            "--tol",
-            help="Allow errors up to this, relative to a number's size.",
-            min=0.0,
-            metavar="NUMBER",
-        ),
-    ] = None
+    expect: list[str] | None = option(
+        None,
+        "--expect FILE|weights=FILE",
+        "Check this output, or these weights; exit code 1 if they are off. May be repeated.",
+    )
+    tol: float | None = option(None, "--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0)
 
     @property
     def files(self) -> dict[str, str]:
@@ -71,11 +60,9 @@ class CheckOptions:
 def compute(
     problem: ProblemOptions,
     *,
-    steps: o.Steps = False,
-    token: o.TokenPick = None,
-    decode: Annotated[
-        bool, typer.Option("--decode", help="Decode causally, row by row from a KV cache, and count what it saves.")
-    ] = False,
+    steps: bool = o.STEPS,
+    token: str | None = o.TOKEN,
+    decode: bool = option(False, "--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
     check: CheckOptions,
     output: OutputOptions,
 ) -> ExitCode:

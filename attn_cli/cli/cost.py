@@ -1,12 +1,10 @@
 """Count operations and bytes of attention and its KV cache."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.sources.sizes import Sizes, read_sizes
@@ -21,24 +19,13 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="Take sizes from the config.json of a model folder.", metavar="FOLDER"),
-    ] = None
-    heads: Annotated[int | None, typer.Option("--heads", help="Set the number of query heads.", min=1, metavar="H")] = (
-        None
-    )
-    kv_heads: Annotated[
-        int | None, typer.Option("--kv-heads", help="Set the number of key heads; default: H.", min=1, metavar="G")
-    ] = None
-    dim: Annotated[int | None, typer.Option("--dim", help="Set the head size.", min=1, metavar="D")] = None
-    layers: Annotated[int | None, typer.Option("--layers", help="Set the number of layers.", min=1, metavar="L")] = None
-    latent: Annotated[
-        int | None, typer.Option("--latent", help="Use latent keys (MLA) of rank R.", min=1, metavar="R")
-    ] = None
-    window: Annotated[
-        int | None, typer.Option("--window", help="Limit queries to a window of W keys.", min=1, metavar="W")
-    ] = None
+    model: str | None = option(None, "--model -m FOLDER", "Take sizes from the config.json of a model folder.")
+    heads: int | None = option(None, "--heads H", "Set the number of query heads.", min=1)
+    kv_heads: int | None = option(None, "--kv-heads G", "Set the number of key heads; default: H.", min=1)
+    dim: int | None = option(None, "--dim D", "Set the head size.", min=1)
+    layers: int | None = option(None, "--layers L", "Set the number of layers.", min=1)
+    latent: int | None = option(None, "--latent R", "Use latent keys (MLA) of rank R.", min=1)
+    window: int | None = option(None, "--window W", "Limit queries to a window of W keys.", min=1)
 
     def sizes(self) -> Sizes:
         """The sizes of the model, each replaced by its option if given; else options alone."""
@@ -75,21 +62,11 @@ class SizeOptions:
 @takes_options
 def cost(
     *,
-    n: Annotated[
-        int | None,
-        typer.Option(
-            "--tokens", "-n", help="Set the length of the text; default: the model's longest.", min=1, metavar="N"
-        ),
-    ] = None,
+    n: int | None = option(None, "--tokens -n N", "Set the length of the text; default: the model's longest.", min=1),
     size_options: SizeOptions,
-    dtype: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16", "float8"],
-        typer.Option(
-            "--dtype",
-            help="Cache keys and values in auto, float32, bfloat16, float16 or float8.",
-            metavar="DTYPE",
-        ),
-    ] = "auto",
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "float8"] = option(
+        "auto", "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8."
+    ),
     output: OutputOptions,
 ) -> ExitCode:
     """Count operations and bytes of attention and its KV cache.

@@ -18,7 +18,7 @@ from attn_cli.views.drawing.screen import screen_of
 
 @takes_options
 def env(
-    json: o.Json = False,
+    json: bool = o.JSON,
 ) -> ExitCode:
     """Report versions, devices, cached models and variables.
 

@@ -16,8 +16,7 @@ from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.commands import imported_command
-from attn_cli.cli.kit.shell.invocation import current
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import current, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
@@ -47,7 +46,7 @@ _INSTEAD = "attn inspect prints, -o page.html makes a page"
 @takes_options
 def explore(
     options: ReadOptions,
-    quiet: o.Quiet = False,
+    quiet: bool = o.QUIET,
 ) -> ExitCode:
     """Explore in the terminal: all heads, one matrix, the text, a cell.
 

@@ -5,11 +5,10 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, NamedTuple
-
-import typer
+from typing import NamedTuple
 
 from attn_cli.cli.kit.shell import completion
+from attn_cli.cli.kit.shell.signature import argument, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
@@ -32,11 +31,11 @@ class Topic(NamedTuple):
     summary: str
 
 
+@takes_options
 def guide(
-    topic: Annotated[
-        str | None,
-        typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC", autocompletion=completion.topics),
-    ] = None,
+    topic: str | None = argument(
+        None, "TOPIC", "Show this page; without it, the list.", autocompletion=completion.topics
+    ),
 ) -> ExitCode:
     """Read the guide: a tour, a tutorial, the reference.
 

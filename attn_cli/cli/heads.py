@@ -1,9 +1,5 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
-from typing import Annotated
-
-import typer
-
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
@@ -13,7 +9,7 @@ from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.by_key import run_by_key
 from attn_cli.cli.kit.run.plan import CommandPlan
 from attn_cli.cli.kit.run.text_run import run
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
@@ -27,23 +23,12 @@ from attn_cli.views.view import View
 @takes_options
 def heads(
     options: TextCommandOptions,
-    sort: Annotated[
-        str | None,
-        typer.Option("--sort", metavar="COLUMN", help="Sort by a column, largest first (entropy lowest); - reverses."),
-    ] = None,
-    top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
-    token: o.TokenPick = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key", metavar="WORD|INDEX", help="List heads by their weight on this key, from --token or all."
-        ),
-    ] = None,
-    words: o.Words = False,
-    kinds: Annotated[
-        bool,
-        typer.Option("--kinds", help="Name what each head does, on TEXT or on repeated random tokens."),
-    ] = False,
+    sort: str | None = option(None, "--sort COLUMN", "Sort by a column, largest first (entropy lowest); - reverses."),
+    top: int | None = option(None, "--top -k N", "Show the first N.", min=1),
+    token: str | None = o.TOKEN,
+    key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key, from --token or all."),
+    words: bool = o.WORDS,
+    kinds: bool = option(False, "--kinds", "Name what each head does, on TEXT or on repeated random tokens."),
     *,
     hiding: HidingOptions,
 ) -> ExitCode:

@@ -35,10 +35,10 @@ _LARGEST_IN_DATA = (64, 64)
 @takes_options
 def inspect(
     options: TextCommandOptions,
-    steps: o.Steps = False,
-    token: o.TokenPick = None,
-    words: o.Words = False,
-    color_scale: o.ColorScale = "linear",
+    steps: bool = o.STEPS,
+    token: str | None = o.TOKEN,
+    words: bool = o.WORDS,
+    color_scale: o.ColorScale = o.COLOR_SCALE,
     *,
     hiding: HidingOptions,
 ) -> ExitCode:

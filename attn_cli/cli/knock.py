@@ -1,13 +1,11 @@
 """Ablate each head and measure what the answer loses."""
 
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from attn_cli.cli.kit.options.refusals import refuse_without_model
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
@@ -22,31 +20,18 @@ from attn_cli.views.view import View
 @takes_options
 def knock(
     options: TextCommandOptions,
-    k: Annotated[int, typer.Option("--top", "-k", help="Show K heads on the screen.", min=1, metavar="K")] = 12,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            "--token",
-            "-t",
-            metavar="WORD|INDEX",
-            help="Ablate heads at these positions, not at the one that predicts the answer.",
-        ),
-    ] = None,
-    everywhere: Annotated[
-        bool,
-        typer.Option("--everywhere", help="Ablate heads at all positions, and report the change of the text's loss."),
-    ] = False,
-    together: Annotated[
-        str | None,
-        typer.Option("--together", metavar="HEADS", help="Ablate these heads together, and one by one: 18.6,17.3."),
-    ] = None,
-    mean: Annotated[
-        bool, typer.Option("--mean", help="Mean ablation (over the other rows) instead of zero ablation.")
-    ] = False,
-    vector: Annotated[
-        Literal["mean", "first"] | None,
-        typer.Option("--vector", metavar="WHICH", help="Compare an encoder's mean vector or its first: mean, first."),
-    ] = None,
+    k: int = option(12, "--top -k K", "Show K heads on the screen.", min=1),
+    token: str | None = option(
+        None, "--token -t WORD|INDEX", "Ablate heads at these positions, not at the one that predicts the answer."
+    ),
+    everywhere: bool = option(
+        False, "--everywhere", "Ablate heads at all positions, and report the change of the text's loss."
+    ),
+    together: str | None = option(None, "--together HEADS", "Ablate these heads together, and one by one: 18.6,17.3."),
+    mean: bool = option(False, "--mean", "Mean ablation (over the other rows) instead of zero ablation."),
+    vector: Literal["mean", "first"] | None = option(
+        None, "--vector WHICH", "Compare an encoder's mean vector or its first: mean, first."
+    ),
 ) -> ExitCode:
     """Ablate each head and measure what the answer loses.
 

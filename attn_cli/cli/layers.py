@@ -1,19 +1,15 @@
 """Map a model: every block with its heads, mask and scale."""
 
-from typing import Annotated
-
-import typer
-
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import LoadOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.options.text import check_alone, holds_arrays
+from attn_cli.cli.kit.options.text import check_alone, holds_arrays, once
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
-from attn_cli.sources import DEFAULT_MODEL, is_recording
+from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
 
@@ -22,19 +18,14 @@ DEFAULT_TEXT = "the cat sat on the mat"
 
 @takes_options
 def layers(
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT",
-            show_default=DEFAULT_TEXT,
-            help="Run the model once on this text; - reads stdin.",
-        ),
-    ] = None,
-    pair: o.Pair = None,
-    file: o.File = None,
-    image: o.Image = None,
-    audio: o.Audio = None,
-    model: o.Model = DEFAULT_MODEL,
+    text: str | None = argument(
+        None, "TEXT", "Run the model once on this text; - reads stdin.", show_default=DEFAULT_TEXT
+    ),
+    pair: str | None = o.PAIR,
+    file: str | None = o.FILE,
+    image: list[str] | None = o.IMAGE,
+    audio: list[str] | None = o.AUDIO,
+    model: str = o.MODEL,
     *,
     output: OutputOptions,
     loading: LoadOptions,
@@ -51,7 +42,7 @@ def layers(
       attn layers -m ./my-model --json | jq -r '.tables.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
-    audio_file = o.once(audio, "--audio")
+    audio_file = once(audio, "--audio")
     inputs = file if file is not None and holds_arrays(file) else None
     check_alone(inputs, text=text is not None, media=bool(image or audio_file))
     if text is None and file in (None, inputs):

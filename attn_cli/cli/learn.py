@@ -1,19 +1,18 @@
 """Learn W_Q and W_K that make one word attend to another."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
-import typer
 
+from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.run.texts import whole_texts
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt
-from attn_cli.sources import DEFAULT_MODEL, open_table_source
+from attn_cli.sources import open_table_source
 from attn_cli.sources.tables.source import TableSource
 from attn_cli.summaries.answers.learn import learning_of
 from attn_cli.summaries.report import Report
@@ -23,26 +22,11 @@ from attn_cli.token_syntax import all_places, first_place
 
 @takes_options
 def learn(
-    texts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TEXT",
-            help="Learn from texts that contain the word and a target; one may be -.",
-            show_default=False,
-        ),
-    ],
-    word: Annotated[
-        str,
-        typer.Option("--word", "-w", metavar="WORD|INDEX", help="Train this word's attention.", show_default=False),
-    ],
-    to: Annotated[
-        list[str],
-        typer.Option("--to", metavar="WORD", help="Attend to this word; repeatable.", show_default=False),
-    ],
-    steps: Annotated[int, typer.Option("--steps", help="Take N steps of gradient descent.", min=1, metavar="N")] = 100,
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="Open toy, toy:NAME or a table file.", metavar="TABLE")
-    ] = DEFAULT_MODEL,
+    texts: list[str] = argument(..., "TEXT", "Learn from texts that contain the word and a target; one may be -."),
+    word: str = option(..., "--word -w WORD|INDEX", "Train this word's attention."),
+    to: list[str] = option(..., "--to WORD", "Attend to this word; repeatable."),
+    steps: int = option(100, "--steps N", "Take N steps of gradient descent.", min=1),
+    model: str = o.TABLE,
     *,
     output: OutputOptions,
 ) -> ExitCode:

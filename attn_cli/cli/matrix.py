@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
@@ -12,7 +10,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, measure_of
 from attn_cli.cli.kit.run.text_run import run
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
@@ -39,23 +37,19 @@ _WIDTH = 120.0  # of a figure, in millimetres
 def matrix(
     options: TextCommandOptions,
     *,
-    token: o.TokenPick = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="WORD|INDEX",
-                     help="Show these keys only, as --token picks queries: who attends here?"),
-    ] = None,
-    scores: o.Scores = False,
-    color_scale: o.ColorScale = "linear",
-    words: o.Words = False,
-    by: Annotated[
-        Literal["weight", "value", "output"],
-        typer.Option("--by", metavar="MEASURE",
-                     help="Measure by weight, value (weight x value norm) or output (norm after W_O)."),
-    ] = "weight",
-    mean: o.Mean = False,
+    token: str | None = o.TOKEN,
+    key: str | None = option(
+        None, "--key WORD|INDEX", "Show these keys only, as --token picks queries: who attends here?"
+    ),
+    scores: bool = option(False, "--scores", "Show scores: scaled and masked, before the softmax."),
+    color_scale: o.ColorScale = o.COLOR_SCALE,
+    words: bool = o.WORDS,
+    by: Literal["weight", "value", "output"] = option(
+        "weight", "--by MEASURE", "Measure by weight, value (weight x value norm) or output (norm after W_O)."
+    ),
+    mean: bool = o.MEAN,
     hiding: HidingOptions,
-) -> ExitCode:  # fmt: skip
+) -> ExitCode:
     """Draw attention weights or scores as heat maps, or save them.
 
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:

@@ -1,16 +1,12 @@
 """Find a word's nearest words in a table, and analogies."""
 
-from typing import Annotated
-
-import typer
-
+from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.run.loop import answer_each
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.shell import completion
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import ExitCode
-from attn_cli.sources import DEFAULT_MODEL, open_table_source
+from attn_cli.sources import open_table_source
 from attn_cli.sources.tables.source import TableSource
 from attn_cli.summaries.answers.nearest import nearest as nearest_words
 from attn_cli.summaries.report import Report
@@ -18,26 +14,12 @@ from attn_cli.summaries.report import Report
 
 @takes_options
 def nearest(
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WORDS",
-            help="Look up a word, or words with + and - between them; - or nothing reads stdin.",
-            show_default=False,
-        ),
-    ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Answer every line of the input by itself.")] = False,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="Open toy, toy:NAME or a table file.",
-            metavar="TABLE",
-            autocompletion=completion.tables,
-        ),
-    ] = DEFAULT_MODEL,
-    k: Annotated[int, typer.Option("--top", "-k", help="Show K words.", min=1, metavar="K")] = 10,
+    text: str | None = argument(
+        None, "WORDS", "Look up a word, or words with + and - between them; - or nothing reads stdin."
+    ),
+    lines: bool = option(False, "--lines", "Answer every line of the input by itself."),
+    model: str = o.TABLE,
+    k: int = option(10, "--top -k K", "Show K words.", min=1),
     *,
     output: OutputOptions,
 ) -> ExitCode:

@@ -1,16 +1,14 @@
 """Trace an answer to the parts of the text that it came from."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from attn_cli.call import Place
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.read_text import counted_tokens
 from attn_cli.cli.kit.run.text_run import each_report
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError, LoadError
 from attn_cli.model.source import Predicting, Source
@@ -34,20 +32,15 @@ _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
 @takes_options
 def parts(
     options: TextCommandOptions,
-    cut: Annotated[
-        Literal["lines", "paragraphs", "sentences", "words", "roles"] | None,
-        typer.Option("--cut", metavar="HOW", help="Split into lines, paragraphs, sentences, words or roles of a chat."),
-    ] = None,
-    token: o.TokenPick = None,
-    answer: Annotated[
-        str | None,
-        typer.Option("--answer", metavar="TEXT", help="Trace TEXT in place of what the model writes."),
-    ] = None,
-    everywhere: Annotated[
-        bool,
-        typer.Option("--everywhere", help="Hide the part from all later tokens, not only from the question."),
-    ] = False,
-) -> ExitCode:  # fmt: skip
+    cut: Literal["lines", "paragraphs", "sentences", "words", "roles"] | None = option(
+        None, "--cut HOW", "Split into lines, paragraphs, sentences, words or roles of a chat."
+    ),
+    token: str | None = o.TOKEN,
+    answer: str | None = option(None, "--answer TEXT", "Trace TEXT in place of what the model writes."),
+    everywhere: bool = option(
+        False, "--everywhere", "Hide the part from all later tokens, not only from the question."
+    ),
+) -> ExitCode:
     """Trace an answer to the parts of the text that it came from.
 
     The answer is what the model writes after the text, to the end of its first sentence or line. For every part: the

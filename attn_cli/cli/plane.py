@@ -1,13 +1,9 @@
 """Place words as points in the plane, before and after attention."""
 
-from typing import Annotated
-
-import typer
-
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
@@ -19,17 +15,8 @@ from attn_cli.summaries.report import Report
 @takes_options
 def plane(
     options: ModelCommandOptions,
-    texts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TEXT",
-            help="Place one text, or several on the same axes; - reads standard input.",
-            show_default=False,
-        ),
-    ],
-    unit: Annotated[
-        bool, typer.Option("--unit", help="Normalise every vector first: compare directions alone.")
-    ] = False,
+    texts: list[str] = argument(..., "TEXT", "Place one text, or several on the same axes; - reads standard input."),
+    unit: bool = option(False, "--unit", "Normalise every vector first: compare directions alone."),
 ) -> ExitCode:
     """Place words as points in the plane, before and after attention.
 

@@ -1,11 +1,7 @@
 """Show why scores are divided by sqrt(d)."""
 
-from typing import Annotated
-
-import typer
-
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.summaries.answers.scale import scaling
@@ -16,16 +12,9 @@ _LARGEST = 2**16
 
 @takes_options
 def scale(
-    scores: Annotated[
-        str,
-        typer.Option("--scores", help="Show the softmax of these scores, scaled up step by step.", metavar="S,S,..."),
-    ] = "50,45,40",
-    factors: Annotated[
-        str, typer.Option("--factors", help="Multiply the scores by these factors.", metavar="F,F,...")
-    ] = "0.0625,0.125,0.25,0.5,1",
-    dims: Annotated[
-        str, typer.Option("--dims", help="Draw products of q and k of these sizes.", metavar="D,D,...")
-    ] = "1,4,16,64,256,1024",
+    scores: str = option("50,45,40", "--scores S,S,...", "Show the softmax of these scores, scaled up step by step."),
+    factors: str = option("0.0625,0.125,0.25,0.5,1", "--factors F,F,...", "Multiply the scores by these factors."),
+    dims: str = option("1,4,16,64,256,1024", "--dims D,D,...", "Draw products of q and k of these sizes."),
     *,
     output: OutputOptions,
 ) -> ExitCode:

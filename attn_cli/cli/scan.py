@@ -6,14 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
-
-import typer
+from typing import Any, ClassVar
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
 from attn_cli.cli.kit.run.sizes import bytes_of
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
@@ -100,30 +98,20 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-_reading = partial(typer.Option, rich_help_panel="Reading")
-
-
 @dataclass(frozen=True)
 class CorpusOptions:
     """Options for the documents of a corpus."""
 
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="INPUT", show_default=False,
-                       help="Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."),
-    ] = None  # fmt: skip
-    fields: Annotated[
-        list[str] | None,
-        _reading("--field", help="Read the text from this field or column; several by commas.", metavar="NAME"),
-    ] = None
-    kind: Annotated[str | None, _reading("--as", help=f"Read the inputs as {', '.join(KINDS)}.", metavar="KIND")] = None
-    chunk: Annotated[
-        int | None, _reading("--chunk", help="Split documents into chunks of N tokens.", min=2, metavar="N")
-    ] = None
-    sample: Annotated[
-        str | None, _reading("--sample", help="Scan a random sample, drawn with --seed: 5% or 10000.", metavar="PART")
-    ] = None
-    seed: o.Seed = None
+    inputs: list[str] | None = argument(
+        None, "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
+    )
+    fields: list[str] | None = o.reading(
+        None, "--field NAME", "Read the text from this field or column; several by commas."
+    )
+    kind: str | None = o.reading(None, "--as KIND", f"Read the inputs as {', '.join(KINDS)}.")
+    chunk: int | None = o.reading(None, "--chunk N", "Split documents into chunks of N tokens.", min=2)
+    sample: str | None = o.reading(None, "--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000.")
+    seed: int | None = option(None, "--seed N", "Seed random draws (default: 0).", min=0)
 
     def corpus(self) -> Corpus:
         """The documents; InputError for options that don't go together, and for no input."""
@@ -146,25 +134,18 @@ class ScanModelOptions(LoadOptions, LookOptions):
 class RunningOptions:
     """Options for running a scan: batches, workers, limits."""
 
-    memory: Annotated[str, typer.Option("--memory", help="Limit memory beside the loaded model.", metavar="SIZE")] = (
-        "4GB"
+    memory: str = option("4GB", "--memory SIZE", "Limit memory beside the loaded model.")
+    ray: str | None = option(
+        None, "--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."
     )
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            "--ray", help="Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT.", metavar="ADDRESS"
-        ),
-    ] = None
-    force: Annotated[bool, typer.Option("--force", help="Replace another scan in the folder.")] = False
-    quiet: o.Quiet = False
+    force: bool = option(False, "--force", "Replace another scan in the folder.")
+    quiet: bool = o.QUIET
 
 
 @takes_options
 def scan(
     options: ScanModelOptions,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write the results to this folder.", metavar="DIR")
-    ] = None,
+    output: str | None = option(None, "--output -o DIR", "Write the results to this folder."),
     *,
     documents: CorpusOptions,
     running: RunningOptions,

@@ -1,13 +1,10 @@
 """Show the heads of a scan: all, one with examples, or two scans."""
 
 import re
-from typing import Annotated
-
-import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.kept.results import differences_of, open_scan
 from attn_cli.selection_syntax import head_pairs
@@ -18,21 +15,14 @@ from attn_cli.text import excerpt
 
 @takes_options
 def scan_show(
-    folder: Annotated[str, typer.Argument(help="Read the folder of a finished scan.", metavar="DIR")],
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            "--sort", metavar="COLUMN", help="Sort heads by a column, largest first (entropy smallest); - reverses."
-        ),
-    ] = None,
-    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Show heads of one kind.")] = None,
-    top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
-    head: Annotated[
-        str | None, typer.Option("--head", "-H", metavar="LAYER.HEAD", help="Show all of one head: 18.6, cross:3.0.")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option("--against", metavar="DIR", help="Compare with another scan: significant differences.")
-    ] = None,
+    folder: str = argument(..., "DIR", "Read the folder of a finished scan."),
+    sort: str | None = option(
+        None, "--sort COLUMN", "Sort heads by a column, largest first (entropy smallest); - reverses."
+    ),
+    kind: str | None = option(None, "--kind KIND", "Show heads of one kind."),
+    top: int | None = option(None, "--top -k N", "Show the first N.", min=1),
+    head: str | None = option(None, "--head -H LAYER.HEAD", "Show all of one head: 18.6, cross:3.0."),
+    against: str | None = option(None, "--against DIR", "Compare with another scan: significant differences."),
     *,
     output: OutputOptions,
 ) -> ExitCode:

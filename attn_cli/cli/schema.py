@@ -3,24 +3,20 @@
 import shutil
 import sys
 from textwrap import fill
-from typing import Annotated
-
-import typer
 
 from attn_cli.cli.kit.shell import completion
+from attn_cli.cli.kit.shell.signature import argument, takes_options
 from attn_cli.errors import ExitCode
 from attn_cli.views.schemas import schema_names, schema_text
 from attn_cli.views.sink import Sink
 
 
+@takes_options
 def schema(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"Print one of {', '.join(schema_names)}.", metavar="NAME", autocompletion=completion.schemas
-        ),
-    ] = None,
-) -> int:
+    name: str | None = argument(
+        None, "NAME", f"Print one of {', '.join(schema_names)}.", autocompletion=completion.schemas
+    ),
+) -> ExitCode:
     """Print the JSON Schema of a command's --json output.
 
     Without a name: the list of names.

@@ -1,8 +1,6 @@
 """List the keys that each query attends to most."""
 
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
@@ -12,7 +10,7 @@ from attn_cli.cli.kit.run.by_key import run_by_key
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
 from attn_cli.cli.kit.run.text_run import each_report, run
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
@@ -28,24 +26,20 @@ from attn_cli.views.view import View
 def top(
     options: TextCommandOptions,
     *,
-    k: Annotated[int, typer.Option("--top", "-k", help="Show K keys per query.", min=1, metavar="K")] = 5,
-    token: o.TokenPick = None,
-    overall: Annotated[
-        bool, typer.Option("--overall", help="Rank the keys that all these queries together attend to most.")
-    ] = False,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="List heads by their weight on this key."),
-    ] = None,
-    by: Annotated[
-        Literal["weight", "value", "output", "logit", "through"],
-        typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), output (norm after "
-                     "W_O), logit (to that of the answer), or through (all layers of an encoder)."),
-    ] = "weight",
-    mean: o.Mean = False,
-    words: o.Words = False,
+    k: int = option(5, "--top -k K", "Show K keys per query.", min=1),
+    token: str | None = o.TOKEN,
+    overall: bool = option(False, "--overall", "Rank the keys that all these queries together attend to most."),
+    key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key."),
+    by: Literal["weight", "value", "output", "logit", "through"] = option(
+        "weight",
+        "--by MEASURE",
+        "Rank by weight, value (weight x value norm), output (norm after W_O), logit "
+        "(to that of the answer), or through (all layers of an encoder).",
+    ),
+    mean: bool = o.MEAN,
+    words: bool = o.WORDS,
     hiding: HidingOptions,
-) -> ExitCode:  # fmt: skip
+) -> ExitCode:
     """List the keys that each query attends to most.
 
     On a terminal a model's heads are shown together, in the row that decides what comes next or those of --token;

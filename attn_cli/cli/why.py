@@ -1,16 +1,13 @@
 """Explain why a query attends to a key: content, position, and the pairs of columns that count."""
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows
 from attn_cli.cli.kit.run.text_run import run
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.summaries.calls.read_shares import Measure
@@ -24,11 +21,9 @@ from attn_cli.views.view import View
 def why(
     options: TextCommandOptions,
     *,
-    k: Annotated[int, typer.Option("--top", "-k", help="Explain K keys per query.", min=1, metavar="K")] = 5,
-    token: o.TokenPick = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="WORD|INDEX", help="Explain this key, not the heaviest.")
-    ] = None,
+    k: int = option(5, "--top -k K", "Explain K keys per query.", min=1),
+    token: str | None = o.TOKEN,
+    key: str | None = option(None, "--key WORD|INDEX", "Explain this key, not the heaviest."),
 ) -> ExitCode:
     """Explain why a query attends to a key: content, position, and the pairs of columns that count.
 

@@ -4,27 +4,30 @@ import inspect
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import ExitCode
+
+A = argument(..., "A", "Read a number.")
+OWN = option(0, "--own N", "Add a number.")
 
 
 @dataclass(frozen=True)
 class Where:
-    file: str = "-"
-    line: int = 1
+    file: str = option("-", "--file FILE", "Read a file.")
+    line: int = option(1, "--line N", "Read a line.")
 
 
 @dataclass(frozen=True)
 class Around:
     COMMANDS_OWN_AFTER: ClassVar[str] = "first"
 
-    first: int = 1
-    last: int = 2
+    first: int = option(1, "--first N", "Begin here.")
+    last: int = option(2, "--last N", "End here.")
 
 
 def test_fields_stand_where_their_dataclass_stands() -> None:
     @takes_options
-    def command(a: int, where: Where, *, b: int = 0) -> ExitCode:
+    def command(a: int = A, *, where: Where, b: int = OWN) -> ExitCode:
         raise AssertionError
 
     assert [*inspect.signature(command).parameters] == ["a", "file", "line", "b"]
@@ -32,7 +35,7 @@ def test_fields_stand_where_their_dataclass_stands() -> None:
 
 def test_a_dataclass_may_stand_around_the_commands_own_options() -> None:
     @takes_options
-    def command(around: Around, *, own: int = 0, where: Where) -> ExitCode:
+    def command(around: Around, *, own: int = OWN, where: Where) -> ExitCode:
         raise AssertionError
 
     parameters = inspect.signature(command).parameters
@@ -44,7 +47,7 @@ def test_the_command_gets_its_dataclasses_whole() -> None:
     calls = []
 
     @takes_options
-    def command(around: Around, *, own: int = 0, where: Where) -> ExitCode:
+    def command(around: Around, *, own: int = OWN, where: Where) -> ExitCode:
         calls.append((around, own, where))
         return ExitCode.NEGATIVE
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.shell.signature import option
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
@@ -25,12 +23,11 @@ _WIDEST = 28  # letters of the names of hidden keys, with which the line said of
 class HidingOptions:
     """Options for the keys and query rows that are left out of what is shown."""
 
-    hide: Annotated[
-        list[str] | None,
-        typer.Option("--hide", metavar="PICK",
-                     help="Hide keys: sink (first key or special tokens), special (also as queries) or as --token "
-                          "takes; repeatable."),
-    ] = None  # fmt: skip
+    hide: list[str] | None = option(
+        None,
+        "--hide PICK",
+        "Hide keys: sink (first key or special tokens), special (also as queries) or as --token takes; repeatable.",
+    )
 
     @property
     def given(self) -> dict[str, bool]:

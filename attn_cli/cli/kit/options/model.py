@@ -4,20 +4,24 @@ import shutil
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Unpack
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.shell import completion
+from attn_cli.cli.kit.shell.signature import option
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.model.source import Source
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources import DEFAULT_MODEL, Reading, is_model, open_source
+from attn_cli.sources import Reading, is_model, open_source
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.huggingface.load.weight_files import weight_bytes
 from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.cells import fit_path
 
+_model, _device = (partial(option, rich_help_panel=group) for group in ("Model", "Device"))
 opened: ContextVar[Source | None] = ContextVar("opened", default=None)
 """The source that commands read, whatever their --model names; None for the one that it names."""
 
@@ -26,19 +30,37 @@ opened: ContextVar[Source | None] = ContextVar("opened", default=None)
 class LookOptions:
     """Options for the model, its layers and its heads."""
 
-    model: o.Model = DEFAULT_MODEL
-    layer: o.Layer = None
-    head: o.Head = None
+    model: str = o.MODEL
+    layer: str | None = option(None, "--layer -l LAYERS", "Choose layers: 3, -1, 0,2, 4-7 or all.")
+    head: str | None = option(
+        None,
+        "--head -H HEADS",
+        "Choose heads: 3, 0,2, 4-7 or all; 18.6 is head 6 of layer 18, cross:1.1 of cross attention.",
+    )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LoadOptions:
     """Options for loading and running a model."""
 
-    adapter: o.Adapter = None
-    device: o.Device = "auto"
-    dtype: o.Dtype = "auto"
-    trust_remote_code: o.Trust = False
+    adapter: list[str] | None = _model(
+        None, "--adapter DIR", "Merge an adapter (LoRA and its kin) into the model; may be repeated."
+    )
+    device: str = _device(
+        "auto",
+        "--device DEVICE",
+        "Run on auto (a GPU, else the processor), cpu, cuda, cuda:1 or mps.",
+        envvar="ATTN_DEVICE",
+        autocompletion=completion.devices,
+    )
+    dtype: str = _device(
+        "auto",
+        "--dtype DTYPE",
+        "Compute in auto, float32, bfloat16 or float16.",
+        envvar="ATTN_DTYPE",
+        autocompletion=completion.dtypes,
+    )
+    trust_remote_code: bool = _model(False, "--trust-remote-code", "Run code that comes with the model.")
 
     def open(
         self,

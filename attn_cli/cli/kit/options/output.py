@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.shell.invocation import current
+from attn_cli.cli.kit.shell import completion
+from attn_cli.cli.kit.shell.signature import current, option
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import InputError
 from attn_cli.text import excerpt
 from attn_cli.views import open_view
+from attn_cli.views.formats import names_in_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 
@@ -18,11 +20,13 @@ from attn_cli.views.view import DEFAULTS, View, ViewSettings
 class OutputOptions:
     """Options for the output's file and format, of every command, also those without a model."""
 
-    format: o.Format = None
-    json: o.Json = False
-    output: o.Output = None
-    force: o.Force = False
-    quiet: o.Quiet = False
+    format: str | None = option(
+        None, "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.formats
+    )
+    json: bool = o.JSON
+    output: str | None = option(None, "--output -o FILE", "Write to a file; its suffix chooses the format.")
+    force: bool = o.output(False, "--force", "Replace an existing output file.")
+    quiet: bool = o.QUIET
 
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.shell.signature import argument
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
 from attn_cli.sources.files.paths import expanded, leads_somewhere
@@ -24,14 +25,27 @@ _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistan
 class TextOptions:
     """Options for the input: a text, a file, an image, audio, or a message of a chat."""
 
-    text: o.Text = None
-    file: o.File = None
-    pair: o.Pair = None
-    generate: o.Generate = None
-    image: o.Image = None
-    audio: o.Audio = None
-    chat: o.Chat = False
-    arg: o.Arg = None
+    text: str | None = argument(
+        None, "TEXT", "Read this text; - or nothing reads standard input. Put -- before a text that starts with -."
+    )
+    file: str | None = o.FILE
+    pair: str | None = o.PAIR
+    generate: int | None = o.reading(
+        None,
+        "--generate N",
+        "Generate up to N tokens first (greedy), then analyse prompt and generation together.",
+        min=1,
+    )
+    image: list[str] | None = o.IMAGE
+    audio: list[str] | None = o.AUDIO
+    chat: bool = o.reading(
+        False, "--chat", "Put the text into the chat template as the user's message; a .json file holds all messages."
+    )
+    arg: list[str] | None = o.reading(
+        None,
+        "--arg NAME=VALUE|FILE",
+        "Set an argument of the chat template (a JSON file sets several), or tgt_lang of a translator.",
+    )
     lines = False
     inputs: ClassVar[str | None] = None
     messages: ClassVar[str | None] = None
@@ -64,15 +78,15 @@ class TextOptions:
     def _arguments(self) -> dict[str, Any]:
         """The values that --arg sets, by name."""
         given: dict[str, Any] = {}
-        for argument in self.arg or ():
-            name, equals, value = argument.partition("=")
+        for each in self.arg or ():
+            name, equals, value = each.partition("=")
             if not equals and name.lower().endswith(".json"):
                 several = _json_of(name, 'it looks like {"tools": [...], "enable_thinking": false}')
                 if not isinstance(several, dict):
                     raise InputError(f"{name} holds no JSON object", "a name and a value for each argument")
                 given |= several
             elif not equals or name == "messages":
-                raise InputError(f"--arg {argument} sets nothing", "such as enable_thinking=false")
+                raise InputError(f"--arg {each} sets nothing", "such as enable_thinking=false")
             else:
                 try:
                     given[name] = json.loads(value.lower() if value in ("True", "False") else value)
@@ -116,9 +130,16 @@ class TextOptions:
 
     def _media(self) -> tuple[list[str] | None, str | None]:
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
-        image, audio = self.image or None, o.once(self.audio, "--audio")
+        image, audio = self.image or None, once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
         return image, audio
+
+
+def once(values: list[str] | None, option: str) -> str | None:
+    """The only value of an option, None without any; InputError if the option was given more than once."""
+    if values and len(values) > 1:
+        raise InputError(f"{option} is given {len(values)} times, and one file is read at a time", "leave one of them")
+    return values[0] if values else None
 
 
 def holds_arrays(file: str) -> bool:

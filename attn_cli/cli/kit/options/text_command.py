@@ -52,8 +52,8 @@ class ReadOptions(LoadOptions, LookOptions, TextOptions):  # the fields of the l
 class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
-    lines: o.Lines = False
-    verbose: o.Verbose = False
+    lines: bool = o.reading(False, "--lines", "Read every line of the input as a text of its own.")
+    verbose: bool = o.output(False, "--verbose -v", "Report time and memory; heads: list every one.")
 
     @property
     def says_times(self) -> bool:

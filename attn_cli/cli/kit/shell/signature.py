@@ -1,56 +1,90 @@
-"""Options that several commands take, declared once as a dataclass and spread over each command's signature."""
+"""Options and arguments: how one is declared, and how dataclasses of them are spread over a command's signature."""
 
-import inspect
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import Field, field, fields, is_dataclass
 from functools import wraps
-from typing import Any
+from inspect import Parameter, signature
+from typing import Annotated, Any
 
-from attn_cli.cli.kit.shell.invocation import current, invocation_of
+import typer
+from typer.models import OptionInfo
+
 from attn_cli.errors import ExitCode
+from attn_cli.views.invocation import Invocation
+
+current: ContextVar[Invocation | None] = ContextVar("current", default=None)
+"""The command line of the command that runs; None outside of one."""
+
+
+def option(default: Any, words: str, help: str, **more: Any) -> Any:
+    """Declare an option by its default, or ..., and as --help shows it: "--top -k K", "Show K keys per query."."""
+    *flags, last = words.split()
+    names, metavar = ([*flags, last], None) if last.startswith("-") else (flags, last)
+    info = typer.Option(..., *names, metavar=metavar, help=help, **more)
+    return field(default=default, metadata={"info": info})
+
+
+def argument(default: Any, metavar: str, help: str, **more: Any) -> Any:
+    """Declare an argument by its default, or ... if it is required, and as --help shows it."""
+    info = typer.Argument(metavar=metavar, help=help, **{"show_default": False} | more)
+    return field(default=default, metadata={"info": info})
 
 
 def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
     """Decorator: replaces every parameter whose type is a dataclass by the fields of the dataclass, each an option."""
-    signature = inspect.signature(command)
-    groups: dict[str, type] = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
+    own = signature(command)
+    groups: dict[str, Any] = {
+        name: each.annotation for name, each in own.parameters.items() if is_dataclass(each.annotation)
     }
-    parameters: list[inspect.Parameter] = []
-    last: list[inspect.Parameter] = []
-    for name, parameter in signature.parameters.items():
+    parameters: list[Parameter] = []
+    last: list[Parameter] = []
+    for name, each in own.parameters.items():
         if name in groups:
-            options = _parameters(groups[name])
+            options = [_parameter(field.name, field.type, field) for field in fields(groups[name])]
             names = [option.name for option in options]
             before = 1 + names.index(getattr(groups[name], "COMMANDS_OWN_AFTER", names[-1]))
             parameters += options[:before]
             last += options[before:]
         else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(_parameter(name, each.annotation, each.default))
     parameters += last
 
     @wraps(command)
     def with_groups(**values: Any) -> int:
-        given = invocation_of(parameters, values)
+        token = current.set(_invocation(parameters, values))
         together = {
             name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             for name, kind in groups.items()
         }
-        token = current.set(given)
         try:
             return int(command(**together, **values))
         finally:
             current.reset(token)
 
-    with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_groups.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {each.name: each.annotation for each in parameters}
     return with_groups
 
 
-def _parameters(kind: type) -> list[inspect.Parameter]:
-    return [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in fields(kind)
-    ]
+def _parameter(name: str, kind: Any, declared: Field[Any]) -> Parameter:
+    default = Parameter.empty if declared.default is ... else declared.default
+    annotation = Annotated[kind, declared.metadata["info"]]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _invocation(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> Invocation:
+    """The arguments, then the options, that differ from their defaults, with the words that give them."""
+    arguments: dict[str, tuple[str, ...]] = {}
+    options: dict[str, tuple[str, ...]] = {}
+    for each in parameters:
+        value, info = values[each.name], each.annotation.__metadata__[0]
+        if value is None or value == each.default:
+            continue
+        several = value if isinstance(value, list | tuple) else [value]
+        if not isinstance(info, OptionInfo):
+            arguments[each.name] = tuple(map(str, several))
+            continue
+        flag = min(info.param_decls or ("",), key=len)
+        options[each.name] = (flag,) if value is True else tuple(w for one in several for w in (flag, str(one)))
+    return Invocation(arguments | options)
