@@ -16,7 +16,6 @@ from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.check import OutputChecks
-from attn_cli.summaries.answers.check_numbers import Checked
 from attn_cli.summaries.answers.compute import computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
@@ -121,13 +120,8 @@ def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
 
 def _check_report(matrices: Matrices, check: CheckOptions) -> Report:
     read = {name: read_expected(file, name, matrices) for name, file in check.files.items()}
-    output, weights = (read.get(name) for name in _CHECKED)
-    checks = OutputChecks(
-        None if output is None else Checked(output.values, output.precision),
-        None if weights is None else Checked(weights.values, weights.precision),
-        check.tol,
-        joined=matrices.joined,
-    )
+    arrays = {name: (read[name].values, read[name].precision) for name in _CHECKED if name in read}
+    checks = OutputChecks(arrays, check.tol, joined=matrices.joined)
     matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
     report = _report("check", matrices, also=checks.add)
     return replace(report, answer=checks.answer())

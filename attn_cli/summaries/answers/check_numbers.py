@@ -9,14 +9,13 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.heads import expand_groups, join_heads, split_heads
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
-from attn_cli.kernel.lessons.precision import Precision
+from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
 
+Arrays = dict[str, np.ndarray]
+"""By name "output" `[h, n, e]`, or of joined heads `[1, n, width]`, and "weights" `[h, n, m]`."""
 
-class Checked(NamedTuple):
-    """A user's array as float64, and its precision: output `[batch, h, n, e]` or `[batch, n, width]`, or weights."""
-
-    values: np.ndarray
-    precision: Precision
+_ROUNDED = 4  # a row may be off by so many times what rounding its scores and weights does, if its scores are large
+_WHOLE = 1e-6  # that W_O times its inverse may be off by
 
 
 class ErrorSize(NamedTuple):
@@ -26,131 +25,136 @@ class ErrorSize(NamedTuple):
     typical: float
 
 
-FAR = ErrorSize(np.inf, np.inf)
-_WHOLE = 1e-6  # that W_O times its inverse may be off by
-
-
-class OutputOfHeads(NamedTuple):
-    """A user's output in heads, and the size of each number, both `[h, n, e]`."""
-
-    output: np.ndarray
-    sizes: np.ndarray
-
-
-class Definition(NamedTuple):
-    """The definition's numbers for one batch entry, in the user's layout, and the size that errors are relative to.
-
-    output, sizes  `[h, n, e]`, or joined `[n, width]`; a size is the root of the sum of squares of a number's products
-    """
-
-    output: np.ndarray
-    sizes: np.ndarray
-    weights: np.ndarray | None
+NEAR, FAR = ErrorSize(0.0, 0.0), ErrorSize(np.inf, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class CheckedNumbers:
-    """The user's numbers of one batch entry, and those of the definition to compare them with."""
+    """The user's numbers of one batch entry, and those of the definition to compare them with.
+
+    first          the call of batch entry 0, whose operands others may have got
+    own_tolerance  the error that the user allows; None for what the precision of the numbers allows
+    """
 
     call: AttentionCall
-    user: dict[str, np.ndarray]
+    first: AttentionCall
+    user: Arrays
     precisions: dict[str, Precision]
     joined: bool
+    own_tolerance: float | None
+
+    def tolerance_of(self, what: str) -> float:
+        """The error allowed of the array `what`, relative to the size of a number."""
+        return self.precisions[what].tolerance if self.own_tolerance is None else self.own_tolerance
+
+    @property
+    def tolerance(self) -> float:
+        """The largest of these."""
+        return max(map(self.tolerance_of, self.user))
 
     @cached_property
-    def right(self) -> Definition:
-        """Output, weights where they are checked, and the size of each output number, by the definition in float64."""
+    def _definition(self) -> tuple[Arrays, np.ndarray]:
+        return self._attended()
+
+    @property
+    def right(self) -> Arrays:
+        """The definition's numbers in float64."""
+        return self._definition[0]
+
+    @cached_property
+    def sizes(self) -> Arrays:
+        """The scale that the error of each number is relative to, above 0: the root of the squares that add up to it.
+
+        Of weights: the largest of the row.
+        """
+        own = {"output": np.sqrt(self._definition[1])}
+        own |= {name: np.abs(x).max(axis=-1, keepdims=True) for name, x in self.right.items() if name == "weights"}
+        return {
+            name: np.maximum(np.maximum(own[name], np.abs(x)), self.precisions[name].smallest)
+            for name, x in self.right.items()
+        }
+
+    @cached_property
+    def allowed(self) -> Arrays:
+        """The error allowed of each row `[h, n, 1]`, relative to sizes: rows with large scores round worse."""
+        allowed = {name: np.full((1, 1, 1), self.tolerance_of(name)) for name in self.user}
+        if self.own_tolerance is None and any(bad.any() for bad in self._beyond(allowed).values()):
+            for name, precision in self.precisions.items():
+                if precision is not PRECISIONS["float64"]:
+                    errors = np.abs(self.rounded(precision)[name] - self.right[name]) / self.sizes[name]
+                    allowed[name] = np.maximum(allowed[name], _ROUNDED * errors.max(axis=-1, keepdims=True))
+        return allowed
+
+    @cached_property
+    def bad(self) -> Arrays:
+        """Booleans: which of the user's numbers are off."""
+        return self._beyond(self.allowed)
+
+    def _beyond(self, allowed: Arrays) -> Arrays:
+        with np.errstate(invalid="ignore"):  # not >, so that NaN is bad
+            return {
+                name: ~(np.abs(x - self.right[name]) <= self.sizes[name] * allowed[name])
+                for name, x in self.user.items()
+            }
+
+    def _attended(self, precision: Precision | None = None) -> tuple[Arrays, np.ndarray]:
+        """Output and weights, with all that enters them rounded; for each output number the squares of its products."""
+        rounded = np.asarray if precision is None else precision.rounded
         call = self.call
-        weights = np.zeros((call.h, call.n, call.m)) if "weights" in self.user else None
-        output, squares = np.zeros((call.h, call.n, call.e)), np.zeros((call.h, call.n, call.e))
-        squared_values = expand_groups(call.v**2, call.h)  # [h, m, e]
-        for band in call.bands():
-            output[:, band.start : band.stop] = band.output
-            squares[:, band.start : band.stop] = band.weights**2 @ squared_values[:, band.first : band.last]
-            if weights is not None:
-                weights[:, band.start : band.stop, band.first : band.last] = band.weights
-        return Definition(self.in_user_layout(output), self._sizes(output, squares), weights)
+        q, k, v = (rounded(x) for x in (call.q, call.k, call.v))
+        values = expand_groups(v, call.h)  # [h, m, e]
+        output, squares = np.zeros((2, call.h, call.n, call.e))
+        made = {"weights": np.zeros((call.h, call.n, call.m))} if "weights" in self.user else {}
+        for band in replace(call, q=q, k=k, v=v, output=None).bands(want_scores=True):
+            rows, keys = slice(band.start, band.stop), slice(band.first, band.last)
+            scores = rounded(np.asarray(band.scores))
+            weights = rounded(softmax(scores, call.rule.sink) if call.rule.softmax else unnormalised(scores))
+            output[:, rows], squares[:, rows] = weights @ values[:, keys], weights**2 @ values[:, keys] ** 2
+            if made:
+                made["weights"][:, rows, keys] = weights
+        if "output" in self.user:
+            made = {"output": self.in_user_layout(output), **made}
+        return made, self.in_user_layout(np.maximum(squares, output**2), power=2)
 
-    def right_of(self, what: str) -> np.ndarray:
-        """The definition's "output", in the user's layout, or "weights" `[h, n, m]`; `what` says which."""
-        right = self.right.output if what == "output" else self.right.weights
-        assert right is not None
-        return right
+    def rounded(self, precision: Precision) -> Arrays:
+        """The definition's numbers, with q, k, v, scores and weights rounded to a precision."""
+        return self._attended(precision)[0]
 
-    def sizes(self, what: str) -> np.ndarray:
-        """The scale that the error of each number is relative to, above 0, in the shape of the array `what`."""
-        right, smallest = self.right_of(what), self.precisions[what].smallest
-        own = self.right.sizes if what == "output" else np.abs(right).max(axis=-1, keepdims=True)
-        return np.broadcast_to(np.maximum(np.maximum(own, np.abs(right)), smallest), right.shape)
-
-    def in_user_layout(self, output: np.ndarray) -> np.ndarray:
-        """An output `[h, n, e]`, values e wide, in the user's layout: if theirs is so, heads joined and times W_O."""
+    def in_user_layout(self, output: np.ndarray, power: int = 1) -> np.ndarray:
+        """An output `[h, n, e]` as the user's is: times U_V, heads joined, times W_O; `power` 2 for squares."""
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:
-            output = output @ ingredients.value_up
-        if not self.joined:
-            return output
-        together = join_heads(output)
-        return np.asarray(together if ingredients.projection is None else together @ ingredients.projection)
-
-    def _sizes(self, output: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """The size of each number in the user's layout: the root of the sum of the squares of its terms."""
-        ingredients = self.call.ingredients
-        squares = np.maximum(squares, output**2)
-        if ingredients.value_up is not None:
-            squares = squares @ ingredients.value_up**2
+            output = output @ ingredients.value_up**power
         if self.joined:
-            squares = join_heads(squares)
+            output = join_heads(output)[None]
             if ingredients.projection is not None:
-                squares = squares @ ingredients.projection**2
-        return np.asarray(np.sqrt(squares))
+                output = output @ ingredients.projection**power
+        return np.asarray(output)
 
-    def of_heads(self) -> "OutputOfHeads | None":
-        """The user's output cut into heads; None where their numbers don't follow from it."""
+    def of_heads(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The user's output cut into heads, and its sizes, both `[h, n, e]`; None where they don't follow from it."""
         ingredients, h = self.call.ingredients, self.call.h
         if "output" not in self.user or ingredients.value_up is not None:
             return None
-        output, sizes, w_o = self.user["output"], self.sizes("output"), ingredients.projection
+        output, sizes, w_o = self.user["output"], self.sizes["output"], ingredients.projection
         if not self.joined:
-            return OutputOfHeads(output, sizes)
+            return output, sizes
         if w_o is not None:
             back = np.linalg.pinv(w_o)  # [width, h * e]
             if not np.allclose(w_o @ back, np.eye(len(w_o)), atol=_WHOLE):
                 return None
             output, sizes = output @ back, sizes @ np.abs(back)
-        return OutputOfHeads(split_heads(output, h), split_heads(sizes, h))
+        return split_heads(output[0], h), split_heads(sizes[0], h)
 
-    def rounded(self, what: str, precision: Precision) -> np.ndarray:
-        """The definition's "output" or "weights", with q, k, v, scores and weights rounded to a precision."""
-        call = self.call
-        q, k, v = (precision.rounded(x) for x in (call.q, call.k, call.v))
-        values = expand_groups(v, call.h)
-        result = np.zeros((call.h, call.n, call.m if what == "weights" else call.e))
-        for band in replace(call, q=q, k=k, v=v, output=None).bands(want_scores=True):
-            rows, keys = slice(band.start, band.stop), slice(band.first, band.last)
-            scores = precision.rounded(np.asarray(band.scores))
-            shares = softmax(scores, call.rule.sink) if call.rule.softmax else unnormalised(scores)
-            weights = precision.rounded(shares)
-            if what == "weights":
-                result[:, rows, keys] = weights
-            else:
-                result[:, rows] = weights @ values[:, keys]
-        return result if what == "weights" else self.in_user_layout(result)
+    def distance(self, made: Arrays, user: Arrays | None = None) -> ErrorSize:
+        """How far the user's numbers are from others, or from their first heads and rows, in the array further off."""
+        user = self.user if user is None else user
+        return max((self._distance(name, user[name], made[name]) for name in user if name in made), default=NEAR)
 
-    def distance(self, output: np.ndarray, weights: np.ndarray | None) -> ErrorSize:
-        """The errors of the user's output or weights, whichever have the larger `worst`; 0 for neither."""
-        distances = [
-            self.distance_of(name, self.user[name], numbers)
-            for name, numbers in (("output", output), ("weights", weights))
-            if name in self.user and numbers is not None
-        ]
-        return max(distances, default=ErrorSize(0.0, 0.0))
-
-    def distance_of(self, what: str, values: np.ndarray, expected: np.ndarray) -> ErrorSize:
-        """The largest and the root mean square error of `values`, each relative to the number's size."""
-        rows = slice(expected.shape[-2])
-        values, size = values[..., rows, :], self.sizes(what)[..., rows, :]
+    def _distance(self, what: str, values: np.ndarray, expected: np.ndarray) -> ErrorSize:
+        first = tuple(map(slice, expected.shape[:2]))
+        values, sizes = values[first], self.sizes[what][first]
         if values.shape != expected.shape or not np.isfinite(expected).all():
             return FAR
-        errors = np.abs(values - expected) / np.maximum(size, np.abs(expected))
+        errors = np.abs(values - expected) / np.maximum(sizes, np.abs(expected))
         return ErrorSize(float(errors.max(initial=0.0)), float(np.sqrt(np.mean(errors**2))))
