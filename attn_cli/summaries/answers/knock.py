@@ -19,6 +19,7 @@ from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.answers.baseline import baseline
 from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.keys import Overall, OverallKeys
@@ -140,22 +141,12 @@ def knock(
         keys += read
         numbers = _numbers(outcome, noise) | {"direct_logit": direct.get(place)}
         heads.append(named | {"kv_head": group} | numbers | (read[0] if read else _key()))
-    run = {
-        "probability": None if target is None else target.probability,
-        "generated": None if target is None else target.generated,
-        "vector": experiment.vector if target is None else None,
-        "everywhere": everywhere,
-        "mean": how.mean,
-        "run_mode": experiment.run_mode,
-        "no_cache_reason": experiment.no_cache_reason,
-        "no_direct_reason": no_direct_reason,
-        "noise": noise,
-    }
-    answer = () if target is None else zip(target.rows, target.tokens, strict=True)
+    answer, run = baseline(experiment)
+    run |= {"everywhere": everywhere, "mean": how.mean, "no_direct_reason": no_direct_reason}
     tables = {
         "heads": Table.of(heads),
         "keys": Table.of(keys),
-        "answer": Table.of({"row": row, "id": token.id, "token": token.text} for row, token in answer),
+        "answer": answer,
         "rows": Table.of({"row": row, "token": experiment.tokens[row].text} for row in experiment.rows),
         "run": Table.of([run]),
         "together": Table.of([] if at_once is None else [_numbers(at_once, noise)]),

@@ -18,6 +18,7 @@ from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.answers.baseline import baseline
 from attn_cli.text import cut, quoted
 
 _NAMED = 3  # heads of a key, and keys of a head, that JSON names
@@ -79,10 +80,7 @@ def logit_keys(
         "cells": Table.of(
             named[head] | tokens[key] | {"direct_logit": float(cells[head, key])} for head, key in sorted(largest)
         ),
-        "answer": Table.of(
-            {"row": row, "id": token.id, "token": token.text}
-            for row, token in zip(target.rows, target.tokens, strict=True)
-        ),
+        "answer": baseline(experiment)[0],
     }
     of_all = float(sum(parts.heads.values()))
     run = {"probability": target.probability, "logit": parts.logit, "heads_logit": of_all, "rest_logit": parts.rest}

@@ -12,6 +12,7 @@ from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.answers.baseline import baseline
 from attn_cli.summaries.parts.reading import TextReading
 from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_before_generated, rows_of_last
 from attn_cli.text import cut_after_word, quoted, visible
@@ -72,18 +73,18 @@ def read_parts(
 
     experiment, obstacle = _experiment(source, prompt, parts, reading, Look(selection, visit), everywhere=everywhere)
     if experiment is None or not experiment.visited:
-        read.forget()
+        read = TextReading(parts, reading, len(prompt.tokens))
         source.each([prompt], selection, visit)
     if not read.heads:
         raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
-    sinks = read.sinks(len(queries) if crosses else len(prompt.tokens))
+    sinks = read.sinks(len(queries))
     asks = () if queries_from == "all" else question_of(prompt, parts)
     context = [
         at for at, part in enumerate(parts)
         if part.kind == "given" and not set(part.tokens) <= set(sinks) and at not in asks
         and (queries_from == "all" or set(reading).isdisjoint(part.tokens))
     ]  # fmt: skip
-    effects, together = [dict[str, Any]() for _ in parts], list[dict[str, Any]]()
+    effects, together = dict[int, float](), list[dict[str, Any]]()
     if experiment is not None:
         try:
             effects, together = _hidden(
@@ -91,27 +92,22 @@ def read_parts(
             )
         except LoadError as error:
             experiment, obstacle = None, error.message
-    target = None if experiment is None else experiment.target
-    listed = list(_part_rows(prompt, parts, effects, read, sinks, context))
-    listed.sort(key=lambda row: (not row["is_context"], _effect(row), -row["non_sink_share"]))
-    run = {
+    answer, run = baseline(experiment)
+    run |= {
         "cut": cut,
         "stream": "cross" if crosses else "self",
         "queries_from": queries_from,
-        "probability": None if target is None else target.probability,
-        "generated": None if target is None else target.generated,
-        "vector": experiment.vector if experiment is not None and target is None else None,
         "everywhere": everywhere,
-        "run_mode": None if experiment is None else experiment.run_mode,
-        "no_cache_reason": "" if experiment is None else experiment.no_cache_reason,
-        "noise": None if experiment is None else experiment.noise,
         "obstacle": obstacle,
         "learned_sink": read.learned_sink,
     }
-    answer = () if target is None else zip(target.rows, target.tokens, strict=True)
+    measure = "hidden_bits" if answer else "hidden_cosine_distance"
+    listed = list(_part_rows(prompt, parts, {measure: effects}, read, sinks, context))
+    sign = 1 if answer else -1  # the most negative bits, but the largest distance first
+    listed.sort(key=lambda row: (not row["is_context"], sign * (row[measure] or 0.0), -row["non_sink_share"]))
     tables = {
         "parts": Table.of(listed),
-        "answer": Table.of({"row": row, "id": token.id, "token": token.text} for row, token in answer),
+        "answer": answer,
         "rows": Table.of({"row": row, "token": queries[row].text} for row in reading),
         "sinks": Table.of(
             {
@@ -125,8 +121,11 @@ def read_parts(
         "together": Table.of(together),
         "run": Table.of([run]),
     }
-    onwards = Next("inspect") if target is None else Next("knock")
-    return Answer(SHAPE, tuple(_findings(prompt, tables)), tables, _head_shares(read), _SHOWN, onwards)
+    shares = {f"call{at}.head_share": of_call for at, of_call in enumerate(read.head_shares)}  # [h, S]
+    if len({of_call.shape for of_call in read.head_shares}) == 1:
+        shares = {"head_share": np.stack(read.head_shares)}
+    onwards = Next("knock" if answer else "inspect")
+    return Answer(SHAPE, tuple(_findings(prompt, tables)), tables, shares, _SHOWN, onwards)
 
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
@@ -145,13 +144,12 @@ def _experiment(
     """The model's baseline, visited; None, with the reason, where no part can be hidden afterwards."""
     if not isinstance(source, Predicting):
         return None, ""
+    earliest, of_encoder = None, everywhere and "decoder" in prompt.others  # which attends from all rows
+    if everywhere and not of_encoder:
+        after = [_rows_after(part, len(prompt.tokens))[:1] for part in parts]
+        earliest = min((row for rows in after for row in rows), default=None)
     try:
-        if not everywhere:
-            return source.experiment(prompt, rows, look=look), ""
-        if "decoder" in prompt.others:  # its encoder attends from all rows
-            return source.experiment(prompt, rows, everywhere=True, look=look), ""
-        after = [part_rows[0] for part in parts if (part_rows := _rows_after(part, len(prompt.tokens)))]
-        return source.experiment(prompt, rows, earliest=min(after, default=None), look=look), ""
+        return source.experiment(prompt, rows, everywhere=of_encoder, earliest=earliest, look=look), ""
     except LoadError as error:
         return None, error.message
 
@@ -166,30 +164,26 @@ def _hidden(
     *,
     everywhere: bool,
     step: Callable[[Place | None], None],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[dict[int, float], list[dict[str, Any]]]:
     """The effect of hiding each part; then that of hiding all of the context, or two parts that replace each other."""
-    predicts, crosses = experiment.target is not None, "decoder" in prompt.others
-    after = everywhere and predicts and not crosses  # an encoder's parts are hidden from all rows
-    kept = set(sinks) if predicts and not crosses else set()
-    rows = {
-        at: _rows_after(part, len(prompt.tokens))
-        for at, part in enumerate(parts) if part.tokens and part.kind != "generated"
-    }  # fmt: skip
+    of_rows = experiment.target is not None and "decoder" not in prompt.others  # an encoder's parts: from all rows
+    after, kept = everywhere and of_rows, set(sinks) if of_rows else set()
+    effects = {at: 0.0 for at, part in enumerate(parts) if part.kind != "generated"}
+    rows = {at: _rows_after(parts[at], len(prompt.tokens)) for at in effects if parts[at].tokens}
     order = sorted((at for at in rows if not after or rows[at]), key=lambda at: rows[at][0] if after else 0)
 
     def without(numbers: Sequence[int], rows: tuple[int, ...] | None = None) -> Change:
         tokens = tuple(token for at in numbers for token in parts[at].tokens)
         return hide(set(tokens) - kept or tokens, rows, selection)
 
-    asks = predicts and not everywhere and len(context) > 1
     changes = [without([at], rows[at] if after else None) for at in order]
+    asks = experiment.target is not None and not everywhere and len(context) > 1
     outcomes = experiment.outcomes([*changes, *([without(context)] if asks else [])])
-    effects = [0.0] * len(parts)
     for at, outcome in zip(order, outcomes, strict=False):
         effects[at] = outcome.effect
         step(None)
     of_context = (next(outcomes).bits or 0.0) if asks else 0.0
-    effects = [without_rounding(effect, experiment.noise) for effect in effects]
+    effects = {at: without_rounding(effect, experiment.noise) for at, effect in effects.items()}
     together = [{"name": "all before the question", "hidden_bits": of_context}] if asks else []
     pair = sorted(sorted(context, key=lambda at: effects[at])[:2])
     if of_context <= -_NEEDED_BITS and sum(min(effects[at], 0.0) for at in context) > of_context / 2:
@@ -197,9 +191,7 @@ def _hidden(
         if (of_pair.bits or 0.0) <= of_context / 2:
             names = (part_name({"name": parts[at].name, "text": parts[at].text(prompt.text)}) for at in pair)
             together.append({"name": " or ".join(names), "hidden_bits": of_pair.bits})
-    name = "hidden_bits" if predicts else "hidden_cosine_distance"
-    generated = [part.kind == "generated" for part in parts]
-    return [{name: None if of else x} for of, x in zip(generated, effects, strict=True)], together
+    return effects, together
 
 
 def _rows_after(part: TextPart, n: int) -> tuple[int, ...]:
@@ -211,7 +203,7 @@ def _rows_after(part: TextPart, n: int) -> tuple[int, ...]:
 def _part_rows(
     prompt: Prompt,
     parts: Sequence[TextPart],
-    effects: Sequence[Mapping[str, Any]],
+    effects: Mapping[str, Mapping[int, float]],
     read: TextReading,
     sinks: Sequence[int],
     context: Sequence[int],
@@ -220,7 +212,7 @@ def _part_rows(
     others = np.ones(read.m)
     others[list(sinks)] = 0
     rest, even = (max(float(x @ others), np.finfo(float).tiny) for x in (read.received, read.even))
-    for at, (part, effect) in enumerate(zip(parts, effects, strict=True)):
+    for at, part in enumerate(parts):
         places = list(part.tokens)
         own, uniform = (float(x[places] @ others[places]) for x in (read.received, read.even))
         yield {
@@ -233,26 +225,12 @@ def _part_rows(
             "share": float(shares[at]),
             "non_sink_share": own / rest,
             "vs_uniform": own / rest / (uniform / even) if uniform > 0 else None,
-            "hidden_bits": effect.get("hidden_bits"),
-            "hidden_cosine_distance": effect.get("hidden_cosine_distance"),
+            **{name: effects.get(name, {}).get(at) for name in ("hidden_bits", "hidden_cosine_distance")},
             "kind": part.kind,
             "key": places[0] if places else None,
             "is_context": at in context,
             "is_sink": 0 < len(places) == len(set(places) & set(sinks)),
         }
-
-
-def _effect(row: Mapping[str, Any]) -> float:
-    if row["hidden_bits"] is not None:
-        return float(row["hidden_bits"])
-    return -float(row["hidden_cosine_distance"] or 0.0)
-
-
-def _head_shares(read: TextReading) -> dict[str, np.ndarray]:
-    """`head_share` `[layers, h, S]`, or one `[h, S]` for each call where heads differ in number."""
-    if len({shares.shape for shares in read.head_shares}) == 1:
-        return {"head_share": np.stack(read.head_shares)}
-    return {f"call{at}.head_share": shares for at, shares in enumerate(read.head_shares)}
 
 
 def _findings(prompt: Prompt, tables: Mapping[str, Table]) -> Iterator[str]:

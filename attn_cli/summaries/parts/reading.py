@@ -26,10 +26,6 @@ class TextReading:
     def __init__(self, parts: Sequence[TextPart], rows: Sequence[int], m: int) -> None:
         self.parts, self.rows, self.m = parts, tuple(rows), m
         self._even: dict[tuple[Mask, int], np.ndarray] = {}
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop what was added, for a run that begins anew."""
         self.heads, self.has_learned_sink = 0, False
         self.received, self.even, self.sink_heads = np.zeros((3, self.m))
         self.expected: set[int] = set()

@@ -218,14 +218,6 @@ def _name_outside(token: Token) -> str:
 
 def _places_of(tokens: Sequence[Token]) -> tuple[tuple[int, int], ...]:
     """The characters of tokens, those next to each other as one span; none for tokens without a place."""
-    places: list[tuple[int, int]] = []
-    previous: Token | None = None
-    for token in tokens:
-        if token.start is None or token.end is None:
-            continue
-        if places and previous is not None and token.index == previous.index + 1:
-            places[-1] = places[-1][0], token.end
-        else:
-            places.append((token.start, token.end))
-        previous = token
-    return tuple(places)
+    placed = [(token.start, token.end, token.index) for token in tokens if token.start is not None]
+    runs = (list(run) for _, run in groupby(enumerate(placed), lambda pair: pair[1][2] - pair[0]))
+    return tuple((run[0][1][0], run[-1][1][1] or 0) for run in runs)
