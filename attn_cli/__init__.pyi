@@ -47,8 +47,7 @@ from attn_cli.summaries.reducers.keys import Received as Received
 from attn_cli.summaries.reducers.keys import ReceivedShares as ReceivedShares
 from attn_cli.summaries.reducers.keys import Top as Top
 from attn_cli.summaries.reducers.keys import TopKeys as TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix as FullMatrix
 from attn_cli.summaries.reducers.matrix import Matrix as Matrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix as PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf as MatrixOf
 from attn_cli.summaries.reducers.why import ExplainedKeys as ExplainedKeys
 from attn_cli.summaries.reducers.why import Why as Why

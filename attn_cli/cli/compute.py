@@ -21,9 +21,8 @@ from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.masked import MaskedRows
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
-from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -164,8 +163,8 @@ def _whole(matrices: Matrices, view: View) -> CallReducers:
     def of_call(call: Call) -> Sequence[Reducer]:
         masked = [MaskedRows()] if matrices.rules.softmax else []
         if largest is None:
-            return [FullMatrix(weights=True, scores=True), _output(matrices), *masked]
-        pooled = (PooledMatrix(*largest, scores=scores) for scores in (True, False))
+            return [MatrixOf(kinds=("weights", "scores")), _output(matrices), *masked]
+        pooled = (MatrixOf(largest, kinds=("scores" if scores else "weights",)) for scores in (True, False))
         return [*pooled, _output(matrices), *masked]
 
     return of_call

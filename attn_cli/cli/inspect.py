@@ -19,7 +19,7 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
@@ -89,7 +89,7 @@ def inspect(
             of_heads = [HeadStatistics(rows), of_whole_call(kinds.reducer(call), call), ReceivedShares(rows)]
             reads = not (merges or options.lines) and reads_each_token(call)
             of_words = [WordReadsReducer()] if reads else []
-            return [*of_heads, *of_words, PooledMatrix(height, width, rows=rows)]
+            return [*of_heads, *of_words, MatrixOf((height, width), rows=rows)]
 
         return CommandPlan(
             of_call,

@@ -21,8 +21,7 @@ from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.figure import MOST_PANELS
@@ -78,11 +77,6 @@ def matrix(
     chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
     chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
 
-    def full(rows: PickedRows, keys: PickedRows, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
-        return FullMatrix(
-            weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean, by=measure.by
-        )
-
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
         too_many = figure_width is not None and heads > MOST_PANELS
@@ -90,19 +84,20 @@ def matrix(
         judged = TextKinds()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
-            if view.largest is None:  # data holds both
-                both = not is_in_words(call) and (scores or call.shows_scores)
-                return [full(rows, keys, weights=not scores, scores=both)]
+            kind = "scores" if scores else "weights" if measure.by == "weight" else "shares"
+            most: tuple[int | None, int | None] = view.largest or (None, None)
+            kinds: tuple[str, ...] = (kind,)
+            if view.largest is None:  # data holds all
+                shows_scores = (scores or call.shows_scores) and not is_in_words(call)
+                known = {"weights": not scores, "scores": shows_scores, "shares": measure.by != "weight"}
+                kinds = tuple(kind for kind, is_known in known.items() if is_known)
             colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
-            if key is not None or colours_text:
-                most = None if colours_text else view.largest[0]
-                return [full(rows, keys, weights=not scores, scores=scores, most=most)]
-            # drawn in the shape of the image, with no rows pooled
-            if token is not None and image_grids(call.keys):
-                drawn = not scores and measure.by == "weight"
-                return [full(rows, keys, weights=drawn, scores=scores)]
+            if colours_text or (token is not None and image_grids(call.keys)):
+                most = None, None  # the text is coloured, or the image's patches are
+            elif key is not None:
+                most = most[0], None
             chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
-            return [*chosen, PooledMatrix(*view.largest, rows=rows, scores=scores, mean_heads=mean, by=measure.by)]
+            return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=measure.by)]
 
         _check_maps(1 if chooses else heads, figure_width)
         holds_both = view.largest is None and not (merges or scores)

@@ -23,8 +23,7 @@ from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
-from attn_cli.summaries.reducers.matrix import FullMatrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
@@ -117,7 +116,7 @@ def inspect(
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
         reads = [WordReadsReducer()] if reads_each_token(call) else []
-        return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, PooledMatrix(_LARGEST, _LARGEST)]
+        return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, MatrixOf((_LARGEST, _LARGEST))]
 
     source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))
     prompt, chosen = _prompt(source, text), selected(layers, heads)
@@ -194,10 +193,13 @@ def matrix(
     kinds = TextKinds()
 
     def standing_out(rows: Rows, call: Call) -> list[Reducer]:
-        return [kinds.reducer(call), PooledMatrix(_LARGEST, _LARGEST)]
+        return [kinds.reducer(call), MatrixOf((_LARGEST, _LARGEST))]
+
+    def whole(rows: Rows, call: Call) -> list[Reducer]:
+        return [MatrixOf(kinds=("weights", "scores"), rows=rows, mean_heads=mean)]
 
     return _found(
-        "matrix", text, source, chosen, lambda rows, call: [FullMatrix(scores=True, rows=rows, mean_heads=mean)],
+        "matrix", text, source, chosen, whole,
         standing_out if token is None and not mean else None, token=token, check=check,
     )  # fmt: skip
 

@@ -134,11 +134,11 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
     >>> from attn_cli.attention_call import AttentionCall
     >>> from attn_cli.kernel.definition.rule import Rule
-    >>> from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+    >>> from attn_cli.summaries.reducers.matrix import MatrixOf, Matrix
     >>> x = np.eye(2)[None]
     >>> labels = (Token(0, "a"), Token(1, "b"))
     >>> call = AttentionCall(x, x, x, Rule(scale=1.0), Place(0, "toy", (0,), (0,)), labels, labels)
-    >>> np.round(reduce(call, FullMatrix()).part(Matrix).weights, 2).tolist()
+    >>> np.round(reduce(call, MatrixOf()).part(Matrix).weights, 2).tolist()
     [[[0.73, 0.27], [0.27, 0.73]]]
     """
     wanted = _wanted(call, reducers)

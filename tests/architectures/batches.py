@@ -16,7 +16,7 @@ from attn_cli.errors import AttnError
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.inputs import DECODER_TOKENS, TOKENS, Inputs
 from tests.architectures.outputs import difference, furthest, numbers, run
 
@@ -147,7 +147,7 @@ def weights_and_output(
     texts = None if tokens is None else [[Token(i, str(i)) for i in range(count)] for count in tokens]
 
     def visit(call: Call) -> None:
-        matrix = reduce(call, FullMatrix()).part(Matrix)
+        matrix = reduce(call, MatrixOf()).part(Matrix)
         assert matrix is not None and matrix.weights is not None
         weights[call.place.text, call.place.name, call.place.call] = matrix.weights
 

@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.read.batching import unpadded_only
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.batches import answer_or_error, cached, padded, text_inputs
 from tests.architectures.direct import direct_parts
 from tests.architectures.inputs import Inputs, inputs_of
@@ -109,7 +109,7 @@ def _compared(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
 
     def visit(call: Call) -> None:
         shows_scores = getattr(call, "scores", True) is not None
-        summaries.append(reduce(call, FullMatrix(weights=True, scores=shows_scores)))
+        summaries.append(reduce(call, MatrixOf(kinds=("weights", "scores")[: 1 + shows_scores])))
 
     outputs: Any = None
     try:

@@ -14,7 +14,7 @@ from attn_cli.model.intervention import Change
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.batches import text_inputs
 from tests.architectures.check import EXACT, Result, built, check, is_taken_for_an_encoder
 from tests.architectures.direct import direct_parts
@@ -131,7 +131,7 @@ def weights_and_output(name: str) -> tuple[dict[str, np.ndarray], object]:
     by_module: dict[str, np.ndarray] = {}
 
     def visit(call: Call) -> None:
-        matrix = reduce(call, FullMatrix()).part(Matrix)
+        matrix = reduce(call, MatrixOf()).part(Matrix)
         assert matrix is not None and matrix.weights is not None
         by_module[call.place.name] = matrix.weights
 
@@ -185,7 +185,7 @@ def test_a_missing_mask_would_show() -> None:
             lambda _, args, kwargs: (args, kwargs | {"attention_mask": None}), with_kwargs=True
         )
     without_mask = []
-    with torch.no_grad(), capture(model, lambda call: without_mask.append(reduce(call, FullMatrix()).part(Matrix))):
+    with torch.no_grad(), capture(model, lambda call: without_mask.append(reduce(call, MatrixOf()).part(Matrix))):
         model(**inputs)
     by_module, _ = weights_and_output("gemma3_text")
     for open_, masked in zip(without_mask, by_module.values(), strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli import FullMatrix, Matrix, Selection, open_source, reduce
+from attn_cli import Matrix, MatrixOf, Selection, open_source, reduce
 from tests.program import attn, refused, strict_json
 
 TEXT = "the bank of the river"
@@ -21,7 +21,11 @@ def library() -> Matrix:
     source = open_source("toy")
     found: list[Matrix] = []
     prompts = source.read([TEXT])
-    source.each(prompts, Selection(), lambda call: found.append(reduce(call, FullMatrix(scores=True)).part(Matrix)))
+    source.each(
+        prompts,
+        Selection(),
+        lambda call: found.append(reduce(call, MatrixOf(kinds=("weights", "scores"))).part(Matrix)),
+    )
     return found[0]
 
 

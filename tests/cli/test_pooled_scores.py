@@ -11,8 +11,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from tests.program import attn
 from tests.views.test_golden import DEPTHS
 
@@ -46,7 +45,7 @@ def test_blocks_of_signed_numbers_keep_what_is_farthest_from_0(causal: bool, sof
     scores = q[0] @ q[0].T * 0.5
     scores = np.where(np.tril(np.ones((50, 50), dtype=bool)), scores, -np.inf) if causal else scores
     summary = reduce(
-        call_of(q, Rule(0.5, softmax=softmax, **mask)), PooledMatrix(9, 7, scores=True), PooledMatrix(9, 7)
+        call_of(q, Rule(0.5, softmax=softmax, **mask)), MatrixOf((9, 7), kinds=("scores",)), MatrixOf((9, 7))
     )
     pooled, weights = summary.parts
     assert pooled.block == (6, 8)
@@ -59,7 +58,7 @@ def test_blocks_of_signed_numbers_keep_what_is_farthest_from_0(causal: bool, sof
 
 def test_picked_rows_of_scores_are_pooled_so_too() -> None:
     q = np.random.default_rng(1).normal(size=(1, 12, 4)) - 0.5
-    part = reduce(call_of(q, Rule(0.5)), FullMatrix(scores=True, rows=range(10), most=5)).parts[0]
+    part = reduce(call_of(q, Rule(0.5)), MatrixOf((5, None), kinds=("weights", "scores"), rows=range(10))).parts[0]
     np.testing.assert_allclose(part.scores[0], blocks_of((q[0] @ q[0].T * 0.5)[:10], (2, 1)), atol=1e-12)
 
 

@@ -10,12 +10,12 @@ from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, Without
 from attn_cli.kernel.definition.mask import dense
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.explore.recordings import recording
 
 
 def weights(call: Call, *, mean: bool = False) -> np.ndarray:
-    part = reduce(call, FullMatrix(mean_heads=mean)).part(Matrix)
+    part = reduce(call, MatrixOf(mean_heads=mean)).part(Matrix)
     assert part is not None
     assert part.weights is not None
     return part.weights

@@ -16,7 +16,7 @@ from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Received, ReceivedShares
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.kernel.definition.test_cells import places
 from tests.strategies import Problem, as_tensors, problems
 
@@ -104,7 +104,7 @@ def test_terms_add_up_to_the_score_and_the_weight(problem: Problem, data: st.Dat
 def test_every_reducer_runs_on_it(problem: Problem, torches: bool) -> None:
     call = call_of(problem, torches=torches)
     layer = recorded(call)
-    parts = (FullMatrix(scores=True), HeadStatistics(), ReceivedShares())
+    parts = (MatrixOf(kinds=("weights", "scores")), HeadStatistics(), ReceivedShares())
     live, again = reduce(call, *parts), reduce(layer, *parts)
     for kind in (Matrix, Heads, Received):
         for name, values in live.part(kind).arrays().items():

@@ -26,7 +26,7 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers, judged
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.program import environment
 from tests.scans.corpora import sentences, written
 
@@ -154,7 +154,7 @@ def test_distances_positions_tokens_and_examples_are_those_of_whole_matrices(sca
 
 
 def _weights(call: Any) -> np.ndarray:
-    part = reduce(call, FullMatrix()).part(Matrix)
+    part = reduce(call, MatrixOf()).part(Matrix)
     assert part is not None
     return np.asarray(part.weights)
 

@@ -76,7 +76,7 @@ def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], lis
     run = attn("heads", "--lines", "--file", file, "-m", model, "--json", "-q", *options)
     heads: dict[tuple[int, int], list[dict[str, float]]] = {}
     for line in run.lines:
-        for row in json.loads(line)["tables" if options else "result"]["kinds" if options else "heads"]:
+        for row in json.loads(line)["tables"]["kinds" if options else "heads"]:
             heads.setdefault((row["layer"], row["head"]), []).append(row)
     return heads
 

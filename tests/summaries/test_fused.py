@@ -20,8 +20,7 @@ from attn_cli.summaries.reduce import Part, Reducer, RowReducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.masked import MaskedRows
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from tests.kernel.cpu.test_walk import holed, masks
 from tests.strategies import as_tensors
@@ -35,16 +34,16 @@ REDUCERS = {
     "overall of the mean head": lambda: [OverallKeys(4, mean_heads=True)],
     "top": lambda: [TopKeys(5), MaskedRows()],
     "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
-    "largest of blocks": lambda: [PooledMatrix(6, 7), HeadStatistics()],
+    "largest of blocks": lambda: [MatrixOf((6, 7)), HeadStatistics()],
     "some rows": lambda: [TopKeys(3, rows=[0])],
     "numbers of some rows and of all": lambda: [TopKeys(3, rows=[0]), HeadStatistics()],
     "sums of some rows": lambda: [OverallKeys(4, rows=[0]), HeadStatistics(rows=[0]), TopKeys(2, rows=[0])],
-    "blocks of some rows": lambda: [PooledMatrix(6, 7, rows=[0])],
+    "blocks of some rows": lambda: [MatrixOf((6, 7), rows=[0])],
     "the mean head": lambda: [TopKeys(3, mean_heads=True), HeadStatistics()],
     "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
-    "blocks of the mean head": lambda: [PooledMatrix(6, 7, mean_heads=True), ReceivedShares()],
+    "blocks of the mean head": lambda: [MatrixOf((6, 7), mean_heads=True), ReceivedShares()],
     "sinks": lambda: [HeadSinksReducer()],
-    "two matrices": lambda: [PooledMatrix(5, 5), PooledMatrix(3, 3)],
+    "two matrices": lambda: [MatrixOf((5, 5)), MatrixOf((3, 3))],
     "heads and their mean": lambda: [TopKeys(3), TopKeys(3, mean_heads=True)],
     "sums of some rows and of all": lambda: [OverallKeys(4, rows=[0]), OverallKeys(4)],
 }
@@ -117,9 +116,8 @@ def test_reducers_say_the_same(name: str, call: AttentionCall) -> None:
 @settings(max_examples=5, deadline=None)
 @given(call=calls())
 def test_matrices_beside_blocks_of_scores_are_of_the_same_bands(call: AttentionCall) -> None:
-    reducers = [PooledMatrix(5, 5, scores=True), HeadStatistics()]
-    found, alone = parts(call, [*reducers, FullMatrix()]), parts(call, [FromBands(each) for each in reducers])
+    reducers = [MatrixOf((5, 5), kinds=("scores",)), HeadStatistics()]
+    found, alone = parts(call, [*reducers, MatrixOf()]), parts(call, [FromBands(each) for each in reducers])
     for field, values in alone.items():
         np.testing.assert_array_equal(found[field], values)
-    weights = reduce(call, FullMatrix()).part(Matrix).weights
-    np.testing.assert_array_equal(found["2 weights"], weights)
+    np.testing.assert_array_equal(found["2 weights"], parts(call, [FromBands(MatrixOf())])["0 weights"])

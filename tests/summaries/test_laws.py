@@ -17,9 +17,8 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Received, ReceivedShares, Top, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.output import KeepOutput, Outputs
-from attn_cli.summaries.reducers.pooled import PooledMatrix
 from tests.strategies import Problem, as_tensors, planned_by, planner, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
@@ -72,7 +71,7 @@ def chosen(values: np.ndarray, rows: Sequence[int] | None, mean: bool) -> np.nda
 def test_the_full_matrix_is_the_dense_one(pick, tensors: bool, mean: bool) -> None:
     problem, rows = pick
     call = call_of(problem, tensors=tensors)
-    found = reduce(call, FullMatrix(weights=True, scores=True, rows=rows, mean_heads=mean)).part(Matrix)
+    found = reduce(call, MatrixOf(kinds=("weights", "scores"), rows=rows, mean_heads=mean)).part(Matrix)
     expected = attended(problem)
     assert found.averaged == (problem.q.shape[0] if mean else 0)
     assert found.rows == (None if rows is None else tuple(rows))
@@ -101,7 +100,7 @@ def pooled_by_hand(cells: np.ndarray, block: tuple[int, int], how: str) -> np.nd
 @given(picks(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 9))
 def test_the_pooled_matrix_is_the_dense_one_in_blocks(pick, tensors, mean, height, width) -> None:
     problem, rows = pick
-    reducer = PooledMatrix(height, width, rows=rows, mean_heads=mean)
+    reducer = MatrixOf((height, width), rows=rows, mean_heads=mean)
     found = reduce(call_of(problem, tensors=tensors), reducer).part(Matrix)
     cells = chosen(attended(problem).weights, rows, mean)
     assert found.weights.shape[1] <= height
@@ -115,7 +114,7 @@ def test_pooled_scores_are_the_farthest_from_0_of_a_block_and_minus_infinity_whe
     pick, tensors, mean, height, width
 ) -> None:
     problem, rows = pick
-    reducer = PooledMatrix(height, width, rows=rows, scores=True, mean_heads=mean)
+    reducer = MatrixOf((height, width), kinds=("scores",), rows=rows, mean_heads=mean)
     found = reduce(call_of(problem, tensors=tensors), reducer).part(Matrix)
     cells = chosen(attended(problem).scores, rows, mean)
     np.testing.assert_allclose(found.scores, pooled_by_hand(cells, found.block, "extreme"), **CLOSE)
@@ -192,8 +191,8 @@ def test_one_pass_feeds_all_reducers_as_if_each_were_alone(pick, tensors: bool) 
     call = call_of(problem, tensors=tensors)
 
     def all_of_them() -> list[Reducer]:
-        asked = [FullMatrix(rows=rows), TopKeys(3, rows=rows), ReceivedShares(rows)]
-        return [*asked, ReceivedShares(), HeadStatistics(), PooledMatrix(4, 4)]
+        asked = [MatrixOf(rows=rows), TopKeys(3, rows=rows), ReceivedShares(rows)]
+        return [*asked, ReceivedShares(), HeadStatistics(), MatrixOf((4, 4))]
 
     together = reduce(call, *all_of_them()).parts
     for reducer, part in zip(all_of_them(), together, strict=True):

@@ -13,7 +13,7 @@ from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views import data
@@ -135,8 +135,12 @@ def reports(texts: list[str]) -> list[Report]:
     call = AttentionCall(x, x, x, Rule(1.0), Place(0, texts[0], (0,), (0,)), tokens, tokens)
     source = {"model": texts[0], "type": "bert", "revision": texts[0], "dtype": "float32", "device": "cpu"}
     prompt = Prompt(" ".join(texts), tokens, tuple(texts), generated=Generated(" ".join(texts), len(texts) // 2, True))
-    parts = {"inspect": [HeadStatistics(), ReceivedShares(), FullMatrix()], "matrix": [FullMatrix(scores=True)],
-             "top": [TopKeys(3)], "heads": [HeadStatistics()]}  # fmt: skip
+    parts = {
+        "inspect": [HeadStatistics(), ReceivedShares(), MatrixOf()],
+        "matrix": [MatrixOf(kinds=("weights", "scores"))],
+        "top": [TopKeys(3)],
+        "heads": [HeadStatistics()],
+    }
     return [
         Report(command, source, (prompt,), (reduce(call, *reducers),), tuple(texts))
         for command, reducers in parts.items()

@@ -11,7 +11,7 @@ from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
@@ -39,7 +39,7 @@ def test_an_overview_in_words(golden_screen: GoldenScreen) -> None:
     call = AttentionCall(
         q, k, v, Rule(0.5, mask=Causal()), Place(0, "it", (0, 1), (0, 1)), pieces.tokens, pieces.tokens
     )
-    summary = reduce(InWords(call), HeadStatistics(), ReceivedShares(), PooledMatrix(40, 30, mean_heads=True))
+    summary = reduce(InWords(call), HeadStatistics(), ReceivedShares(), MatrixOf((40, 30), mean_heads=True))
     about = {"model": "a-model", "type": "llama", "dtype": "float32", "device": "cpu"}
     report = Report("inspect", about, (prompt_in_words(pieces),), (summary,), merged_from=len(pieces.tokens))
     golden_screen("words", lambda width: render(report, Screen(width, "none")))

@@ -5,8 +5,8 @@ import numpy as np
 from attn_cli.arrays import Array, namespace
 
 
-def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = False) -> Array:
-    """Rows (axis -2) or keys (axis -1) of cells `[..., b, c]` folded into blocks of `step`: their maxima, or sums.
+def folded(cells: Array, axis: int, offset: int, step: int) -> Array:
+    """Rows (axis -2) or keys (axis -1) of cells `[..., b, c]` folded into blocks of `step`: their maxima.
 
     >>> import numpy as np
     >>> folded(np.arange(6).reshape(1, 6), -1, 2, 3).tolist()
@@ -16,19 +16,18 @@ def folded(cells: Array, axis: int, offset: int, step: int, *, sums: bool = Fals
     if step == 1 or count == 0:
         return cells
     xp = namespace(cells)
-    fold = xp.sum if sums else xp.max
 
     def part(start: int, stop: int) -> Array:
         return cells[..., start:stop, :] if axis == -2 else cells[..., start:stop]
 
     head = min(-offset % step, count)
     tail = head + (count - head) // step * step
-    parts = [fold(part(*ends), axis=axis, keepdims=True) for ends in ((0, head),) if head]
+    parts = [xp.max(part(*ends), axis=axis, keepdims=True) for ends in ((0, head),) if head]
     if tail > head:
         whole, rest = part(head, tail), cells.shape[-1:] if axis == -2 else ()
-        parts.append(fold(xp.reshape(whole, (*whole.shape[:axis], (tail - head) // step, step, *rest)), axis=axis))
+        parts.append(xp.max(xp.reshape(whole, (*whole.shape[:axis], (tail - head) // step, step, *rest)), axis=axis))
     if count > tail:
-        parts.append(fold(part(tail, count), axis=axis, keepdims=True))
+        parts.append(xp.max(part(tail, count), axis=axis, keepdims=True))
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=axis)
 
 

@@ -42,7 +42,7 @@ class AttentionStruct(ctypes.Structure):
         ("top_weights", _POINTER),
         ("top_scores", _POINTER),
         ("top_keys", _POINTER),
-        *((name, _INT) for name in ("pool_rows", "pool_keys", "pool_sums")),
+        *((name, _INT) for name in ("pool_rows", "pool_keys")),
         ("pooled", _POINTER),
         ("panels", _POINTER),
         *((name, _INT) for name in ("task_rows", "next_piece", "packed_pieces", "next_task", "broken_values")),

@@ -161,7 +161,7 @@ class CompiledCall:
             job.bins, job.bin_edges = len(asked.bin_edges) - 1, asked.bin_edges.ctypes.data
         if self.wanted.pool is not None:
             pool = self.wanted.pool
-            job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
+            job.pool_rows, job.pool_keys = pool.rows, pool.keys
             # No two threads write to a block.
             job.task_rows = job.n if asked.places is not None else -(-job.task_rows // pool.rows) * pool.rows
 

@@ -74,7 +74,6 @@ typedef struct {
     float *top_weights, *top_scores; /* [h, noted, count]; 0 and -infinity where there are fewer */
     int64_t *top_keys;               /* -1 where there are fewer */
     int64_t pool_rows, pool_keys; /* the size of a block of the matrix */
-    int64_t pool_sums;            /* whether its sum is noted, not its largest weight */
     float *pooled; /* [h, blocks of rows, blocks of keys] or NULL */
     float *panels; /* memory for the packed keys [g, m rounded up to 64, d] */
     int64_t task_rows; /* of a task; with pooled a multiple of pool_rows, so that no two threads write to a block */

@@ -202,21 +202,11 @@ static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, cons
     for (int64_t j = t->first[i]; j < t->last[i];) {
         const int64_t block = j / t->pool_keys, edge = (block + 1) * t->pool_keys;
         const int64_t stop = edge < t->last[i] ? edge : t->last[i];
-        floats tops = {0}, sums = {0};
-        for (; j + LANES <= stop; j += LANES) {
-            floats x = NAMED(load)(e + j);
-            tops = NAMED(larger)(x, tops);
-            sums += x;
-        }
-        float top = NAMED(largest)(tops), sum = NAMED(sum)(sums);
-        for (; j < stop; j++) {
-            top = e[j] > top ? e[j] : top;
-            sum += e[j];
-        }
-        if (t->pool_sums)
-            to[block] += sum * share;
-        else if (!(top * share <= to[block])) /* NaN, too */
-            to[block] = top * share;
+        floats tops = {0};
+        for (; j + LANES <= stop; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
+        float top = NAMED(largest)(tops);
+        for (; j < stop; j++) top = e[j] > top ? e[j] : top;
+        if (!(top * share <= to[block])) to[block] = top * share; /* NaN, too */
     }
 }
 

@@ -140,7 +140,7 @@ class KernelCall:
         pooled = self._zeros(h, row_blocks, key_blocks)
         tile = KernelTile(min(self.tile.rows, _padded(pool.rows)), min(self.tile.keys, _padded(pool.keys)))
         blocks[(row_blocks * key_blocks, h)](
-            *self._call, logsumexp, pooled, pool.rows, pool.keys, key_blocks, SUMS=pool.sums, **self._shape(tile)
+            *self._call, logsumexp, pooled, pool.rows, pool.keys, key_blocks, **self._shape(tile)
         )
         return pooled
 

@@ -209,9 +209,9 @@ def blocks(
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
     logsumexp, pooled, pool_rows, pool_keys, key_blocks,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
-    BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
+    BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A Triton kernel: a block's largest weight, with SUMS the sum, in `pooled` `[h, row blocks, key blocks]`."""
+    """A Triton kernel: a block's largest weight, in `pooled` `[h, row blocks, key blocks]`."""
     block, head = tl.program_id(0), tl.program_id(1)
     row_block, key_block = block // key_blocks, block % key_blocks
     key_head = head // share
@@ -234,8 +234,8 @@ def blocks(
                 )  # fmt: skip
                 allowed = (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])
                 weights = tl.exp2(tl.where(allowed, scores - sum_of_row[:, None], MASKED))
-                fold = fold + tl.sum(weights, axis=1) if SUMS else tl.maximum(fold, tl.max(weights, axis=1))
-    result = tl.sum(fold, axis=0) if SUMS else tl.max(fold, axis=0)
+                fold = tl.maximum(fold, tl.max(weights, axis=1))
+    result = tl.max(fold, axis=0)
     tl.store(pooled + head.to(tl.int64) * tl.num_programs(0) + block, result)
 
 

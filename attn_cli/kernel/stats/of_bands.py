@@ -23,11 +23,8 @@ class BandStats:
 
     def __init__(self, call: Banded, wanted: Wanted) -> None:
         self.call, self.wanted, self.rows = call, wanted, wanted.walked_rows
-        self.needs_scores = call.shows_scores and bool(
-            {"maximum", "logsumexp", "entropy_nats"} & {*wanted.moments}
-            or any(x.scores for x in wanted.tops)
-            or any(x.of == "scores" for x in wanted.pools)
-        )
+        of_scores = {"maximum", "logsumexp", "entropy_nats"} & {*wanted.moments} or any(x.scores for x in wanted.tops)
+        self.needs_scores = (call.shows_scores and bool(of_scores)) or any(x.of == "scores" for x in wanted.pools)
         of_all_heads = [x.mean_heads for x in wanted.tops] + [x.mean_heads for x in wanted.pools]
         self.whole_heads = any(of_all_heads) or any(x.joint for x in wanted.column_sums)
         self.places = RowPlaces(wanted.rows, call.n)

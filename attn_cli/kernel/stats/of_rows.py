@@ -10,6 +10,7 @@ from attn_cli.arrays import (
     indices,
     integers,
     is_torch,
+    itemsize,
     namespace,
     row_dot,
     take_along_last_axis,
@@ -22,7 +23,7 @@ from attn_cli.kernel.bands.masked_cells import logarithms, with_infinities
 from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
 from attn_cli.kernel.stats.banded import Banded
 from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, TopK, block_sizes
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, TopK
 
 
 class SummedColumns:
@@ -56,9 +57,8 @@ class PooledBlocks:
         m = call.m if pool.columns is None else len(pool.columns)
         shape = (1 if pool.mean_heads else call.h, -(-len(self.places) // pool.rows), -(-m // pool.keys))
         signed = pool.of == "scores" or not call.rule.softmax  # without a softmax weights may be negative
-        self.kept = np.full(shape, -np.inf if (signed or pool.lowest) and not pool.sums else 0.0)
-        self.size = len(self.places), m
-        self.allowed = np.zeros(shape) if pool.sums and pool.of == "scores" else None  # cells of a block
+        dtype = np.float64 if itemsize(call.like) == 8 else np.float32
+        self.kept = np.full(shape, -np.inf if signed or pool.lowest else 0.0, dtype)
 
     def add(self, band: Band) -> None:
         """Take the wanted ones of a band's adjacent rows into blocks of rows x keys: rows are folded before keys."""
@@ -70,22 +70,11 @@ class PooledBlocks:
             cells = to_numpy(cells)
             cells = np.where(np.isneginf(cells), cells, -cells)
         row = fit.kept.start if isinstance(fit.kept, slice) else fit.kept[0]
-        heads = slice(None) if pool.mean_heads else band.heads
-        if self.allowed is not None:
-            cells = to_numpy(cells)
-            allowed = ~np.isneginf(cells)
-            self._fold(allowed.astype(cells.dtype), self.allowed[heads], row, first)
-            cells = np.where(allowed, cells, 0)
-        self._fold(cells, self.kept[heads], row, first)
-
-    def _fold(self, cells: Array, kept: np.ndarray, row: int, first: int) -> None:
-        pool = self.pool
-        blocks = folded(
-            to_numpy(folded(cells, -2, row, pool.rows, sums=pool.sums)), -1, first, pool.keys, sums=pool.sums
-        )
+        kept = self.kept[slice(None) if pool.mean_heads else band.heads]
+        blocks = folded(to_numpy(folded(cells, -2, row, pool.rows)), -1, first, pool.keys)
         top, left = row // pool.rows, first // pool.keys
         target = kept[:, top : top + blocks.shape[1], left : left + blocks.shape[2]]
-        (np.add if pool.sums else np.maximum)(target, blocks, out=target)
+        np.maximum(target, blocks, out=target)
 
     def _cells(self, band: Band) -> Array:
         """The band's cells `[h, b, c]`; on the processor a view in NumPy, whose maxima across rows are the fastest."""
@@ -103,12 +92,7 @@ class PooledBlocks:
         return cells[:, :, (self.columns[first:last] - band.first).tolist()], int(first)
 
     def result(self) -> np.ndarray:
-        """The largest, smallest or summed number of each block, `[h, blocks of rows, blocks of keys]`."""
-        if self.allowed is not None:
-            height, width = map(block_sizes, self.size, (self.pool.rows, self.pool.keys))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                sums = self.kept / self.allowed * (height[:, None] * width)
-            return np.where(self.allowed > 0, sums, -np.inf)
+        """The largest or smallest number of each block, `[h, blocks of rows, blocks of keys]`."""
         if self.pool.lowest:
             return -self.kept
         return self.kept if self.pool.of == "scores" else np.where(np.isneginf(self.kept), 0.0, self.kept)

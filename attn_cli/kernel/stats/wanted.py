@@ -39,10 +39,9 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class Pool:
-    """A request for weights or scores pooled to blocks of `rows` x `keys`: of each the largest is kept, or the sum.
+    """A request for weights or scores pooled to blocks of `rows` x `keys`: of each the largest is kept.
 
     picked      the query rows, in whose order blocks are; None for all
-    sums        the sum is kept; of scores with every masked one as large as the mean of its block, -inf if all are
     columns     the ascending keys that have a column; None for all
     by          as in `TopK`
     lowest      the smallest is kept instead, of those that are not masked; inf in blocks without any
@@ -50,24 +49,12 @@ class Pool:
 
     rows: int
     keys: int
-    sums: bool = False
     picked: Rows = None
     columns: tuple[int, ...] | None = None
     of: str = "weights"
     mean_heads: bool = False
     by: str = "weight"
     lowest: bool = False
-
-    @property
-    def covers_many(self) -> bool:
-        """True if a block has more than one query or key."""
-        return self.rows * self.keys > 1
-
-
-def block_sizes(size: int, step: int) -> np.ndarray:
-    """How many of `size` rows (or keys) each block has: `step`, and the remainder in the last."""
-    starts = np.arange(0, size, step)
-    return np.minimum(starts + step, size) - starts
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -10,7 +10,7 @@ from attn_cli.model.blocks import Block
 from attn_cli.selection import ranges
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.text import counted, visible
 
 _SOFTMAX = "softmax attention"
@@ -103,7 +103,7 @@ def _findings(rows: Sequence[dict[str, Any]], alike: Sequence[dict[str, Any]]) -
 
 
 def _mask_of_weights(call: Call) -> str:
-    matrix = reduce(call, FullMatrix()).part(Matrix)
+    matrix = reduce(call, MatrixOf()).part(Matrix)
     assert matrix is not None and matrix.weights is not None
     square = call.n == call.m > 1
     return "causal" if square and not np.triu(matrix.weights, 1).any() else "none seen"

@@ -1,17 +1,17 @@
-"""Whole matrices: the one reducer whose memory grows with n times m."""
+"""Matrices, whole or pooled to the size of a screen while the bands pass."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import itemsize, namespace, to_numpy
+from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
-from attn_cli.kernel.bands.band import Band
-from attn_cli.kernel.bands.blocks import farthest, folded
-from attn_cli.kernel.bands.picked_rows import RowIndex, RowPlaces
+from attn_cli.kernel.bands.blocks import farthest
+from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted
+from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -123,76 +123,84 @@ class Matrix(Part, Displayed):
         return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 
 
-class FullMatrix:
-    """Makes a `Matrix` of a call's weights or scores for all queries or `rows`; `mean_heads` averages over heads.
+class MatrixOf:
+    """Makes a `Matrix` of a call, pooled to at most `most` (rows, keys), None for no limit; not pooled if it fits.
 
-    The mean score of a query and key that are masked in any head is -inf.
+    A block shows its maximum, as a mean would erase single spikes of sparse attention; of numbers that may be negative
+    it is the one farthest from 0. Where keys are pooled, those that the user left out get no column. The mean score of
+    a query and key that are masked in any head is -inf.
 
-    by       "value" or "output": also shares, for which the call is a `ReadShares`; "weight" for no shares
+    kinds       of "weights", "scores" and "shares", each key's by value or output, for which the call is a `ReadShares`
+    rows, keys  the picked ones, ascending; None for all
+    mean_heads  take the mean over heads first, for each query and key
     """
+
+    reads_tensors: ClassVar[bool] = True
 
     def __init__(
         self,
+        most: tuple[int | None, int | None] = (None, None),
         *,
-        weights: bool = True,
-        scores: bool = False,
+        kinds: Sequence[str] = ("weights",),
         rows: Sequence[int] | None = None,
         keys: Sequence[int] | None = None,
-        most: int | None = None,
         mean_heads: bool = False,
         by: By = "weight",
     ) -> None:
-        self.keys, self.most = keys, most
-        self.weights, self.needs_scores, self.by = weights, scores, by
-        self.rows = rows
-        self.mean_heads = self.whole_heads = mean_heads
+        self.most, self.kinds, self.mean_heads, self.by = most, kinds, mean_heads, by
+        self.rows, self.keys = (None if x is None else tuple(x) for x in (rows, keys))
 
-    def start(self, call: Call) -> None:
-        """Allocate memory for what is collected of `call`, `[h, rows, keys]` each: weights, scores, shares."""
-        heads = 1 if self.mean_heads else call.h
-        self.places = RowPlaces(self.rows, call.n)
-        self.heads = call.h
-        self.columns = RowPlaces(self.keys, call.m)
-        shape = (heads, len(self.places), len(self.columns))
-        dtype = np.float64 if itemsize(call.like) == 8 else np.float32
-        self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
-        self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
-        self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
+    def wanted(self, call: Call) -> Wanted:
+        """A request for the largest number of each block, and where it can be negative the smallest."""
+        pools = self._pools(call)
+        return Wanted(pools=(*pools, *(replace(pool, lowest=True) for pool in pools if _is_signed(pool, call))))
 
-    def add(self, band: Band) -> None:
-        """Copy weights, scores and shares of the picked rows and keys of a band (some adjacent query rows)."""
-        fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
-        if fit is None or columns is None:
-            return
-        for kept, values in ((self.kept_weights, band.weights), (self.kept_scores, band.scores)):
-            if kept is not None:
-                part = values[:, fit.inside, :][..., columns.inside]  # type: ignore[index]
-                if self.mean_heads:
-                    part = namespace(part).mean(part, axis=0, keepdims=True)
-                heads = slice(None) if self.mean_heads else band.heads
-                _put(kept, heads, fit.kept, columns.kept, to_numpy(part))
-        if self.kept_shares is not None:
-            shares = band.measured(self.by, together=self.mean_heads)[:, fit.inside, :][..., columns.inside]
-            heads = slice(None) if self.mean_heads else band.heads
-            _put(self.kept_shares, heads, fit.kept, columns.kept, to_numpy(shares))
+    def _pools(self, call: Call) -> list[Pool]:
+        left = None if self.most[1] is None else keys_left(call)
+        columns = self.keys if left is None else tuple(left)
+        n, m = (size if of is None else len(of) for size, of in ((call.n, self.rows), (call.m, columns)))
+        rows, keys = (1 if most is None else -(-size // most) for size, most in zip((n, m), self.most, strict=True))
+        return [
+            Pool(
+                max(rows, 1),
+                max(keys, 1),
+                picked=self.rows,
+                columns=columns,
+                of="scores" if kind == "scores" else "weights",
+                mean_heads=self.mean_heads,
+                by=self.by if kind == "shares" else "weight",
+            )
+            for kind in self.kinds
+        ]
 
-    def result(self) -> Matrix:
-        """The matrix of all picked rows, its arrays in NumPy."""
-        rows = None if self.rows is None else tuple(self.rows)
-        averaged = self.heads if self.mean_heads else 0
-        weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares
-        step = 1 if self.most is None else -(-len(self.places) // self.most)
-        weights, shares = (None if x is None else folded(x, -2, 0, step) for x in (weights, shares))
-        if scores is not None and step > 1:
-            highest, lowest = (folded(x, -2, 0, step) for x in (scores, np.where(np.isneginf(scores), scores, -scores)))
-            scores = farthest(highest, -lowest)
-        keys = None if self.keys is None else tuple(self.keys)
-        return Matrix(weights, scores, rows, averaged=averaged, block=(max(step, 1), 1), by=self.by, shares=shares,
-                      keys=keys)  # fmt: skip
+    def part(self, call: Call, stats: RowStats) -> Matrix:
+        """The matrices `[h, blocks of rows, blocks of keys]`; h is 1 with `mean_heads`."""
+        maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares"))
+        ends = None
+        pools = self._pools(call)
+        for kind, pool in zip(self.kinds, pools, strict=True):
+            maps[kind] = to_numpy(stats.pooled[pool])
+            if _is_signed(pool, call):
+                lowest = to_numpy(stats.pooled[replace(pool, lowest=True)])
+                ends = _ends(maps[kind], lowest)
+                maps[kind] = farthest(maps[kind], lowest)
+        pool, averaged = pools[0], call.h if self.mean_heads else 0
+        return Matrix(
+            **maps,
+            rows=self.rows,
+            keys=pool.columns,
+            averaged=averaged,
+            block=(pool.rows, pool.keys),
+            pooling="farthest from 0" if _is_signed(pool, call) else "max",
+            by=self.by,
+            ends=ends,
+        )
 
 
-def _put(kept: np.ndarray, heads: slice, rows: RowIndex, keys: RowIndex, values: np.ndarray) -> None:
-    if isinstance(rows, list) and isinstance(keys, list):
-        kept[heads, np.array(rows)[:, None], np.array(keys)] = values
-    else:
-        kept[heads, rows, keys] = values
+def _is_signed(pool: Pool, call: Call) -> bool:
+    return (pool.of == "scores" or not call.rule.softmax) and pool.rows * pool.keys > 1
+
+
+def _ends(highest: np.ndarray, lowest: np.ndarray) -> tuple[float, float] | None:
+    below, above = lowest[np.isfinite(lowest)], highest[np.isfinite(highest)]
+    return (float(below.min()), float(above.max())) if below.size and above.size else None

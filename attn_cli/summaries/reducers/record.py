@@ -20,7 +20,7 @@ from attn_cli.summaries.calls.value_norms import key_head_norms
 from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.text import decimal_bytes
 
 THUMBNAIL = 64  # blocks a side, at most
@@ -71,7 +71,7 @@ class Record:
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self.budget = budget or MemoryBudget()
         self.heads, self.received = HeadStatistics(), ReceivedShares()
-        self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
+        self.pooled = MatrixOf((THUMBNAIL, THUMBNAIL))
 
     def wanted(self, call: Call) -> Wanted:
         """A request for what is recorded; an empty one for a call that comes from a recording."""

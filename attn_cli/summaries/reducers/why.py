@@ -27,16 +27,15 @@ _ARRAYS = {"bias": "biases"}
 class Why(Part):
     """Scores explained, each of a query and key (a cell), in the order of heads, queries and weights.
 
-    cells      rows: head (its place in the call), query, key, the numbers of `CELL`, visible (how many keys the query
-               sees), cap_factor (the contrast after a softcap over that before), sink_weight; None where there is none
-    contrasts  of every pair or column of the dot product, less its mean over the visible keys `[cells, terms]`
-    turning    how rotary positions turned these pairs; None where nothing says so
+    cells    rows: head (its place in the call), query, key, the numbers of `CELL`, visible (how many keys the query
+              sees), cap_factor (the contrast after a softcap over that before), sink_weight, None where there is none;
+              contrasts of every pair or column of the dot product, less its mean over the visible keys `[terms]`
+    turning  how rotary positions turned these pairs; None where nothing says so
     """
 
     name: ClassVar[str] = "why"
 
     cells: tuple[dict[str, Any], ...]
-    contrasts: np.ndarray
     columns: Columns
     turning: Turning | None
 
@@ -45,19 +44,19 @@ class Why(Part):
         return {"terms": self._terms(summary), "why": self._cells(summary)}
 
     def _terms(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        for cell, contrasts in zip(self.cells, self.contrasts.tolist(), strict=True):
+        for cell in self.cells:
             lead = _named(cell, summary)
-            for pair, contrast in enumerate(contrasts):
+            for pair, contrast in enumerate(cell["contrasts"].tolist()):
                 columns = "+".join(map(str, self.columns_of_term(pair)))
                 yield lead | {"pair": pair, "columns": columns, "contrast": contrast}
 
     def _cells(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        for cell, contrasts in zip(self.cells, self.contrasts.tolist(), strict=True):
+        for cell in self.cells:
             of_cell = {name: cell[name] for name in ("visible", "cap_factor", "sink_weight")}
             of_all = {"rotation": self.rotation, "not_split": self.not_split}
             pairs = [
                 {"pair": pair, "columns": self.columns_of_term(pair), "contrast": contrast}
-                for pair, contrast in enumerate(contrasts)
+                for pair, contrast in enumerate(cell["contrasts"].tolist())
             ]
             yield _named(cell, summary) | of_cell | of_all | {"pairs": pairs}
 
@@ -69,7 +68,7 @@ class Why(Part):
         }
         places = {"head_places": "head", "cell_queries": "query", "cell_keys": "key"}
         named = {array: np.array([cell[name] for cell in self.cells], dtype=int) for array, name in places.items()}
-        return named | numbers | {"contrasts": self.contrasts}
+        return named | numbers | {"contrasts": np.array([cell["contrasts"] for cell in self.cells])}
 
     def columns_of_term(self, pair: int) -> list[int]:
         """The columns of q and k of a term of the dot product: two for a pair, or one."""
@@ -109,10 +108,6 @@ def _named(cell: dict[str, Any], summary: Summary) -> dict[str, Any]:
     return place | {name: cell[name] for name in CELL}
 
 
-_Cell = tuple[dict[str, Any], np.ndarray]
-"""The numbers of a cell, and its contrasts."""
-
-
 class ExplainedKeys:
     """Makes `Why` of a call: the `count` heaviest keys of rows, or of `keys`; InputError without softmax, q and k."""
 
@@ -133,7 +128,7 @@ class ExplainedKeys:
             raise InputError("weights without a softmax are the scores themselves", "attn why explains a softmax")
         self.call, self.places = call, RowPlaces(self.rows, call.n)
         self.turning = None if call.ingredients.turning is None else call.ingredients.turning()
-        self.cells: list[tuple[int, int, list[_Cell]]] = []
+        self.cells: list[tuple[int, int, list[dict[str, Any]]]] = []
 
     def add(self, band: Band) -> None:
         """Explain the picked rows of a band (some adjacent query rows), head by head."""
@@ -152,7 +147,7 @@ class ExplainedKeys:
 
     def _explained(
         self, head: int, row: int, k: np.ndarray, weights: np.ndarray, scores: np.ndarray, first: int
-    ) -> list[_Cell]:
+    ) -> list[dict[str, Any]]:
         """The cells of one row; keys k `[c, d]`, weights and scores `[c]` are those from key `first` on."""
         visible = scores > lowest_of(scores)
         if not visible.any():
@@ -175,7 +170,7 @@ class ExplainedKeys:
         }
         of_row["sink_weight"] = None if rule.sink is None else float(1 - weights.sum())
         return [
-            (of_row | {"key": first + key, "weight": float(weights[key])} | _numbers(terms, key), terms.contrasts[key])
+            of_row | {"key": first + key, "weight": float(weights[key])} | _numbers(terms, key)
             for key in self._picked(weights, visible, first)
         ]
 
@@ -191,9 +186,7 @@ class ExplainedKeys:
     def result(self) -> Why:
         """The explained scores of all picked rows and heads, as `Why`."""
         cells = [cell for _, _, row in sorted(self.cells, key=lambda entry: entry[:2]) for cell in row]
-        columns = columns_of(self.turning, int(self.call.q.shape[-1]))
-        contrasts = np.array([contrasts for _, contrasts in cells]).reshape(len(cells), len(columns.first))
-        return Why(tuple(cell for cell, _ in cells), contrasts, columns, self.turning)
+        return Why(tuple(cells), columns_of(self.turning, int(self.call.q.shape[-1])), self.turning)
 
 
 def _of_keys(turning: Turning | None, first: int, last: int) -> Turning | None:
@@ -210,4 +203,5 @@ def _numbers(terms: RowTerms, key: int) -> dict[str, Any]:
         "cap_factor": terms.cap_factor, "rank": terms.ranks, "content_rank": terms.content_ranks,
         "distance_rank": terms.distance_ranks,
     }  # fmt: skip
-    return {name: None if values is None else values[key].item() for name, values in named.items()}
+    numbers = {name: None if values is None else values[key].item() for name, values in named.items()}
+    return numbers | {"contrasts": terms.contrasts[key]}

@@ -31,8 +31,7 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
     """For every head a heading; for every key what content, position and bias add to its score, with bars."""
     yield ""
     for head, number in enumerate(summary.place.heads):
-        places = [at for at, cell in enumerate(why.cells) if cell["head"] == head]
-        cells = [why.cells[at] for at in places]
+        cells = [cell for cell in why.cells if cell["head"] == head]
         name = f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary)
         said = _sentence(max(cells, key=lambda cell: cell["weight"]), summary) if cells else ""
         yield Text("\n".join(packed([x for x in (name, said) if x], screen.width)), BOLD)
@@ -40,8 +39,8 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
             yield Text("  that key is masked for this query")
         values = [value for cell in cells for value in (cell["content"], cell["position"]) if value is not None]
         longest = max(map(abs, values), default=0.0)
-        for at in places:
-            yield from _cell(why.cells[at], why.contrasts[at], why, summary, screen, longest)
+        for cell in cells:
+            yield from _cell(cell, why, summary, screen, longest)
 
 
 def _sentence(cell: Cell, summary: Summary) -> str:
@@ -76,9 +75,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_same_input("inspect", report, invocation, "-t", str(summary.queries[cell["query"]].index))
 
 
-def _cell(
-    cell: Cell, contrasts: np.ndarray, why: Why, summary: Summary, screen: Screen, longest: float
-) -> Iterator[Text]:
+def _cell(cell: Cell, why: Why, summary: Summary, screen: Screen, longest: float) -> Iterator[Text]:
     query, key = token_label(summary.queries[cell["query"]]), token_label(summary.keys[cell["key"]])
     keys = "key" if cell["visible"] == 1 else "keys"
     parts = [
@@ -89,7 +86,7 @@ def _cell(
         parts.append(f"rank {cell['rank']:,} of {cell['visible']:,}")
     yield from (Text(f"  {line}") for line in packed(parts, screen.width - 2))
     yield from _parts(cell, screen, longest)
-    yield _pairs(cell, contrasts, why, screen)
+    yield _pairs(cell, why, screen)
 
 
 def _parts(cell: Cell, screen: Screen, longest: float) -> Iterator[Text]:
@@ -131,8 +128,9 @@ def _signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}"
 
 
-def _pairs(cell: Cell, contrasts: np.ndarray, why: Why, screen: Screen) -> Text:
+def _pairs(cell: Cell, why: Why, screen: Screen) -> Text:
     """The pairs with the largest contrasts, as many as a line holds, and what the others add."""
+    contrasts = cell["contrasts"]
     turned = int((why.columns.second >= 0).sum())
     line, shown = f"    {'pairs' if turned else 'columns':<{_NAME - 1}}", 0
     left, ending = _as_printed(float(contrasts.sum()), cell), ""

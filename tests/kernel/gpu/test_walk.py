@@ -98,11 +98,11 @@ def test_every_form_of_mask(name: str) -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 17)])
-def test_sums_of_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) -> None:
+def test_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) -> None:
     q, k, v = arrays(4, 2, n, m, 24, 5)
     sink = RANDOM.normal(size=4).astype(np.float32)
     rule = Rule(24**-0.5, mask=Causal(m - n), sink=sink)
-    needs = replace(needs_of(n, m, top=2, longest=19), pool=Pool(5, 3, sums=True))
+    needs = replace(needs_of(n, m, top=2, longest=19), pool=Pool(5, 3))
     agree(walked(q, k, v, rule, needs, KernelTile(32, 16)), q, k, v, rule, needs)
 
 

@@ -61,8 +61,8 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
         column_sums=draw(st.sampled_from([(), (ColumnSums(),), (ColumnSums(rows()), ColumnSums((0,)))])),
         pools=draw(st.sampled_from([
             (), (Pool(draw(sizes), draw(sizes)),),
-            (Pool(3, 4, sums=True, picked=rows()), Pool(2, 9, mean_heads=True, picked=rows()),
-             Pool(2, 2, of="scores"), Pool(2, 3, sums=True, of="scores"),
+            (Pool(3, 4, picked=rows()), Pool(2, 9, mean_heads=True, picked=rows()),
+             Pool(2, 2, of="scores"), Pool(1, 1),
              Pool(2, 2, columns=tuple(range(0, m, 2)))),
         ])),
     )  # fmt: skip
@@ -116,19 +116,12 @@ def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict
         cells = cells[:, slice(None) if pool.picked is None else list(pool.picked)]
         cells = cells.mean(axis=0, keepdims=True) if pool.mean_heads else cells
         cells = cells if pool.columns is None else cells[..., list(pool.columns)]
-        folded = in_blocks(cells, pool)
-        if pool.sums and pool.of == "scores":
-            allowed = ~np.isneginf(cells)
-            counts, sums = in_blocks(allowed * 1.0, pool), in_blocks(np.where(allowed, cells, 0), pool)
-            means = np.divide(sums, counts, out=np.full_like(sums, -np.inf), where=counts > 0)
-            folded = means * in_blocks(np.ones_like(cells), pool)
-        np.testing.assert_allclose(blocks, folded, **close)
+        np.testing.assert_allclose(blocks, in_blocks(cells, pool), **close)
 
 
 def in_blocks(cells: np.ndarray, pool: Pool) -> np.ndarray:
-    fold = np.add if pool.sums else np.maximum
     for axis, step in ((1, pool.rows), (2, pool.keys)):
-        cells = fold.reduceat(cells, range(0, cells.shape[axis], step), axis=axis)
+        cells = np.maximum.reduceat(cells, range(0, cells.shape[axis], step), axis=axis)
     return cells
 
 

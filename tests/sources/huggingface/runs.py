@@ -12,7 +12,7 @@ from attn_cli.call import Call
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 
 TEXT = "He sat on the river bank, and the bank approved his loan."
 OTHER = "Short text."
@@ -47,7 +47,7 @@ def run_captured(model: PreTrainedModel, inputs: dict[str, Any], selection: Sele
     run = CapturedRun()
 
     def visit(call: Call) -> None:
-        run.summaries.append(reduce(call, FullMatrix(weights=True, scores=True)))
+        run.summaries.append(reduce(call, MatrixOf(kinds=("weights", "scores"))))
 
     with capture(model, visit, selection=selection or Selection()), torch.no_grad():
         run.outputs = model(**inputs)

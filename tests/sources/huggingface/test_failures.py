@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.failures import why_failed
 from attn_cli.sources.huggingface.read.input_files import array_prompt
 from attn_cli.sources.huggingface.source import ModelSource, source_of
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from tests.architectures.check import built
 from tests.sources.huggingface.models import sentence, tiny
 
@@ -31,7 +31,7 @@ def source_on(name: str, **arrays: torch.Tensor) -> tuple[ModelSource, Prompt]:
 
 
 def show(call: Call) -> None:
-    reduce(call, FullMatrix(weights=True, scores=False))
+    reduce(call, MatrixOf())
 
 
 def encoded(n: int) -> EncodedText:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attn_cli import FullMatrix, reduce
+from attn_cli import MatrixOf, reduce
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
@@ -34,7 +34,7 @@ def test_documents_packed_by_their_positions(kind: str, given: dict[str, np.ndar
     with torch.no_grad():
         eager = model(**inputs, output_attentions=True).attentions
     source, seen = _source(model, model, tmp_path, arrays), []
-    source.each(source.read([""]), ALL, lambda call: seen.append(reduce(call, FullMatrix()).parts[0].weights))
+    source.each(source.read([""]), ALL, lambda call: seen.append(reduce(call, MatrixOf()).parts[0].weights))
     apart = float(eager[-1][0, :, 3:, :3].max()) == 0
     assert apart == ("use_cache" in given)
     for weights, expected in zip(seen, eager, strict=True):

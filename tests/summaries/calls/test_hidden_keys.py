@@ -20,8 +20,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Received, ReceivedShares, Top, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.strategies import Problem, planned_by, planner, problems
 from tests.summaries.test_laws import call_of
 
@@ -53,7 +52,7 @@ def weights_of(problem: Problem) -> np.ndarray:
 @given(hidden_calls())
 def test_the_matrix(made) -> None:
     problem, call, left = made
-    matrix = reduce(call, FullMatrix(scores=True)).part(Matrix)
+    matrix = reduce(call, MatrixOf(kinds=("weights", "scores"))).part(Matrix)
     np.testing.assert_allclose(matrix.weights, np.where(left, weights_of(problem), 0), **CLOSE)
     assert np.isneginf(matrix.scores[:, :, ~left]).all()
 
@@ -63,11 +62,11 @@ def test_a_pooled_matrix_has_no_hidden_columns(made, mean: bool) -> None:
     problem, call, left = made
     if not left.any():
         return
-    found = reduce(call, PooledMatrix(50, 50, mean_heads=mean)).part(Matrix)
+    found = reduce(call, MatrixOf((50, 50), mean_heads=mean)).part(Matrix)
     weights = weights_of(problem)[:, :, left]
     weights = weights.mean(0, keepdims=True) if mean else weights
     np.testing.assert_allclose(found.weights, weights, **CLOSE)
-    pooled = reduce(call, PooledMatrix(1, 1, mean_heads=mean))
+    pooled = reduce(call, MatrixOf((1, 1), mean_heads=mean))
     expected = weights.max(axis=(1, 2))
     np.testing.assert_allclose(pooled.part(Matrix).weights[:, 0, 0], expected, **CLOSE)
 
@@ -185,6 +184,6 @@ def test_next_to_nothing_is_exact() -> None:
     q = np.ones((1, 3, 1), dtype=np.float32)
     k = np.array([[[30.0], [1.0], [2.0]]], dtype=np.float32)
     call = call_of(Problem(q, k, k, Rule(1.0)), tensors=False)
-    assert reduce(call, FullMatrix()).part(Matrix).weights[0, 0, 0] == 1.0
+    assert reduce(call, MatrixOf()).part(Matrix).weights[0, 0, 0] == 1.0
     found = reduce(HiddenKeys(call, [0]), HeadStatistics()).part(Heads)
     np.testing.assert_allclose(found.rest[0], np.exp(-29) + np.exp(-28), rtol=1e-5)

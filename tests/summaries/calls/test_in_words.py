@@ -21,8 +21,7 @@ from attn_cli.summaries.calls.in_words import InWords, words_of
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Received, ReceivedShares, Top, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.strategies import Problem, planned_by, planner, problems
 from tests.summaries.test_laws import CLOSE, call_of
 
@@ -82,7 +81,7 @@ def test_the_matrix_is_the_dense_one_merged(made, mean: bool, data: st.DataObjec
     shown = InWords(call)
     some = st.lists(st.integers(0, shown.n - 1), min_size=1, unique=True).map(sorted)
     rows = data.draw(st.none() | some)
-    found = reduce(shown, FullMatrix(rows=rows, mean_heads=mean)).part(Matrix)
+    found = reduce(shown, MatrixOf(rows=rows, mean_heads=mean)).part(Matrix)
     expected = by_hand(problem, call)
     expected = expected.mean(axis=0, keepdims=True) if mean else expected
     np.testing.assert_allclose(found.weights, expected if rows is None else expected[:, rows], **CLOSE)
@@ -91,7 +90,7 @@ def test_the_matrix_is_the_dense_one_merged(made, mean: bool, data: st.DataObjec
 @given(calls())
 def test_rows_add_to_what_they_did(made) -> None:
     problem, call = made
-    found = reduce(InWords(call), FullMatrix()).part(Matrix)
+    found = reduce(InWords(call), MatrixOf()).part(Matrix)
     sums = attend(problem.q, problem.k, problem.v, problem.rule).weights.sum(axis=-1)
     starts = words_of(call.queries).starts
     means = np.add.reduceat(sums, starts[:-1], axis=1) / np.diff(starts)
@@ -117,7 +116,7 @@ def test_words_of_one_piece_change_nothing(made) -> None:
     one = [tuple(replace(token, word=Word(token.text)) for token in tokens) for tokens in (call.queries, call.keys)]
     shown = InWords(replace(call, queries=one[0], keys=one[1]))
     assert [word.text for word in shown.queries] == [token.text for token in call.queries]
-    reducers = (FullMatrix, ReceivedShares, lambda: PooledMatrix(4, 4))
+    reducers = (MatrixOf, ReceivedShares, lambda: MatrixOf((4, 4)))
     for make in reducers:
         plain, words = reduce(call, make()).parts[0].arrays(), reduce(shown, make()).parts[0].arrays()
         assert all((plain[name] == words[name]).all() for name in plain)
@@ -127,7 +126,7 @@ def test_words_of_one_piece_change_nothing(made) -> None:
 def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> None:
     problem, call = made
     weights = by_hand(problem, call)
-    found = reduce(InWords(call), ReceivedShares(), TopKeys(count, scores=False), PooledMatrix(99, 99))
+    found = reduce(InWords(call), ReceivedShares(), TopKeys(count, scores=False), MatrixOf((99, 99)))
     np.testing.assert_allclose(found.part(Received).weights, weights.mean(axis=1), **CLOSE)
     np.testing.assert_allclose(found.part(Matrix).weights, weights, **CLOSE)
     top = found.part(Top)
@@ -174,7 +173,7 @@ def test_induction_follows_words() -> None:
 def test_special_tokens_can_be_hidden_among_words(made) -> None:
     problem, call = made
     special = [at for at, word in enumerate(words_of(call.keys).labels) if word.special]
-    found = reduce(HiddenKeys(InWords(call), special), FullMatrix()).part(Matrix)
+    found = reduce(HiddenKeys(InWords(call), special), MatrixOf()).part(Matrix)
     expected = by_hand(problem, call)
     expected[:, :, special] = 0
     np.testing.assert_allclose(found.weights, expected, **CLOSE)

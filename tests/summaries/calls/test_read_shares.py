@@ -13,8 +13,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.calls.read_shares import By, ReadShares
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Top, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 
 H, G, N, D, E, WIDTH = 4, 2, 150, 8, 6, 20
 
@@ -53,8 +52,9 @@ def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
     vectors = vectors_of(call, by)
     expected = shares_of(vectors.sum(axis=0, keepdims=True) if mean else vectors)
     read = ReadShares(call, by, each=not mean, together=mean)
-    summary = reduce(read, FullMatrix(mean_heads=mean, by=by), TopKeys(5, mean_heads=mean, by=by),
-                     OverallKeys(3, mean_heads=mean, by=by), PooledMatrix(50, 50, mean_heads=mean, by=by))  # fmt: skip
+    how = {"mean_heads": mean, "by": by}
+    matrices = MatrixOf(kinds=("weights", "shares"), **how), MatrixOf((50, 50), kinds=("shares",), **how)
+    summary = reduce(read, matrices[0], TopKeys(5, **how), OverallKeys(3, **how), matrices[1])
     matrix, top, overall, pooled = summary.parts
     assert isinstance(matrix, Matrix) and isinstance(top, Top)
     assert isinstance(overall, Overall) and isinstance(pooled, Matrix)
@@ -79,6 +79,6 @@ def test_a_call_without_w_o_is_refused() -> None:
 def test_equal_values_leave_the_weights() -> None:
     call = grouped_call()
     call.v[...] = 1.0
-    matrix = reduce(ReadShares(call, "value"), FullMatrix(by="value")).part(Matrix)
+    matrix = reduce(ReadShares(call, "value"), MatrixOf(kinds=("weights", "shares"), by="value")).part(Matrix)
     assert matrix is not None and matrix.weights is not None and matrix.shares is not None
     np.testing.assert_allclose(matrix.shares, matrix.weights, rtol=1e-12)

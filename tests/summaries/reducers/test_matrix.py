@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.explore.recordings import recording
 
 
@@ -13,8 +13,8 @@ from tests.explore.recordings import recording
 @pytest.mark.parametrize("mean", [False, True])
 def test_picked_keys_are_columns(rows: list[int] | None, keys: list[int], mean: bool) -> None:
     call = recording(n=20).layers[1]
-    whole = reduce(call, FullMatrix(scores=True, mean_heads=mean)).part(Matrix)
-    picked = reduce(call, FullMatrix(scores=True, mean_heads=mean, rows=rows, keys=keys)).part(Matrix)
+    whole = reduce(call, MatrixOf(kinds=("weights", "scores"), mean_heads=mean)).part(Matrix)
+    picked = reduce(call, MatrixOf(kinds=("weights", "scores"), mean_heads=mean, rows=rows, keys=keys)).part(Matrix)
     assert whole is not None and picked is not None
     assert picked.keys == tuple(keys)
     some = slice(None) if rows is None else rows
@@ -24,7 +24,7 @@ def test_picked_keys_are_columns(rows: list[int] | None, keys: list[int], mean: 
 
 def test_rows_beyond_the_most_are_pooled() -> None:
     call = recording(n=20).layers[0]
-    picked = reduce(call, FullMatrix(keys=[4], most=7)).part(Matrix)
+    picked = reduce(call, MatrixOf((7, None), keys=[4])).part(Matrix)
     assert picked is not None and picked.weights is not None
     assert picked.block == (3, 1)
     column = call.weights(0, slice(None), slice(4, 5))[:, 0]

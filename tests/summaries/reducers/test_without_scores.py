@@ -12,7 +12,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Top, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.weights_call import WeightsCall
 
@@ -63,4 +63,4 @@ def test_a_recording_keeps_the_weights(call: WeightsCall) -> None:
 
 def test_scores_that_were_asked_for_are_refused(call: WeightsCall) -> None:
     with pytest.raises(LoadError, match="returns weights but shows no scores"):
-        reduce(call, FullMatrix(scores=True))
+        reduce(call, MatrixOf(kinds=("weights", "scores")))

@@ -7,7 +7,7 @@ from attn_cli.cli.kit.run.text_run import run
 from attn_cli.errors import ExitCode
 from attn_cli.model.source import Source
 from attn_cli.summaries.answers.attending import with_attending
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.views.view import View
 
 _MANY = 15  # heads that a screen lists where no number was asked for
@@ -27,7 +27,7 @@ def run_by_key(
     def plan(view: View, source: Source) -> CommandPlan:
         shown = None if count or options.verbose or not view.chooses else _MANY
         return CommandPlan(
-            lambda rows, call, keys: [FullMatrix(rows=rows, keys=keys)],
+            lambda rows, call, keys: [MatrixOf(rows=rows, keys=keys)],
             token, hiding, words, key=key, finish=lambda report: with_attending(report, count, shown),
         )  # fmt: skip
 

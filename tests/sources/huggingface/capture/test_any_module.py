@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 
-from attn_cli import AttentionCall, FullMatrix, capture, reduce
+from attn_cli import AttentionCall, MatrixOf, capture, reduce
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.compat import hidden_from_function_modes
@@ -86,7 +86,7 @@ def _passed(module: nn.Module, *inputs: torch.Tensor) -> tuple[list[Call], list[
 
     def visit(call: Call) -> None:
         calls.append(call)
-        weights.append(np.asarray(reduce(call, FullMatrix()).parts[0].weights))
+        weights.append(np.asarray(reduce(call, MatrixOf()).parts[0].weights))
 
     module.eval()
     with torch.no_grad():

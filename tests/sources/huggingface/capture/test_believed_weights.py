@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from attn_cli import FullMatrix, capture, reduce
+from attn_cli import MatrixOf, capture, reduce
 from attn_cli.call import Call
 from tests.sources.huggingface.models import sentence, tiny
 
@@ -71,7 +71,7 @@ def test_values_by_the_weights_are_the_output(kind: str, texts: int, tokens: int
         if call.place.way == "returned":
             assert not call.place.note
             assert [token.index for token in call.keys] == list(range(tokens))
-            found = reduce(call, FullMatrix(scores=call.shows_scores)).parts[0]
+            found = reduce(call, MatrixOf(kinds=("weights", "scores")[: 1 + call.shows_scores])).parts[0]
             seen[call.place.name, call.place.text] = found.weights
             assert call.shows_scores == bool(seen_by_all)
             if call.shows_scores:
@@ -120,7 +120,7 @@ def test_a_sink_takes_its_share_without_a_note() -> None:
 
     def visit(call: Call) -> None:
         notes.add(call.place.note)
-        least.append(reduce(call, FullMatrix()).parts[0].weights.sum(-1).min())
+        least.append(reduce(call, MatrixOf()).parts[0].weights.sum(-1).min())
 
     with capture(model, visit), torch.no_grad():
         model(**sentence(model))
@@ -203,7 +203,7 @@ def test_what_happens_to_weights_after_the_softmax(change: str, note: str) -> No
         torch.manual_seed(1)
         plain = model(x)
         torch.manual_seed(1)
-        with capture(model, lambda call: found.append((call.place.note, reduce(call, FullMatrix()).parts[0].weights))):
+        with capture(model, lambda call: found.append((call.place.note, reduce(call, MatrixOf()).parts[0].weights))):
             output = model(x)
         q, k, _ = own.qkv(x).unflatten(-1, (3, 3, 8)).permute(2, 0, 3, 1, 4)
         if change == "multi-head dropout":

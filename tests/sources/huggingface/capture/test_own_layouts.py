@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from attn_cli import FullMatrix, capture, reduce
+from attn_cli import MatrixOf, capture, reduce
 from attn_cli.call import Call
 
 HEADS, WIDTH = 3, 8
@@ -77,7 +77,7 @@ def _seen(attend: Attend, texts: int, tokens: int) -> tuple[torch.Tensor, list[n
     module, x, calls, notes = Own(attend).eval(), torch.randn(texts, tokens, 24), [], set()
 
     def visit(call: Call) -> None:
-        part = reduce(call, FullMatrix(scores=call.shows_scores)).parts[0]
+        part = reduce(call, MatrixOf(kinds=("weights", "scores")[: 1 + call.shows_scores])).parts[0]
         calls.append(part.weights)
         notes.add(call.place.note)
         if part.scores is not None:

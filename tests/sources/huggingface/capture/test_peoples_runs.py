@@ -10,14 +10,14 @@ from transformers import AttentionInterface, AttentionMaskInterface, StaticCache
 from transformers.masking_utils import eager_mask
 from transformers.models.llama import modeling_llama
 
-from attn_cli import FullMatrix, capture, reduce
+from attn_cli import MatrixOf, capture, reduce
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
 from tests.sources.huggingface.models import sentence, tiny
 
 
 def _weights(call: Call) -> np.ndarray:
-    weights: np.ndarray = reduce(call, FullMatrix()).parts[0].weights
+    weights: np.ndarray = reduce(call, MatrixOf()).parts[0].weights
     return weights
 
 

@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
@@ -133,7 +133,7 @@ def test_the_pass_ends_after_the_last_selected_layer(kind: str) -> None:
         matrices: list[np.ndarray] = []
 
         def visit(call: Call, matrices: list[np.ndarray] = matrices) -> None:
-            matrix = reduce(call, FullMatrix()).part(Matrix)
+            matrix = reduce(call, MatrixOf()).part(Matrix)
             assert matrix is not None and matrix.weights is not None
             matrices.append(matrix.weights)
 

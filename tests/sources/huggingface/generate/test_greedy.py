@@ -28,7 +28,7 @@ from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.check import built
 from tests.architectures.tiny import each_of, tiny_model
 from tests.media import KINDS, audio_file, image_file, tokenizer
@@ -88,7 +88,7 @@ def seen(source: ModelSource, prompt: Prompt) -> list[Summary]:
     found: list[Summary] = []
 
     def visit(call: Call) -> None:
-        found.append(reduce(call, FullMatrix(weights=True)))
+        found.append(reduce(call, MatrixOf()))
 
     source.each([prompt], Selection(), visit)
     return found
@@ -225,7 +225,7 @@ def test_texts_are_read_as_alone(kind: str, folder_of: Folder) -> None:
     found: dict[int, list[np.ndarray]] = {0: [], 1: [], 2: []}
 
     def visit(call: Call) -> None:
-        matrix = reduce(call, FullMatrix(weights=True)).part(Matrix)
+        matrix = reduce(call, MatrixOf()).part(Matrix)
         assert matrix is not None
         found[call.place.text].append(matrix.weights)
 

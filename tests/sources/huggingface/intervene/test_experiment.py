@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import parts_of
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from tests.architectures.tiny import each_of
 from tests.loaded import load_once
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
@@ -103,8 +103,8 @@ def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: 
 def test_who_looks_at_the_baseline_sees_what_a_pass_shows(kind: str) -> None:
     source, prompt = speaking_source(kind), prompt_of()
     seen, shown = list[Summary](), list[Summary]()
-    experiment = source.experiment(prompt, look=Look(ALL, lambda call: seen.append(reduce(call, FullMatrix()))))
-    source.each([prompt], ALL, lambda call: shown.append(reduce(call, FullMatrix())))
+    experiment = source.experiment(prompt, look=Look(ALL, lambda call: seen.append(reduce(call, MatrixOf()))))
+    source.each([prompt], ALL, lambda call: shown.append(reduce(call, MatrixOf())))
     assert experiment.visited and experiment.target is not None
     assert [(x.place, x.rule) for x in seen] == [(x.place, x.rule) for x in shown]
     for ours, theirs in zip(seen, shown, strict=True):

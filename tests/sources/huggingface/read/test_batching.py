@@ -12,7 +12,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import RULES
 from attn_cli.summaries.reducers.keys import Top, TopKeys
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain
 
 TEXTS = (OTHER, TEXT, "river bank")
@@ -26,7 +26,7 @@ def summaries(source: ModelSource, texts: tuple[str, ...]) -> dict[tuple[int, in
 
     def visit(call: Call) -> None:
         found[call.place.text, call.place.layer] = reduce(
-            call, FullMatrix(weights=True, scores=True), HeadStatistics(), TopKeys(2)
+            call, MatrixOf(kinds=("weights", "scores")), HeadStatistics(), TopKeys(2)
         )
 
     source.each(source.read(texts), Selection(), visit)

@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.known_types import TYPES, MergedSquares, RowBy
 from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.check import built
 from tests.architectures.tiny import each_of, every_type
 from tests.releases import skip_on_older
@@ -48,7 +48,7 @@ def first_call(model: PreTrainedModel, inputs: dict[str, Any], streams: Set[str]
         if isinstance(call, AttentionCall):
             found.append(call.k.numpy().copy())
         else:
-            matrix = reduce(call, FullMatrix(scores=True)).part(Matrix)
+            matrix = reduce(call, MatrixOf(kinds=("weights", "scores"))).part(Matrix)
             assert matrix is not None and matrix.scores is not None
             found.append(matrix.scores.swapaxes(1, 2))
 

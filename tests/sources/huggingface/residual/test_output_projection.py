@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.residual.output_projection import OutputProjec
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.inputs import inputs_of
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import encoded
@@ -109,7 +109,7 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
 
     def visit(call: object) -> None:
         for by in ("value", "output"):
-            matrix = reduce(ReadShares(call, by), FullMatrix(by=by)).part(Matrix)  # type: ignore[arg-type]
+            matrix = reduce(ReadShares(call, by), MatrixOf(kinds=("weights", "shares"), by=by)).part(Matrix)  # type: ignore[arg-type]
             assert matrix is not None and matrix.weights is not None and matrix.shares is not None
             found.extend([float(matrix.weights[0, query, key]), float(matrix.shares[0, query, key])])
 
@@ -143,7 +143,11 @@ def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], select
 
     def visit(call: object) -> None:
         read = ReadShares(call, "output", together=True)  # type: ignore[arg-type]
-        each = reduce(read, FullMatrix(by="output"), FullMatrix(by="output", mean_heads=True))
+        each = reduce(
+            read,
+            MatrixOf(kinds=("weights", "shares"), by="output"),
+            MatrixOf(kinds=("weights", "shares"), by="output", mean_heads=True),
+        )
         own, together = each.parts
         assert isinstance(own, Matrix) and isinstance(together, Matrix) and own.weights is not None
         matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from attn_cli.call import Call
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.media import TEXT, saved, tokenizer
 from tests.sources.huggingface.generate.test_greedy import opened
 
@@ -43,7 +43,7 @@ def test_a_text_has_the_angles_of_its_own_length(kind: str, lengths: tuple[int, 
     found: dict[int, list[np.ndarray]] = {}
 
     def visit(call: Call) -> None:
-        matrix = reduce(call, FullMatrix(weights=True)).part(Matrix)
+        matrix = reduce(call, MatrixOf()).part(Matrix)
         assert matrix is not None
         found.setdefault(matrix.weights.shape[1], []).append(matrix.weights)
 

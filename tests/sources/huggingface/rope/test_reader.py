@@ -18,7 +18,6 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.explained_cell import ExplainedCell
 from attn_cli.summaries.reducers.why import ExplainedKeys, Why
 from tests.architectures.check import built
 from tests.architectures.why import why_verified
@@ -28,7 +27,9 @@ from tests.sources.huggingface.runs import eager_by_stream, encoded
 KEEPER = "The keeper lit the lamp at dusk and the captain saw the lamp"
 
 
-def explained(loaded: LoadedModel, text: str, layer: int, head: int, query: int, key: int) -> tuple[Why, ExplainedCell]:
+def explained(
+    loaded: LoadedModel, text: str, layer: int, head: int, query: int, key: int
+) -> tuple[Why, dict[str, Any]]:
     source, parts = ModelSource(loaded), []
 
     def visit(call: Call) -> None:
@@ -56,19 +57,19 @@ def test_smollms_heads_are_explained(smollm: LoadedModel, known: tuple[Any, ...]
     text, layer, head, query, key, weight, content, position, ranks, (pair, contrast) = known
     why, cell = explained(smollm, text, layer, head, query, key)
     assert (why.rotation, why.not_split) == ("halves", None)
-    assert cell.weight == pytest.approx(weight, abs=0.005)
-    assert (cell.content, cell.position) == (pytest.approx(content, abs=0.01), pytest.approx(position, abs=0.01))
-    assert (cell.rank, cell.content_rank, cell.distance_rank) == ranks
-    assert int(np.argmax(np.abs(cell.contrasts))) == pair
-    assert cell.contrasts[pair] == pytest.approx(contrast, abs=0.01)
+    assert cell["weight"] == pytest.approx(weight, abs=0.005)
+    assert (cell["content"], cell["position"]) == (pytest.approx(content, abs=0.01), pytest.approx(position, abs=0.01))
+    assert (cell["rank"], cell["content_rank"], cell["distance_rank"]) == ranks
+    assert int(np.argmax(np.abs(cell["contrasts"]))) == pair
+    assert cell["contrasts"][pair] == pytest.approx(contrast, abs=0.01)
 
 
 def test_minilm_turns_nothing_and_is_explained_column_by_column(minilm: LoadedModel) -> None:
     why, cell = explained(minilm, "he sat on the river bank", 5, 1, 6, 5)
-    assert cell.weight == pytest.approx(0.028, abs=5e-4)
-    assert cell.contrast == pytest.approx(-0.617, abs=5e-4)
-    assert (cell.rank, cell.visible, cell.content, cell.position) == (7, 8, None, None)
-    assert len(cell.contrasts) == 32
+    assert cell["weight"] == pytest.approx(0.028, abs=5e-4)
+    assert cell["score"] - cell["mean_score"] == pytest.approx(-0.617, abs=5e-4)
+    assert (cell["rank"], cell["visible"], cell["content"], cell["position"]) == (7, 8, None, None)
+    assert len(cell["contrasts"]) == 32
     assert why.not_split == "this layer has no rotary positions and no bias"
 
 
@@ -124,19 +125,19 @@ def test_contrasts_of_a_real_row_add_up_to_the_logarithm_of_eagers_weights(real:
 def hold_contrasts(why: Why, eager: np.ndarray, rows: int | None = None) -> None:
     """Contrasts against eager's weights `[h, n, m]` of the rows that are explained, all or so many."""
     logs = np.log(np.maximum(eager, 1e-300))
-    explained = {(cell.head, cell.query) for cell in why.cells}
+    explained = {(cell["head"], cell["query"]) for cell in why.cells}
     assert len(explained) == len(eager) * (rows or eager.shape[1])
     for head, query in explained:
-        cells = [cell for cell in why.cells if (cell.head, cell.query) == (head, query)]
-        assert len(cells) == cells[0].visible
-        row = logs[head, query, [cell.key for cell in cells]]
+        cells = [cell for cell in why.cells if (cell["head"], cell["query"]) == (head, query)]
+        assert len(cells) == cells[0]["visible"]
+        row = logs[head, query, [cell["key"] for cell in cells]]
         if row.min() < -60:
             continue
-        factors = np.array([1.0 if cell.cap_factor is None else cell.cap_factor for cell in cells])
-        sums = np.array([cell.contrasts.sum() + (cell.bias or 0.0) for cell in cells])
+        factors = np.array([1.0 if cell["cap_factor"] is None else cell["cap_factor"] for cell in cells])
+        sums = np.array([cell["contrasts"].sum() + (cell["bias"] or 0.0) for cell in cells])
         np.testing.assert_allclose(sums * factors, row - row.mean(), atol=1e-4)
-        if cells[0].content is not None:
-            both = [cell.content + cell.position for cell in cells]  # type: ignore[operator]
+        if cells[0]["content"] is not None:
+            both = [cell["content"] + cell["position"] for cell in cells]  # type: ignore[operator]
             np.testing.assert_allclose(both, sums, atol=1e-9)
 
 
@@ -168,16 +169,16 @@ def test_content_is_that_of_projections_turned_by_hand(kind: str, interleaved: b
 
     scale = call.rule.scale
     for cell in why.cells:
-        if cell.query < 3:
+        if cell["query"] < 3:
             continue
-        query, keys = turned(q[cell.head, cell.query], cell.query), k[cell.head // 2]
-        places = range(cell.query + 1)
+        query, keys = turned(q[cell["head"], cell["query"]], cell["query"]), k[cell["head"] // 2]
+        places = range(cell["query"] + 1)
         scores = np.array([query @ turned(keys[j], j) for j in places]) * scale
         content = np.array([np.mean([query @ turned(keys[j], place) for place in places]) for j in places]) * scale
-        assert cell.score == pytest.approx(scores[cell.key], abs=1e-4)
-        assert cell.content == pytest.approx(content[cell.key] - content.mean(), abs=1e-4)
-        contrast = scores[cell.key] - scores.mean()
-        assert cell.position == pytest.approx(contrast - cell.content, abs=1e-4)
+        assert cell["score"] == pytest.approx(scores[cell["key"]], abs=1e-4)
+        assert cell["content"] == pytest.approx(content[cell["key"]] - content.mean(), abs=1e-4)
+        contrast = scores[cell["key"]] - scores.mean()
+        assert cell["position"] == pytest.approx(contrast - cell["content"], abs=1e-4)
 
 
 def test_t5s_bias_is_its_position() -> None:
@@ -186,8 +187,8 @@ def test_t5s_bias_is_its_position() -> None:
     call, why = calls[0]
     assert call.rule.bias is not None
     for cell in why.cells:
-        assert cell.position == cell.bias is not None
-        assert cell.content == pytest.approx(cell.contrasts.sum())
+        assert cell["position"] == cell["bias"] is not None
+        assert cell["content"] == pytest.approx(cell["contrasts"].sum())
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_a_wrong_rotation_is_not_taken_for_the_right_one(monkeypatch: pytest.Mon
     calls, _ = cells_of(model, sentence(model))
     _, why = calls[0]
     assert why.not_split is not None and "un-rotated by cos and sin" in why.not_split
-    assert all(cell.content is None and len(cell.contrasts) == 8 for cell in why.cells)
+    assert all(cell["content"] is None and len(cell["contrasts"]) == 8 for cell in why.cells)
 
 
 def _with_its_own_angles(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -260,8 +261,8 @@ def test_texts_of_a_batch_are_explained_as_if_alone(smollm: LoadedModel) -> None
     for one, other in zip(alone, parts(prompts), strict=True):
         assert one.rotation == other.rotation == "halves"
         for a, b in zip(one.cells, other.cells, strict=True):
-            assert (a.head, a.query, a.key) == (b.head, b.query, b.key)
-            assert a.content == pytest.approx(b.content, abs=1e-3)
+            assert (a["head"], a["query"], a["key"]) == (b["head"], b["query"], b["key"])
+            assert a["content"] == pytest.approx(b["content"], abs=1e-3)
 
 
 def test_nobody_asks_and_nothing_is_kept() -> None:
