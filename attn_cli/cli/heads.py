@@ -6,9 +6,7 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.by_key import run_by_key
-from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.text_run import run
+from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
@@ -16,8 +14,11 @@ from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
+
+_MANY = 15  # heads by key that a screen lists where no number was asked for
 
 
 @takes_options
@@ -51,7 +52,7 @@ def heads(
     """
     if key is not None:
         refuse_beside("--key", {"--sort": sort is not None, "--kinds": kinds}, "it sorts heads by their weight on it")
-        return run_by_key(options, token, key, top, hiding, words=options.merges(words))
+        return _by_key(options, token, key, top, hiding, words=options.merges(words))
     if token is not None:
         raise InputError("--token needs --key", "add --key WORD, or see attn top")
     if sort in ("logit", "-logit"):
@@ -81,9 +82,25 @@ def heads(
     return run(options, "heads", plan)
 
 
+def _by_key(
+    options: TextCommandOptions, token: str | None, key: str, count: int | None, hiding: HidingOptions, *, words: bool
+) -> ExitCode:
+    """List the heads by their weight on the tokens `key`, from `token` or from all queries."""
+    from attn_cli.summaries.answers.attending import with_attending  # here, as below: few runs do so
+
+    def plan(view: View, source: Source) -> CommandPlan:
+        shown = None if count or options.verbose or not view.chooses else _MANY
+        return CommandPlan(
+            lambda rows, call, keys: [MatrixOf(rows, keys)],
+            token, hiding, words, key=key, finish=lambda report: with_attending(report, count, shown),
+        )  # fmt: skip
+
+    return run(options, "attending", plan)
+
+
 def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
     """Name the heads on each text; without one on random tokens."""
-    from attn_cli.summaries.answers.kinds import with_kinds  # here, as below: few runs do so
+    from attn_cli.summaries.answers.kinds import with_kinds
 
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):

@@ -8,8 +8,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.plan import CommandPlan, PickedRows, ReducersFor
-from attn_cli.cli.kit.run.text_run import run
+from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, ReducersFor, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError

@@ -2,7 +2,7 @@
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.run.loop import answer_each
+from attn_cli.cli.kit.run.loop import answer
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import ExitCode
@@ -37,7 +37,7 @@ def nearest(
     """
     with output.view() as view:
         source = open_table_source(model)
-        return answer_each(
+        return answer(
             Texts(text, None, lines=lines),
             view,
             lambda number, question: _answer(source, question, k, number if lines else None),

@@ -5,11 +5,9 @@ from typing import Literal
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.refusals import refuse_beside
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.by_key import run_by_key
+from attn_cli.cli.kit.options.text_command import TextCommandOptions, measure_of
 from attn_cli.cli.kit.run.by_logit import run_by_logit
-from attn_cli.cli.kit.run.plan import CommandPlan, measure_of
-from attn_cli.cli.kit.run.text_run import each_report, run
+from attn_cli.cli.kit.run.text_run import CommandPlan, each_report, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
@@ -29,7 +27,6 @@ def top(
     k: int = option(5, "--top -k K", "Show K keys per query.", min=1),
     token: str | None = o.TOKEN,
     overall: bool = option(False, "--overall", "Rank the keys that all these queries together attend to most."),
-    key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key."),
     by: Literal["weight", "value", "output", "logit", "through"] = option(
         "weight",
         "--by MEASURE",
@@ -60,10 +57,6 @@ def top(
       echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
     merges = options.merges(words)
-    if key is not None:
-        alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
-        refuse_beside("--key", alone, "it lists heads by their weight on that key")
-        return run_by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
         return run_by_logit(options, "--by logit", k, alone | hiding.given)

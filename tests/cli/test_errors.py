@@ -142,7 +142,7 @@ def test_a_bug_is_told_as_one_and_debug_shows_where(monkeypatch: pytest.MonkeyPa
     def broken(*_: object) -> None:
         raise KeyError("a\x1b[31mb")
 
-    monkeypatch.setattr("attn_cli.cli.kit.run.texts_visit.reduce", broken)
+    monkeypatch.setattr("attn_cli.cli.kit.run.text_run.reduce", broken)
     run = attn("top", "river bank")
     assert run.code == 70
     assert run.errors.splitlines()[0] == r"attn: a bug: KeyError: 'a\x1b[31mb'"
@@ -153,7 +153,7 @@ def test_too_little_memory_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("attn_cli.cli.kit.run.texts_visit.reduce", greedy)
+    monkeypatch.setattr("attn_cli.cli.kit.run.text_run.reduce", greedy)
     refused(attn("top", "river bank"), LIMIT, "out of memory")
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import next_window
-from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.read_text import ReadText, TextReader
+from attn_cli.cli.kit.run.text_run import CommandPlan, ReadText, TextRun
 from attn_cli.cli.kit.run.texts import LineStream, Texts
 from attn_cli.cli.kit.stderr.lines import TextNotes
 from attn_cli.sources import open_source
@@ -52,8 +51,7 @@ def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.Mo
     with os.fdopen(os.dup(reading)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         texts = Texts("-", None, lines=True)
-        plan = CommandPlan(lambda rows, call: [])
-        reader = TextReader(TextCommandOptions(lines=True), source, plan)
+        reader = TextRun("heads", TextCommandOptions(lines=True), source, None, CommandPlan(lambda rows, call: []))
 
         def read(*, lines: bool = True) -> list[str]:
             window = next_window(

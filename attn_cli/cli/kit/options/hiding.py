@@ -1,6 +1,6 @@
 """--hide: which keys and rows of a call are left out, and what is said of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from attn_cli.call import Call
@@ -48,8 +48,10 @@ class HidingOptions:
         """The indices of the keys of a layer's attention `call` that the options leave out, ascending; [] for none."""
         keys: set[int] = set()
         for pick in self.hide or ():
-            named = {SINK: expected_sinks(call), SPECIAL: special_places(call.keys)} if pick in _NAMED else {}
-            keys |= set(named[pick].tolist() if named else _places(pick, call.keys, text))
+            if pick in _NAMED:
+                keys |= set((expected_sinks(call) if pick == SINK else special_places(call.keys)).tolist())
+            else:
+                keys |= set(_places(pick, call.keys, text))
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
@@ -70,37 +72,25 @@ class HidingOptions:
         if rows and self.rows(rows, prompt.tokens) == []:
             raise InputError("--token picks special tokens, which --hide special hides", "leave out one of them")
 
-    def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
+    def notes(self, hidden: Collection[Token], weight: HiddenWeight) -> tuple[str, ...]:
         """Notes for the user: which keys are hidden, and their share of all weight."""
-        if hidden.tokens:
-            return (f"{self._names(hidden)} hidden: {hidden.weight.share:.0%} of the weight",)
+        if hidden:
+            return (f"{self._names(hidden)} hidden: {weight.share:.0%} of the weight",)
         if self.hide and SINK in self.hide:
             return ("--hide sink hides nothing: no causal mask or special token, so no sink",)
         return ()
 
-    def _names(self, hidden: "HiddenNotes") -> str:
+    def _names(self, hidden: Collection[Token]) -> str:
         if self.hide == [SPECIAL]:
-            return counted(len(hidden.tokens), "special token")
-        names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden.tokens), _FEW)
-        if len(hidden.tokens) == 1:
+            return counted(len(hidden), "special token")
+        names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden), _FEW)
+        if len(hidden) == 1:
             return cut(names, _WIDEST)
-        count = counted(len(hidden.tokens), "key")
+        count = counted(len(hidden), "key")
         return f"{count} ({names})" if len(count) + len(names) + 3 <= _WIDEST else count
 
 
 NOTHING_HIDDEN = HidingOptions()
-
-
-class HiddenNotes:
-    """The keys left out of the answer on one text, and their share of the weight, over the calls of all layers."""
-
-    def __init__(self) -> None:
-        self.weight = HiddenWeight()
-        self.tokens: dict[Token, None] = {}  # a set that keeps its order
-
-    def add(self, call: Call, keys: Sequence[int]) -> None:
-        """Note that the keys of these indices are left out of a layer's attention call."""
-        self.tokens |= dict.fromkeys(call.keys[key] for key in keys)
 
 
 def _places(pick: str, tokens: Sequence[Token], text: str) -> list[int]:

@@ -12,6 +12,7 @@ from attn_cli.model.source import Source
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import Reading, is_table
+from attn_cli.summaries.calls.read_shares import By, Measure
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -41,6 +42,13 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
     def says_times(self) -> bool:
         """Whether the seconds that loading takes are printed on stderr: not here, where there is no --verbose."""
         return False
+
+
+def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
+    """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O)."""
+    if words and by != "weight":
+        raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
+    return Measure(by, each=not mean, together=mean)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

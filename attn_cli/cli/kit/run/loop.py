@@ -1,7 +1,7 @@
 """The loop of all commands on texts: texts in, a window of them at a time, and a report of each out, in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import TextNotes
@@ -11,25 +11,28 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
 Read = TypeVar("Read")
-
+Shown = tuple[Report, Recording | None]
+"""A report, and the recording that is shown beside it, if there is one."""
 
 _BLANK = InputError("a blank line has no answer")
 _BLANK.code = ExitCode.DONE  # and needs none
-Answer = tuple[Report, Recording | None]
-"""A report, and the recording that is shown beside it, if there is one."""
+
+
+def _as_read(reports: Sequence[Any], count: int) -> Iterable[Shown]:
+    return ((report, None) for report in reports)
 
 
 def answer(
     texts: Iterator[str | InputError],
     view: View,
     read: Callable[[int, str], Read],
-    answers: Callable[[Sequence[Read], int], Iterable[Answer]],
+    answers: Callable[[Sequence[Read], int], Iterable[Shown]] = _as_read,
     *,
     lines: bool,
     quiet: bool,
     has_room: Callable[[Sequence[Read | AttnError]], bool] = lambda window: False,
 ) -> ExitCode:
-    """Answer every text in order, and show each report."""
+    """Show a report of every text in order: `answers` makes them of texts that are `read`, else these are reports."""
     worst, count, blank, notes = ExitCode.DONE, 0, 0, TextNotes(lines=lines, quiet=quiet)
     while window := next_window(texts, read, count, notes=notes, has_room=has_room):
         worst = max([worst, *(each.code for each in window if isinstance(each, AttnError))])
@@ -46,15 +49,6 @@ def answer(
     if count == blank:
         raise InputError("no text", "there was nothing to read")
     return worst
-
-
-def answer_each(
-    texts: Iterator[str | InputError], view: View, report_of: Callable[[int, str], Report], *, lines: bool, quiet: bool
-) -> ExitCode:
-    """Answer every text by itself with the report that `report_of` makes, given its number from 0 and the text."""
-    return answer(
-        texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet
-    )
 
 
 def next_window(

@@ -1,34 +1,302 @@
 """The run of a command over texts: as few passes of the model as they fit in, a report of each."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
-from attn_cli.call import Look
+from attn_cli.call import Call, Look
+from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.loop import Answer, answer, answer_each
-from attn_cli.cli.kit.run.plan import CommandPlan
-from attn_cli.cli.kit.run.read_text import ReadText, TextReader
+from attn_cli.cli.kit.run.loop import Shown, answer
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.run.texts_visit import TextsVisit
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.errors import ExitCode, InputError
-from attn_cli.model.intervention import Experiment
+from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.model.source import Source
-from attn_cli.recording import Recording
-from attn_cli.sources import Reading, is_model, is_recording, is_table
+from attn_cli.packed_call import PackedCall, PackedVisit
+from attn_cli.prompt import Prompt, Token
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.sources import Generating, Reading, is_model, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
-from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
+from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
+from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
+from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.story import kept_name
-from attn_cli.summaries.told.told_run import can_tell, opened_to_tell, told_run
+from attn_cli.text import counted
+from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
+if TYPE_CHECKING:  # few commands tell a story
+    from attn_cli.model.intervention import Experiment
+    from attn_cli.summaries.told.story import Story
 
-def texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
+_SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
+_WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
+
+PickedRows = Sequence[int] | None
+"""The picked query rows of a call; None for all of them."""
+
+ReducersFor = Callable[..., Sequence[Reducer]]
+"""The reducers for some rows of a call, and where a plan has a `key` for its keys; none for calls left out."""
+
+
+@dataclass(frozen=True)
+class CommandPlan:
+    """What a command computes of each text and how it reports it; reducers turn a layer's attention into results.
+
+    reducers  makes the reducers for the picked rows and one layer's attention call
+    token     names the query rows; key the keys: calls that lack them are left out
+    memory    a sentence on the memory that a text's rows take, "" for none; may raise LimitError before the model runs
+    settle    changes a layer's results as soon as they are there, to keep less; None to keep them as they are
+    budget    the memory for a recording; None without a limit
+    tells     whether each report says what words and heads the model's answer needs, on one text
+    """
+
+    reducers: ReducersFor
+    token: str | None = None
+    hiding: HidingOptions = NOTHING_HIDDEN
+    words: bool = False
+    measure: Measure = WEIGHTS
+    ranking: Ranking | None = None
+    scale: str = "linear"
+    memory: Callable[[Prompt, PickedRows], str] = lambda prompt, rows: ""
+    settle: Callable[[Summary], Summary] | None = None
+    finish: Callable[[Report], Report] | None = None
+    recordable: bool = True
+    budget: MemoryBudget | None = None
+    tells: bool = False
+    key: str | None = None
+
+
+@contextmanager
+def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
+    """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far."""
+    if most is None or not isinstance(source, Generating):
+        yield
+        return
+    with StatusLine(f"writing up to {most} tokens", quiet=quiet) as line:
+        source.on_token(lambda count: line.say(f"writing token {count} of up to {most}"))
+        yield
+
+
+@dataclass(eq=False)
+class ReadText:
+    """One text to be answered; `display` is it with words in place of merged tokens, `rows` are picked among those."""
+
+    number: int
+    prompt: Prompt
+    display: Prompt
+    rows: PickedRows
+    notes: tuple[str, ...]
+    hidden: dict[Token, None] = field(default_factory=dict)  # a set that keeps its order
+    hidden_weight: HiddenWeight = field(default_factory=HiddenWeight)
+    summaries: list[Summary] = field(default_factory=list)
+    recorded: list[RecordedLayer] = field(default_factory=list)
+    story: "Story | None" = None
+
+    @cached_property
+    def deciding(self) -> tuple[int, ...]:
+        """The query rows that are picked with --token, else those from which the answer is predicted."""
+        from attn_cli.summaries.told.story import deciding_rows
+
+        return tuple(self.rows) if self.rows else deciding_rows(self.prompt)
+
+    def forget(self) -> None:
+        """Drop what was collected, for a pass that begins anew."""
+        self.hidden, self.hidden_weight, self.summaries, self.recorded = {}, HiddenWeight(), [], []
+
+
+class _TextsVisit(PackedVisit):
+    """Collects what is computed of several texts that go through the model together, layer by layer."""
+
+    def __init__(self, plan: CommandPlan, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
+        self.plan, self.texts, self.progress, self.records = plan, texts, progress, records
+        self._rows_of = [memoised(partial(self._rows, text)) for text in texts]
+        self._keys_of = [memoised(partial(self._keys, text)) for text in texts]
+
+    def __call__(self, call: Call) -> None:
+        """Take in one attention call."""
+        measured, reducers = self._seen(call)
+        self._take(call, reduce(measured, *reducers) if reducers else None)
+
+    def of_texts(self, packed: PackedCall) -> None:
+        """Take in one layer's attention of all texts: reduce it, and record it where that is asked for."""
+        seen = [self._seen(call) for call in packed.calls]
+        if all(reducers and own is call for (own, reducers), call in zip(seen, packed.calls, strict=True)):
+            summaries: Sequence[Summary | None] = reduce_texts(packed, [reducers for _, reducers in seen])
+        else:
+            summaries = [reduce(own, *reducers) if reducers else None for own, reducers in seen]
+        for call, summary in zip(packed.calls, summaries, strict=True):
+            self._take(call, summary)
+
+    def _rows(self, text: ReadText, queries: Sequence[Token]) -> PickedRows:
+        return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)
+
+    def _keys(self, text: ReadText, keys: Sequence[Token]) -> PickedRows:
+        return rows_of_stream(self.plan.key, keys, text.display.text)
+
+    def _seen(self, call: Call) -> tuple[Call, tuple[Reducer, ...]]:
+        """The call as it is measured, without hidden keys and in words if so asked, and its reducers."""
+        plan, at = self.plan, call.place.text
+        text = self.texts[at]
+        if text.display is not text.prompt and (has_words(call.queries) or has_words(call.keys)):
+            call = InWords(call)
+        rows, picked = self._rows_of[at](call.queries), self._keys_of[at](call.keys)
+        hidden = plan.hiding.keys(call, text.display.text)
+        shown = HiddenKeys(call, hidden) if hidden else call
+        reducers: tuple[Reducer, ...] = ()
+        if rows != [] and picked != []:
+            reducers = tuple(plan.reducers(rows, shown, *([] if picked is None else [picked])))
+            if plan.tells:
+                from attn_cli.summaries.told.told_run import deciding_reducers
+
+                reducers += deciding_reducers(shown, text.prompt, text.deciding)
+        reducers += (Record(plan.budget),) if self.records else ()
+        if not reducers:
+            return call, ()
+        text.hidden |= dict.fromkeys(call.keys[key] for key in hidden)
+        measured = plan.measure.of(call)
+        return HiddenKeys(measured, hidden, text.hidden_weight) if hidden else measured, reducers
+
+    def _take(self, call: Call, summary: Summary | None) -> None:
+        text, settle = self.texts[call.place.text], self.plan.settle
+        if summary is not None:
+            recorded = summary.part(Recorded)
+            if recorded is not None:
+                text.recorded.append(recorded.layer)
+                summary = replace(summary, parts=summary.parts[:-1])
+            text.summaries.append(summary if settle is None else settle(summary))
+        self.progress.step()
+
+
+@dataclass(frozen=True)
+class TextRun:
+    """Reads texts, as many at a time as run together; runs the model on them, and makes the reports."""
+
+    command: str
+    options: TextCommandOptions
+    source: Source
+    view: View
+    plan: CommandPlan
+
+    def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
+        """True if one more line is to be read before those in `window` are run and answered together."""
+        if self.source.batch_size == 1:
+            return False
+        cells = sum(len(text.prompt.tokens) ** 2 for text in window if isinstance(text, ReadText))
+        return len(window) < _SMALL_WINDOW or (
+            self.options.generate is None and len(window) < _WINDOW and cells < _WINDOW_CELLS
+        )
+
+    def read(self, number: int, text: str) -> ReadText:
+        """The text as tokens, with the picked rows; raises all errors that show before the model runs."""
+        start, options = time.monotonic(), self.options
+        with counted_tokens(self.source, options.generate, quiet=options.quiet):
+            read = self._tokens(number, text)
+        self.plan.hiding.check(read.display, read.rows)
+        memory = self.plan.memory(read.display, read.rows)
+        notes = [f"{len(read.prompt.tokens):,} tokens" + (f" · {memory}" if memory else "")]
+        generated = read.prompt.generated
+        if generated is not None:
+            notes = [f"generated {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s", *notes]
+        print_notes(notes, quiet=options.quiet or not options.verbose)
+        return read
+
+    def _tokens(self, number: int, text: str) -> ReadText:
+        prompt = self.source.read([text], self.options.pair)[0]
+        if (messages := self.options.messages_with(text)) is not None:
+            from attn_cli.summaries.parts.text_parts import template_tokens  # here: few texts are chats
+
+            prompt = replace(prompt, template=template_tokens(prompt, messages))
+        streams = (prompt.tokens, *prompt.others.values())
+        words = self.plan.words
+        display = prompt_in_words(prompt) if words and any(map(has_words, streams)) else prompt
+        notes: tuple[str, ...] = ()
+        if words and display is prompt and not any(t.start is not None and not t.special for t in prompt.tokens):
+            notes = ("--words has no effect: these tokens have no character offsets",)
+        rows, more = picked_rows(self.plan.token, display)
+        _, of_keys = picked_rows(self.plan.key, display)
+        return ReadText(number, prompt, display, rows, tuple(dict.fromkeys(notes + more + of_keys)))
+
+    def answers(self, texts: Sequence[ReadText], count: int) -> Iterator[Shown]:
+        """For each text, in order, its report, and its recording; None where the run isn't recorded."""
+        options, layers = self.options, len(self.source.planned_layers(self.options.selection))
+        budget, records = self.plan.budget, self.plan.recordable and self.view.records(self.command)
+        lengths = [len(text.prompt.tokens) for text in texts]
+        for batch in batches_by_length(lengths, self.source.batch_size):
+            with Progress(layers, len(batch), count, quiet=options.quiet, verbose=options.verbose) as progress:
+                self._pass([texts[at] for at in batch], progress, records=records)
+            count += len(batch)
+        for text in texts:
+            yield self._report(text), self._recording(text) if records else None
+            print_notes([left_out_note(budget)] if budget and budget.left_out else [], quiet=options.quiet)
+
+    def _recording(self, text: ReadText) -> Recording:
+        told = None
+        if text.story is not None:
+            from attn_cli.summaries.told.story import kept_name
+
+            told = {kept_name(text.deciding): text.story}
+        return Recording(self.source.about, text.prompt, tuple(text.recorded), told)
+
+    def _pass(self, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
+        visit = _TextsVisit(self.plan, texts, progress, records=records)
+        experiment = self._experiment(texts, visit) if self.plan.tells else None
+        if experiment is None or not experiment.visited:
+            for text in texts:
+                text.forget()  # what an experiment that broke off has shown
+            rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
+            prompts = [text.prompt for text in texts]
+            self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
+        if not self.plan.tells or (experiment is None and not isinstance(self.source, RecordedSource)):
+            return
+        from attn_cli.summaries.told.story import kept_story, tell
+
+        for text in texts:
+            if experiment is not None:
+                step = partial(progress.go_on, "words and heads")
+                text.story = tell(experiment, text.prompt, text.summaries, step)
+            elif isinstance(self.source, RecordedSource):
+                text.story = kept_story(self.source.recording.told, text.deciding)
+
+    def _experiment(self, texts: Sequence[ReadText], visit: _TextsVisit) -> "Experiment | None":
+        from attn_cli.summaries.told.told_run import can_tell, told_run
+
+        text, *others = texts
+        if others or self.options.lines or len(text.rows or (0,)) != 1 or not can_tell(self.source):
+            return None
+        look = Look(self.options.selection, visit)
+        experiment, notes = told_run(self.source, text.prompt, text.deciding, look, free_memory())
+        print_notes(notes, quiet=self.options.quiet)
+        return experiment
+
+    def _report(self, text: ReadText) -> Report:
+        plan, summaries = self.plan, tuple(text.summaries)
+        if plan.token is not None and not summaries:
+            raise InputError(
+                f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
+            )
+        warnings = text.display.warnings + text.notes + plan.hiding.notes(text.hidden, text.hidden_weight)
+        report = Report(
+            self.command, self.source.about, (text.display,), summaries, warnings,
+            index=text.number if self.options.lines else None,
+            merged_from=None if text.display is text.prompt else len(text.prompt.tokens),
+            scale=plan.scale, ranking=plan.ranking, story=text.story,
+        )  # fmt: skip
+        return report if plan.finish is None else plan.finish(report)
+
+
+def _texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
     """The texts to answer, and what the model reads beside them (images, audio, token ids, chat messages), checked."""
     reading = options.reading()
     instead = is_recording(options.model) and (options.text, options.file) == (None, None)
@@ -49,101 +317,27 @@ def run(
     settings: ViewSettings = DEFAULTS,
 ) -> ExitCode:
     """Answer a command for each text; returns the worst exit code."""
-    texts, reading = texts_and_reading(options)
+    texts, reading = _texts_and_reading(options)
     with options.view(settings) as view:
         if settings.predicts and not options.lines and is_model(options.model):
+            from attn_cli.summaries.told.told_run import opened_to_tell
+
             source = opened_to_tell(lambda with_head: options.source(predicts=with_head, **reading))
         else:
             source = options.source(**reading)
-        its_plan, budget = plan(view, source), None
+        its_plan = plan(view, source)
         if view.records_alone:
             budget = MemoryBudget(free_memory())
-            record = partial(Record, budget)
-            its_plan = CommandPlan(lambda rows, call: (), record=record, tells=its_plan.tells)
-        reader, its = TextReader(options, source, its_plan), TextRun(command, options, source, view, its_plan)
-
-        def answers(window: Sequence[ReadText], count: int) -> Iterator[Answer]:
-            for each in its.of(window, count):
-                yield each
-                print_notes(filter(None, [left_out_note(budget)] if budget else []), quiet=options.quiet)
-
+            its_plan = CommandPlan(lambda rows, call: (), budget=budget, tells=its_plan.tells)
+        its = TextRun(command, options, source, view, its_plan)
         return answer(
-            texts, view, reader.read, answers, lines=options.lines, quiet=options.quiet, has_room=reader.has_room
+            texts, view, its.read, its.answers, lines=options.lines, quiet=options.quiet, has_room=its.has_room
         )
-
-
-@dataclass(frozen=True)
-class TextRun:
-    """Answers texts: runs the model on them, computes what the command asks, and makes the reports."""
-
-    command: str
-    options: TextCommandOptions
-    source: Source
-    view: View
-    plan: CommandPlan
-
-    def of(self, texts: Sequence[ReadText], count: int) -> Iterator[Answer]:
-        """For each text, in order, its report, and its recording; None where the run isn't recorded."""
-        options, layers = self.options, len(self.source.planned_layers(self.options.selection))
-        records = self.plan.recordable and self.view.records(self.command)
-        lengths = [len(text.prompt.tokens) for text in texts]
-        for batch in batches_by_length(lengths, self.source.batch_size):
-            with Progress(layers, len(batch), count, quiet=options.quiet, verbose=options.verbose) as progress:
-                self._pass([texts[at] for at in batch], progress, records=records)
-            count += len(batch)
-        for text in texts:
-            told = None if text.story is None else {kept_name(text.deciding): text.story}
-            recording = Recording(self.source.about, text.prompt, tuple(text.recorded), told)
-            yield self._report(text), recording if records else None
-
-    def _pass(self, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
-        visit = TextsVisit(self.plan, texts, progress, records=records)
-        experiment = self._experiment(texts, visit)
-        if experiment is None or not experiment.visited:
-            for text in texts:
-                text.forget()  # what an experiment that broke off has shown
-            rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
-            prompts = [text.prompt for text in texts]
-            self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
-        if not self.plan.tells or (experiment is None and not isinstance(self.source, RecordedSource)):
-            return
-        from attn_cli.summaries.told.story import kept_story, tell  # here: few commands tell one
-
-        for text in texts:
-            if experiment is not None:
-                step = partial(progress.go_on, "words and heads")
-                text.story = tell(experiment, text.prompt, text.summaries, step)
-            elif isinstance(self.source, RecordedSource):
-                text.story = kept_story(self.source.recording.told, text.deciding)
-
-    def _experiment(self, texts: Sequence[ReadText], visit: TextsVisit) -> Experiment | None:
-        text, *others = texts
-        one = not others and not self.options.lines and len(text.rows or (0,)) == 1
-        if not (self.plan.tells and one and can_tell(self.source)):
-            return None
-        look = Look(self.options.selection, visit)
-        experiment, notes = told_run(self.source, text.prompt, text.deciding, look, free_memory())
-        print_notes(notes, quiet=self.options.quiet)
-        return experiment
-
-    def _report(self, text: ReadText) -> Report:
-        plan, summaries = self.plan, tuple(text.summaries)
-        if plan.token is not None and not summaries:
-            raise InputError(
-                f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
-            )
-        warnings = text.display.warnings + text.notes + plan.hiding.notes(text.hidden)
-        report = Report(
-            self.command, self.source.about, (text.display,), summaries, warnings,
-            index=text.number if self.options.lines else None, merged_from=text.merged_from, scale=plan.scale,
-            ranking=plan.ranking, story=text.story,
-        )  # fmt: skip
-        return report if plan.finish is None else plan.finish(report)
 
 
 def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
     """Answer each text by itself with the report that `report` makes, which may run the model several times."""
-    texts, reading = texts_and_reading(options)
+    texts, reading = _texts_and_reading(options)
     with options.view() as view:
         if view.records_alone:
             raise no_recording()
@@ -152,4 +346,4 @@ def each_report(options: TextCommandOptions, report: Callable[[Source, View, str
         def of_text(number: int, text: str) -> Report:
             return report(source, view, text, number if options.lines else None)
 
-        return answer_each(texts, view, of_text, lines=options.lines, quiet=options.quiet)
+        return answer(texts, view, of_text, lines=options.lines, quiet=options.quiet)
