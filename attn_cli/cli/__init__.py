@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 from attn_cli._version import __version__
-from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, declare, first_page
+from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, first_page
 from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.text import cut, shortened_words
@@ -51,7 +51,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-declare(app)
 
 
 def _version(requested: bool) -> None:

@@ -19,6 +19,8 @@ from attn_cli.text import cut
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.shell_words import quoted
 
+_NARROW = 52  # columns: what Click writes --help for, at least
+
 
 def coerce_plainly(parameters: Iterable[Any]) -> None:
     """Change parameters of Click so that they take plainly valid values as they are; others still go to Typer."""
@@ -38,7 +40,7 @@ def _process_value(parameter: Any, by_typer: Any, context: Any, value: Any) -> A
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
-GROUPS = {  # of --help, in its order; a command that none names is of the last
+GROUPS = {  # of --help, in its order
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
     "Explain": ("parts", "knock", "why", "compare"),
     "Your own numbers": ("compute",),
@@ -46,42 +48,24 @@ GROUPS = {  # of --help, in its order; a command that none names is of the last
     "Learn": ("plane", "nearest", "learn", "scale", "cost"),
     "Help": ("guide", "schema", "env"),
 }
-_FIRST = tuple(name for names in GROUPS.values() for name in names)
 
 
-def help_lines(folder: Path) -> dict[str, str]:
-    """The commands in a folder by name, each with its help line: the first line of its module's docstring."""
-    files = {file.stem.replace("_", " "): file for file in folder.glob("[!_]*.py")}
-    names = sorted(files, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-    return {name: _first_line(files[name]) for name in names}
-
-
-def _first_line(file: Path) -> str:
-    with file.open(encoding="utf-8") as lines:
+def _help_line(name: str) -> str:
+    """The first line of the docstring of a command's module, which is not imported for it."""
+    with (Path(__file__).parents[2] / f"{name.replace(' ', '_')}.py").open(encoding="utf-8") as lines:
         return lines.readline().strip().strip('"')
 
 
-COMMANDS = help_lines(Path(__file__).parents[2])
-
-
-def help_width() -> dict[str, int]:
-    """The keyword argument `terminal_width` of a Click context on a terminal below 52 columns; {} on wider ones."""
-    columns = shutil.get_terminal_size().columns
-    return {"terminal_width": columns} if columns < 52 else {}
+COMMANDS = {name: _help_line(name) for names in GROUPS.values() for name in names}
 
 
 class GroupedHelp(TyperCommand):
     """A command whose --help lists the common options first, then those of each group."""
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Click's context in which `args` are parsed, with a narrow terminal's width for --help."""
-        return super().make_context(info_name, args, parent, **help_width() | extra)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line; returns the words that no parameter takes, while a shell completes it."""
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse a command line with values taken as they are where they fit; returns the words that are left."""
         coerce_plainly(self.get_params(ctx))
-        left: list[str] = super().parse_args(ctx, args)
-        return left
+        return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
         """The text of --help; on a terminal that it is taller than, it is shown in the pager and typer.Exit raised."""
@@ -94,22 +78,17 @@ class GroupedHelp(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write to `formatter` the arguments, the options without a group, and a section for every group."""
-        sections = self._sections(ctx)
-        first = [title for title in ("Arguments", "Options") if title in sections]
-        for title in dict.fromkeys([*first, *sections]):
-            with formatter.section(title):
-                formatter.write_dl(sections[title])
-
-    def _sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-        sections: dict[str, list[tuple[str, str]]] = {}
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                is_argument = parameter.param_type_name == "argument"
-                title = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
-                record = (_named(parameter), record[1]) if is_argument else record
-                sections.setdefault(title, []).append(record)
-        return sections
+            names, line = parameter.get_help_record(ctx) or ("", "")
+            if parameter.param_type_name == "argument":
+                sections["Arguments"].append((_named(parameter), line))
+            else:
+                sections.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append((names, line))
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def _leafed(text: str) -> str:
@@ -133,21 +112,26 @@ def imported_command(name: str) -> Any:
 
 
 class Commands(TyperGroup):
-    """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
+    """A Typer group that imports a command's module when that is called, and not for its help line."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Click's context in which `args` are parsed, with a narrow terminal's width for --help."""
-        return super().make_context(info_name, args, parent, **help_width() | extra)
+        """Click's context in which `args` are parsed, with a narrow terminal's width for --help of all commands."""
+        columns = shutil.get_terminal_size().columns
+        width = {"terminal_width": columns} if columns < _NARROW else {}
+        return super().make_context(info_name, args, parent, **width | extra)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options that stand before a command's name; returns the words after them."""
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse a command line with values taken as they are where they fit; returns the words that are left."""
         coerce_plainly(self.get_params(ctx))
-        left: list[str] = super().parse_args(ctx, args)
-        return left
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, whose module is imported; None where there is none."""
-        return None if super().get_command(ctx, cmd_name) is None else imported_command(cmd_name)
+        return imported_command(cmd_name) if cmd_name in COMMANDS else None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """The commands that begin so, by their names alone: no module is imported for them."""
@@ -159,12 +143,12 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first two words name, or the first; InputError where none is."""
-        if " ".join(args[:2]) in self.commands:
+        if " ".join(args[:2]) in COMMANDS:
             args = [" ".join(args[:2]), *args[2:]]
-        if args[0] in self.commands or ctx.resilient_parsing:
+        if args[0] in COMMANDS or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         name = cut(args[0], 60)
-        near = get_close_matches(args[0], self.commands, 1)
+        near = get_close_matches(args[0], COMMANDS, 1)
         line = f"did you mean {near[0]}?" if near else f"try: attn inspect {quoted(name)}"
         raise InputError(f"no command {name!r}", f"{line}    all commands: attn --help")
 
@@ -175,11 +159,9 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write to `formatter` the commands by groups, each with its whole line of help, all lines in one column."""
         width = max(map(len, COMMANDS))
-        last = [*GROUPS][-1]
         for title, names in GROUPS.items():
-            others = [name for name in COMMANDS if name not in _FIRST] if title == last else []
             with formatter.section(title):
-                formatter.write_dl([(f"{name:{width}}", COMMANDS[name]) for name in (*names, *others)])
+                formatter.write_dl([(f"{name:{width}}", COMMANDS[name]) for name in names])
 
 
 _EXAMPLES = (
@@ -194,13 +176,7 @@ _EXAMPLES = (
 def first_page(width: int) -> str:
     """The lines that `attn` alone prints, of at most `width` columns: what it is, and commands to begin with."""
     longest = max(len(example) for example, _ in _EXAMPLES)
-    wide = width >= longest + 29
-    title = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)
-    return "\n".join([*title, *(f"  {example:{longest}}  {words}" if wide else f"  {example}"[:width]
-                                for example, words in _EXAMPLES)])  # fmt: skip
-
-
-def declare(app: typer.Typer) -> None:
-    """Add a placeholder for every command to `app`, whose group class must be `Commands`."""
-    for name, line in COMMANDS.items():
-        app.command(name, help=line)(lambda: None)
+    lines = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)
+    for example, words in _EXAMPLES:
+        lines.append(f"  {example:{longest}}  {words}" if width >= longest + 29 else f"  {example}"[:width])
+    return "\n".join(lines)
