@@ -15,7 +15,7 @@ import typer
 
 from attn_cli._version import __version__
 from attn_cli.cli.kit.shell.commands import COMMANDS, Commands, first_page
-from attn_cli.cli.kit.stderr.lines import print_line
+from attn_cli.cli.kit.stderr import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.pager import leaf_through, waiting

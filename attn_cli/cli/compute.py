@@ -9,7 +9,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.compute import ProblemOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.shell.signature import option, takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import ALL
 from attn_cli.sources.matrices import Matrices, open_matrices

@@ -5,8 +5,7 @@ from typing import Any
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.signature import takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode
 from attn_cli.kept.unpacked import unpacked_models
 from attn_cli.sources.devices import cpu_row, may_have_accelerator

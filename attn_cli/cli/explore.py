@@ -14,11 +14,10 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import opened
 from attn_cli.cli.kit.options.text_command import ReadOptions
-from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.run.text_run import texts_and_reading
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.signature import current, takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr import Progress, print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
@@ -116,13 +115,9 @@ class _Reader:
 
     def __init__(self, options: ReadOptions, *, quiet: bool) -> None:
         self.options, self.quiet = options, quiet
-        reading = options.reading()
-        alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
-        self.text = next(Texts("" if alone else options.text, options.file, lines=False))
-        if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
-            reading["known_texts"] = [self.text]
+        texts, self.reading = texts_and_reading(options, options.model)
+        self.text = next(texts)
         self.selection = selection_of(options.layer, options.head)
-        self.reading = reading
 
     @cached_property
     def source(self) -> Source:

@@ -34,7 +34,10 @@ class Topic(NamedTuple):
 @takes_options
 def guide(
     topic: str | None = argument(
-        None, "TOPIC", "Show this page; without it, the list.", autocompletion=completion.topics
+        None,
+        "TOPIC",
+        "Show this page; without it, the list.",
+        autocompletion=completion.one_of(lambda: [page.name for page in topics()]),
     ),
 ) -> ExitCode:
     """Read the guide: a tour, a tutorial, the reference.

@@ -10,7 +10,7 @@ from attn_cli.cli.kit.options.refusals import refuse_beside
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, ReducersFor, run
 from attn_cli.cli.kit.shell.signature import takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection

@@ -3,11 +3,10 @@
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import LoadOptions
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.options.text import check_alone, holds_arrays, once
+from attn_cli.cli.kit.options.text import TextOptions
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import argument, takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.layers import LayerMap
@@ -42,14 +41,13 @@ def layers(
       attn layers -m ./my-model --json | jq -r '.tables.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
-    audio_file = once(audio, "--audio")
-    inputs = file if file is not None and holds_arrays(file) else None
-    check_alone(inputs, text=text is not None, media=bool(image or audio_file))
-    if text is None and file in (None, inputs):
-        text, file = "" if is_recording(model) or any((inputs, image, audio_file)) else DEFAULT_TEXT, None
-    read = next(Texts(text, file, lines=False))
+    given = TextOptions(text, file, pair, image=image, audio=audio)
+    reading = given.reading()
+    if (text, given.file) == (None, None):
+        text = "" if given.without_text or is_recording(model) else DEFAULT_TEXT
+    read = next(Texts(text, given.file, lines=False))
     with output.view() as view:
-        source = loading.open(model, quiet=output.quiet, inputs=inputs, image=image or None, audio=audio_file)
+        source = loading.open(model, quiet=output.quiet, **reading)
         prompt = source.read([str(read)], pair)[0]
         layer_map = LayerMap()
         with StatusLine("running the model", quiet=output.quiet):

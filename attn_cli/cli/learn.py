@@ -8,7 +8,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt

@@ -8,7 +8,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import counted_tokens, each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
-from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr import Progress
 from attn_cli.errors import ExitCode, InputError, LoadError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt

@@ -4,8 +4,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane

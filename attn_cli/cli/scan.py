@@ -12,8 +12,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.interrupts import last_words
 from attn_cli.model.source import Source

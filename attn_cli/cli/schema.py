@@ -14,7 +14,7 @@ from attn_cli.views.sink import Sink
 @takes_options
 def schema(
     name: str | None = argument(
-        None, "NAME", f"Print one of {', '.join(schema_names)}.", autocompletion=completion.schemas
+        None, "NAME", f"Print one of {', '.join(schema_names)}.", autocompletion=completion.one_of(lambda: schema_names)
     ),
 ) -> ExitCode:
     """Print the JSON Schema of a command's --json output.

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit.stderr.lines import print_line
-from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import Progress, StatusLine, print_line
 from attn_cli.sources import memory
 from tests.program import attn, refused
 
@@ -77,8 +75,8 @@ def test_a_run_shows_a_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> N
     with Progress(layers=30, texts=1, earlier_texts=0, quiet=False, verbose=False) as running:
         for _ in range(3):
             running.step()
-            assert running.line._line is not None
-            running.line._line.refresh()
+            assert running._line is not None
+            running._line.refresh()
     assert "layer 1 of 30" in seen(terminal) and "layer 4 of 30" in seen(terminal)
     assert terminal.getvalue().endswith("\x1b[2K")  # the line is blanked last
 

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import next_window
 from attn_cli.cli.kit.run.text_run import CommandPlan, ReadText, TextRun
 from attn_cli.cli.kit.run.texts import LineStream, Texts
-from attn_cli.cli.kit.stderr.lines import TextNotes
+from attn_cli.cli.kit.stderr import TextNotes
 from attn_cli.sources import open_source
 
 

@@ -10,12 +10,11 @@ from typing import Unpack
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import option
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.model.source import Source
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources import Reading, is_model, open_source
-from attn_cli.sources.devices import check_names
+from attn_cli.sources.devices import DTYPES, check_names
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.huggingface.load.weight_files import weight_bytes
 from attn_cli.text import decimal_bytes
@@ -51,14 +50,14 @@ class LoadOptions:
         "--device DEVICE",
         "Run on auto (a GPU, else the processor), cpu, cuda, cuda:1 or mps.",
         envvar="ATTN_DEVICE",
-        autocompletion=completion.devices,
+        autocompletion=completion.one_of(lambda: ("auto", "cpu", "cuda", "cuda:0", "mps")),
     )
     dtype: str = _device(
         "auto",
         "--dtype DTYPE",
         "Compute in auto, float32, bfloat16 or float16.",
         envvar="ATTN_DTYPE",
-        autocompletion=completion.dtypes,
+        autocompletion=completion.one_of(lambda: DTYPES),
     )
     trust_remote_code: bool = _model(False, "--trust-remote-code", "Run code that comes with the model.")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import current, option
-from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError
 from attn_cli.text import excerpt
 from attn_cli.views import open_view
-from attn_cli.views.formats import names_in_words
+from attn_cli.views.formats import format_names, names_in_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 
@@ -21,7 +21,7 @@ class OutputOptions:
     """Options for the output's file and format, of every command, also those without a model."""
 
     format: str | None = option(
-        None, "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.formats
+        None, "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.one_of(format_names)
     )
     json: bool = o.JSON
     output: str | None = option(None, "--output -o FILE", "Write to a file; its suffix chooses the format.")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -57,7 +58,7 @@ class TextOptions:
             self._take("messages", "file")
         elif self.chat and text.endswith(_MESSAGES) and leads_somewhere(str(expanded(self.text or ""))):
             self._take("messages", "text")
-        elif holds_arrays(file):
+        elif file.endswith((".npz", ".safetensors")):  # all that a model reads, as arrays
             self._take("inputs", "file")
 
     def _take(self, name: str, option: str) -> None:
@@ -84,15 +85,15 @@ class TextOptions:
                 several = _json_of(name, 'it looks like {"tools": [...], "enable_thinking": false}')
                 if not isinstance(several, dict):
                     raise InputError(f"{name} holds no JSON object", "a name and a value for each argument")
+                _check_halves(several, f"--arg {name}")
                 given |= several
             elif not equals or name == "messages":
                 raise InputError(f"--arg {each} sets nothing", "such as enable_thinking=false")
             else:
-                try:
+                given[name] = value
+                with suppress(ValueError):
                     given[name] = json.loads(value.lower() if value in ("True", "False") else value)
-                except ValueError:
-                    given[name] = value
-            _check_halves(given, f"--arg {name}")
+                _check_halves({name: given[name]}, f"--arg {name}")
         return given
 
     def chat_before(self) -> dict[str, Any] | None:
@@ -118,41 +119,22 @@ class TextOptions:
 
     def reading(self) -> Reading:
         """What a model reads beside the text (images, audio, chat ...), and how many tokens it writes."""
-        image, audio = self._media()
+        audio = self.audio or []
+        if len(audio) > 1:
+            reason = f"--audio is given {len(audio)} times, and one file is read at a time"
+            raise InputError(reason, "leave one of them")
+        if self.inputs and (self.text, self.file, self.lines, self.pair) != (None, None, False, None):
+            raise InputError(f"a text and the arrays of {self.inputs} at once", "give one of them")
+        if self.inputs and (self.image or audio):
+            raise InputError(f"the arrays of {self.inputs} and --image or --audio at once", "give one of them")
         return {
             "generate": self.generate,
             "inputs": self.inputs,
-            "image": image,
-            "audio": audio,
+            "image": self.image or None,
+            "audio": next(iter(audio), None),
             "chat": self.chat_before(),
             "target_lang": self._arguments.get(_LANGUAGE),
         }
-
-    def _media(self) -> tuple[list[str] | None, str | None]:
-        text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
-        image, audio = self.image or None, once(self.audio, "--audio")
-        check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
-        return image, audio
-
-
-def once(values: list[str] | None, option: str) -> str | None:
-    """The only value of an option, None without any; InputError if the option was given more than once."""
-    if values and len(values) > 1:
-        raise InputError(f"{option} is given {len(values)} times, and one file is read at a time", "leave one of them")
-    return values[0] if values else None
-
-
-def holds_arrays(file: str) -> bool:
-    """True for a file of all that a model reads, as arrays, by its name."""
-    return file.lower().endswith((".npz", ".safetensors"))
-
-
-def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
-    """Raise InputError where something is given beside `inputs`, a file that holds all that is read."""
-    if inputs is not None and text:
-        raise InputError(f"a text and the arrays of {inputs} at once", "give one of them")
-    if inputs is not None and media:
-        raise InputError(f"the arrays of {inputs} and --image or --audio at once", "give one of them")
 
 
 def _chat_of(file: str) -> dict[str, Any]:

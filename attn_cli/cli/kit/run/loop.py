@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.stderr.lines import TextNotes
+from attn_cli.cli.kit.stderr import TextNotes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
+from attn_cli.cli.kit.options.text import TextOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import Shown, answer
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.progress import Progress
-from attn_cli.cli.kit.stderr.status_line import StatusLine
+from attn_cli.cli.kit.stderr import Progress, StatusLine, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.packed_call import PackedCall, PackedVisit
@@ -296,10 +295,10 @@ class TextRun:
         return report if plan.finish is None else plan.finish(report)
 
 
-def _texts_and_reading(options: TextCommandOptions) -> tuple[Iterator[str | InputError], Reading]:
+def texts_and_reading(options: TextOptions, model: str) -> tuple[Iterator[str | InputError], Reading]:
     """The texts to answer, and what the model reads beside them (images, audio, token ids, chat messages), checked."""
     reading = options.reading()
-    instead = is_recording(options.model) and (options.text, options.file) == (None, None)
+    instead = is_recording(model) and (options.text, options.file) == (None, None)
     texts: Iterator[str | InputError] = Texts(
         "" if options.without_text or instead else options.text, options.file, lines=options.lines
     )
@@ -317,7 +316,7 @@ def run(
     settings: ViewSettings = DEFAULTS,
 ) -> ExitCode:
     """Answer a command for each text; returns the worst exit code."""
-    texts, reading = _texts_and_reading(options)
+    texts, reading = texts_and_reading(options, options.model)
     with options.view(settings) as view:
         if settings.predicts and not options.lines and is_model(options.model):
             from attn_cli.summaries.told.told_run import opened_to_tell
@@ -337,7 +336,7 @@ def run(
 
 def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
     """Answer each text by itself with the report that `report` makes, which may run the model several times."""
-    texts, reading = _texts_and_reading(options)
+    texts, reading = texts_and_reading(options, options.model)
     with options.view() as view:
         if view.records_alone:
             raise no_recording()

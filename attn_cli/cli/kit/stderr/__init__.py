@@ -1,1 +1,0 @@
-"""Output on stderr: lines, status, progress."""
