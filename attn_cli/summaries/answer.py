@@ -122,6 +122,12 @@ class Next:
     takes_model: bool = True
 
 
+def head_choice(row: Mapping[str, Any]) -> str:
+    """The head of a table's row as -H takes it: 18.6, or cross:1.1."""
+    stream = row.get("stream", "self")
+    return f"{'' if stream == 'self' else f'{stream}:'}{row['layer']}.{row['head']}"
+
+
 @dataclass(frozen=True, eq=False)
 class Answer(Displayed):
     """What a command answers: sentences, tables and matrices by name; screens show `shown` rows, None for all."""

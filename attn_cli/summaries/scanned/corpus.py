@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attn_cli.summaries.answer import Next, Table
+from attn_cli.summaries.answer import Next, Table, head_choice
 from attn_cli.text import counted, excerpt, listed
 
 Row = dict[str, Any]
@@ -31,12 +31,6 @@ def corpus_tables(
         named = listed([f"{count:,} {excerpt(reason, 40)}" for reason, count in reasons.items()], 4)
         words += f", {counted(lost, 'record')} not read ({named})"
     return tables, words + (f": {excerpt(listed(files, 3), 60)}" if files else "")
-
-
-def head_choice(row: Row) -> str:
-    """The head of a row as -H takes it: `18.6`, or `cross:1.1`."""
-    stream = row.get("stream", "self")
-    return f"{'' if stream == 'self' else f'{stream}:'}{row['layer']}.{row['head']}"
 
 
 def show_head(folder: str, row: Row) -> Next:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row, head_choice
+from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
+from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row
 from attn_cli.text import visible
 
 EXAMPLE = (

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from attn_cli.summaries.answer import Answer, Shape, Table
+from attn_cli.summaries.answer import Answer, Shape, Table, head_choice
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row, head_choice, show_head
+from attn_cli.summaries.scanned.corpus import CORPUS, ESTIMATE, KIND, PLACE, Row, show_head
 from attn_cli.text import counted
 
 SORTED = ("document_mean", "low", "high", "q05", "q50", "q95")
