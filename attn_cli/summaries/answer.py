@@ -128,6 +128,11 @@ def head_choice(row: Mapping[str, Any]) -> str:
     return f"{'' if stream == 'self' else f'{stream}:'}{row['layer']}.{row['head']}"
 
 
+def head_name(row: Mapping[str, Any]) -> str:
+    """The head of a table's row as sentences and screens name it: 18.6, or cross 1.1."""
+    return head_choice(row).replace(":", " ")
+
+
 @dataclass(frozen=True, eq=False)
 class Answer(Displayed):
     """What a command answers: sentences, tables and matrices by name; screens show `shown` rows, None for all."""

@@ -1,11 +1,10 @@
 """The keys that are sinks of a whole text, by how many heads treat them so."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from attn_cli.prompt import Token
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -16,35 +15,17 @@ HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 _LEAST_HEADS, _LEAST_ROWS = 3, 3  # of an ordinary token: heads that rest on it, rows that could
 
 
-@dataclass(frozen=True)
-class SinkKey:
-    """A key that is a sink of a tenth of all heads of its stream, and of 3 or more.
+def is_hub(value: float | None, residual: float | None) -> bool:
+    """True for a sink whose value is not short, and whose vector in the residual stream is not long."""
+    return value is not None and residual is not None and value > SHORT_VALUE and residual < LONG_RESIDUAL
+
+
+def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[dict[str, Any]]:
+    """The keys that are sinks of a tenth of all heads of their stream, and of 3 or more, as rows.
 
     One head in ten is enough for a special token, or the first of a causal text.
-
-    heads     the share of all heads that have it as a sink
-    value     the norm of its value over the median of all keys', median over heads and layers; None without values
-    residual  the norm of its vector in the residual stream over the median of all keys', largest over blocks
     """
-
-    stream: str
-    key: int
-    token: Token
-    heads: float
-    weight: float
-    value: float | None
-    residual: float | None
-
-    @property
-    def is_hub(self) -> bool:
-        """True for a sink whose value is not short, and whose vector in the residual stream is not long."""
-        known = self.value is not None and self.residual is not None
-        return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
-
-
-def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
-    """The keys that are sinks (over 0.3 of the weight of rows that see them) of a tenth or more of a stream's heads."""
-    sinks: list[SinkKey] = []
+    sinks: list[dict[str, Any]] = []
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
         keys = of_stream[0][0].keys
@@ -62,16 +43,19 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
-            sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
+            row = {"stream": stream, "key": key, "key_token": keys[key].text, "head_share": float(count[key] / heads)}
+            row |= {"weight": float(weights[key]), "value_norm": value, "residual_norm": residual}
+            sinks.append(row | {"hub": is_hub(value, residual)})
     return sinks
 
 
-def sink_words(sinks: Sequence[SinkKey]) -> list[str]:
+def sink_words(sinks: Sequence[Mapping[str, Any]]) -> list[str]:
     """`"When" 0 gets 53% of all attention and adds little`, for the first sink of each stream."""
-    first = {sink.stream: sink for sink in reversed(sinks)}
+    first = {sink["stream"]: sink for sink in reversed(sinks)}
     return [
-        f"{f'{stream}: ' if len(first) > 1 else ''}{quoted(sink.token.text)} {sink.key} gets {sink.weight:.0%} of all "
-        f"attention{' and adds little' if sink.value is not None and sink.value <= SHORT_VALUE else ''}"
+        f"{f'{stream}: ' if len(first) > 1 else ''}{quoted(sink['key_token'])} {sink['key']} "
+        f"gets {sink['weight']:.0%} of all attention"
+        + (" and adds little" if sink["value_norm"] is not None and sink["value_norm"] <= SHORT_VALUE else "")
         for stream, sink in reversed(first.items())
     ]
 

@@ -12,9 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from attn_cli.prompt import Token
 from attn_cli.summaries.answers import kinds
-from attn_cli.summaries.text_sinks import SinkKey
 from attn_cli.views.schemas import schema_id, schema_names, schema_text
 from tests.program import Run, attn, file_words, refused, strict_json
 
@@ -36,7 +34,8 @@ def hold(run: Run, name: str) -> None:
 
 def test_the_sinks_of_a_text_hold() -> None:
     """As an answer has them that a model with sinks gives."""
-    sink = SinkKey("self", 0, Token(0, "<s>", None, None, 1, True), 0.5, 0.4, 0.1, 30.0)
+    sink = {"stream": "self", "key": 0, "key_token": "<s>", "head_share": 0.5, "weight": 0.4}
+    sink |= {"value_norm": 0.1, "residual_norm": 30.0, "hub": False}
     with mock.patch.object(kinds, "text_sinks", lambda parts: [sink]):
         run = attn("heads", "--kinds", TEXT, "--json", "-q")
     assert run.json["tables"]["sinks"][0]["residual_norm"] == 30.0

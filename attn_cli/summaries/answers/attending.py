@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice, head_name
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
@@ -43,19 +43,19 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     found.sort(key=lambda head: -head[0])
     weight, summary, matrix, row = found[0]
     queries, keys = _queries(summary, matrix), _keys(summary, matrix)
-    place = "" if summary.place.stream == "self" else f"{summary.place.stream} "
+    head = {**row, "stream": summary.place.stream}
     whence = f"{_names(keys)}{'' if matrix.rows is None else f' from {_names(queries)}'}"
-    findings = [f"{place}{row['layer']}.{row['head']} attends most to {whence}: {weight:.2f}"]
-    several = [f"sum over {counted(len(keys), 'key')}"] if len(keys) > 1 else []
-    several += [f"mean over {counted(len(queries), 'row')}"] if len(queries) > 1 else []
-    rows = [each for *_, each in found][:count]
-    if not weight:
-        findings = [f"no head attends to {whence}"]
-    choice = f"{'' if summary.place.stream == 'self' else f'{summary.place.stream}:'}{row['layer']}.{row['head']}"
-    answer = Answer(
-        SHAPE, (*findings, *([", ".join(several)] if several and weight else [])), {"heads": Table.of(rows)},
-        shown=shown if weight else 0, next=Next("matrix", None, ("-H", choice)),
-    )  # fmt: skip
+    findings = [
+        f"{head_name(head)} attends most to {whence}: {weight:.2f}" if weight else f"no head attends to {whence}"
+    ]
+    several = [
+        f"{how} over {counted(len(tokens), noun)}"
+        for how, noun, tokens in (("sum", "key", keys), ("mean", "row", queries)) if weight and len(tokens) > 1
+    ]  # fmt: skip
+    findings += [", ".join(several)] if several else []
+    tables = {"heads": Table.of([each for *_, each in found][:count])}
+    onwards = Next("matrix", None, ("-H", head_choice(head)))
+    answer = Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards)
     return replace(report, answer=answer)
 
 

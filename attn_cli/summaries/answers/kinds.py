@@ -11,13 +11,13 @@ from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
-from attn_cli.summaries.text_sinks import SinkKey, sink_words, text_sinks
+from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.head_families import families, finding
 
 _FAMILY = ("family", "heads", "weight", "strongest")
@@ -45,7 +45,7 @@ def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int 
     tables = {
         "kinds": Table.of(_heads(summaries)),
         "families": Table.of(families(summaries)),
-        "sinks": Table.of(_sink(sink) for sink in sinks),
+        "sinks": Table.of(sinks),
         "prompts": Table.of(
             {"seed": None if seed is None else seed + at, "tokens": len(prompt.tokens),
              "named_by": "share" if seed is None else "weight"}
@@ -57,11 +57,11 @@ def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int 
         lengths = ", ".join(str(len(prompt.tokens)) for prompt in prompts)
         findings.append(f"judged on repeated random tokens: {lengths}, from seed {seed} on")
         return Answer(SHAPE, tuple(findings), tables, next=Next("inspect", ("he sat on the river bank",)))
-    out = next(iter(standing_out(summaries)), None)
-    onwards = Next("heads")
-    if out is not None:
-        stream = summaries[out.call].place.stream
-        onwards = Next("matrix", None, ("-H", f"{'' if stream == 'self' else f'{stream}:'}{out.name}"))
+    outs = (
+        {"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head}
+        for out in standing_out(summaries)
+    )
+    onwards = next((Next("matrix", None, ("-H", head_choice(out))) for out in outs), Next("heads"))
     return Answer(SHAPE, tuple(findings), tables, next=onwards)
 
 
@@ -75,19 +75,6 @@ def _heads(summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
         lead: dict[str, Any] = {"stream": place.stream} if several else {}
         lead |= {"module": place.name, "call": place.call} if again else {}
         yield from (lead | row for row in part.records(summary))
-
-
-def _sink(sink: SinkKey) -> dict[str, Any]:
-    return {
-        "stream": sink.stream,
-        "key": sink.key,
-        "key_token": sink.token.text,
-        "head_share": sink.heads,
-        "weight": sink.weight,
-        "value_norm": sink.value,
-        "residual_norm": sink.residual,
-        "hub": sink.is_hub,
-    }
 
 
 def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None) -> Answer:

@@ -17,7 +17,7 @@ from attn_cli.model.intervention import (
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
+from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice, head_name
 from attn_cli.summaries.answers.baseline import baseline
 from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
@@ -201,19 +201,19 @@ def _findings(tables: Mapping[str, Table], experiment: Experiment) -> Iterator[s
     first = heads[0]
     if experiment.target is None:
         what = "mean vector" if experiment.vector == "mean" else "first token's vector"
-        yield f"head {head_choice(first)} moves the {what} most: 1 - cosine {first[effect]:.4f}"
+        yield f"head {head_name(first)} moves the {what} most: 1 - cosine {first[effect]:.4f}"
         return
     generated = experiment.target.generated
     what = "the generated text" if generated else quoted(experiment.target.tokens[0].text)
     if first["bits"] > -_LEAST:
         yield f"{what} needs no single head: none costs it {_LEAST} bits"
     else:
-        yield f"{what} needs head {head_choice(first)} most: {first['bits']:+.2f} bits without it"
+        yield f"{what} needs head {head_name(first)} most: {first['bits']:+.2f} bits without it"
         if hidden:
             key = f"{quoted(hidden[0]['key_token'])} {hidden[0]['key']}"
             effect = f"{hidden[0]['bits']:+.2f} bits with that hidden from all heads"
-            yield f"{head_choice(first)} attends to {key}: {effect}"
+            yield f"{head_name(first)} attends to {key}: {effect}"
     against = [head for head in heads[:-3:-1] if head["bits"] >= _LEAST]
     if against:
-        named = " and ".join(f"{head_choice(head)} ({head['bits']:+.2f})" for head in against)
+        named = " and ".join(f"{head_name(head)} ({head['bits']:+.2f})" for head in against)
         yield f"{named} hold{'s' * (len(against) == 1)} it back"

@@ -81,7 +81,7 @@ def resting_keys(seen: Seen) -> set[int]:
     judged = [(summary, part) for summary, _ in seen if (part := summary.part(HeadKinds)) is not None]
     rows, first = seen[0][1].rows, {0} if seen[0][1].causal else set()
     special = special_places(seen[0][0].keys).tolist()
-    return {*first, *special, *(sink.key for sink in text_sinks(judged))} - set(rows[:1] if len(rows) == 1 else ())
+    return {*first, *special, *(sink["key"] for sink in text_sinks(judged))} - set(rows[:1] if len(rows) == 1 else ())
 
 
 def read_shares(seen: Seen) -> np.ndarray:

@@ -26,7 +26,7 @@ def with_word_reads(report: Report) -> Report:
     own = [summary for summary, _ in seen if summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]
     kinds = with_part(own, HeadKinds)
-    reads = reads_of(report.prompts[0], own, [sink.key for sink in text_sinks(kinds)])
+    reads = reads_of(report.prompts[0], own, [sink["key"] for sink in text_sinks(kinds)])
     return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
 
 

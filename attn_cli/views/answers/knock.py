@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.answer import Answer, head_choice
+from attn_cli.summaries.answer import Answer, head_name
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, quoted
 from attn_cli.views.drawing.cells import fit
@@ -25,7 +25,7 @@ def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     if effect == "bits":
         rows = [row for row in rows if row["bits"] < 0] or rows[:1]
     together = list(knock["together"])
-    labels = [*("together" for _ in together), *map(head_choice, rows)]
+    labels = [*("together" for _ in together), *map(head_name, rows)]
     yield from table_lines([*together, *rows], labels, _COLUMNS, screen, bars=effect)
     yield from legend_lines(list(_legend(knock, effect)), screen)
 

@@ -26,7 +26,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f" · mean of {heads} heads" if heads > 1 else ""
     sinks = text_sinks(with_part(report.summaries, HeadKinds))
-    keys = list(_ranked_keys(report.summaries, {(sink.stream, sink.key) for sink in sinks}))
+    keys = list(_ranked_keys(report.summaries, {(sink["stream"], sink["key"]) for sink in sinks}))
     yield ""
     yield packed_text(
         [f"most attended · share of all attention received{of_heads}", "bars: of the largest"], screen, BOLD

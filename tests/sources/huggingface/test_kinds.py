@@ -19,7 +19,7 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers, judged
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
-from attn_cli.summaries.text_sinks import SinkKey
+from attn_cli.summaries.text_sinks import is_hub
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream
 from tests.summaries.reducers.kinds.oracle import numbers
@@ -177,8 +177,7 @@ def test_residual_lengths_are_those_of_the_models_own_hidden_states(kind: str) -
 
 def test_a_key_with_neither_sign_of_a_sink_is_a_hub() -> None:
     signs = {(0.2, 1.0): False, (1.0, 9.0): False, (0.9, 1.1): True, (0.9, None): False, (None, 1.0): False}
-    for (value, residual), is_hub in signs.items():
-        assert SinkKey("self", 0, Token(0, "a"), 0.5, 0.4, value, residual).is_hub == is_hub
+    assert {key: is_hub(*key) for key in signs} == signs
 
 
 def losses(loaded: LoadedModel, prompt: Prompt, silenced: list[list[tuple[int, int]]]) -> list[float]:

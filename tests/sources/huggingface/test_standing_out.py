@@ -1,7 +1,7 @@
 """Heads stand out by what they give weight to: everyday texts on real models and on one that learned nothing."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.standing_out import StandOut, standing_out
-from attn_cli.summaries.text_sinks import SinkKey, text_sinks
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.webpage.contents import start
 from tests.sources.huggingface.test_kinds import random_network
@@ -177,7 +177,7 @@ def test_a_recording_names_sinks_hubs_and_heads_as_the_model_does(
     recording = record(ModelSource(smollm), STORE)
     kept, live = (Looked(summaries) for summaries in (recorded_kinds(recording), of_smollm["a sentence"].summaries))
     sinks, seen = (
-        [(sink.key, sink.is_hub, round(sink.residual or 0, 2)) for sink in sinks_of(x)] for x in (kept, live)
+        [(sink["key"], sink["hub"], round(sink["residual_norm"] or 0, 2)) for sink in sinks_of(x)] for x in (kept, live)
     )
     assert sinks == seen and {key for key, *_ in seen} == {0, 6}
     assert all(residual > 1 for *_, residual in seen)
@@ -186,5 +186,5 @@ def test_a_recording_names_sinks_hubs_and_heads_as_the_model_does(
     ]
 
 
-def sinks_of(of_text: Looked) -> list[SinkKey]:
+def sinks_of(of_text: Looked) -> list[dict[str, Any]]:
     return text_sinks([(summary, part) for summary in of_text.summaries if (part := summary.part(HeadKinds))])
