@@ -13,7 +13,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
@@ -73,9 +73,9 @@ def heads(
         judges = judges and source.about["type"] != "table"
         chooses = options.chooses_no_head and ranking is None and not options.verbose
         judges = judges and (chooses or ranking is not None)
-        judged = [TextKinds()] if judges else []
+        judged = [HeadKindsReducer()] if judges else []
         return CommandPlan(
-            lambda rows, call: [HeadStatistics(rows), *(kinds.reducer(call) for kinds in judged)],
+            lambda rows, call: [HeadStatistics(rows), *judged],
             hiding=hiding, words=merges, ranking=ranking,
         )  # fmt: skip
 
@@ -104,11 +104,11 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
 
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
-        judged = TextKinds()
+        judged = HeadKindsReducer()
 
         def plan(view: View, source: Source) -> CommandPlan:
             merges = options.merges(words)
-            return CommandPlan(lambda rows, call: [judged.reducer(call)], words=merges, finish=with_kinds)
+            return CommandPlan(lambda rows, call: [judged], words=merges, finish=with_kinds)
 
         return run(options, "kinds", plan)
     for name, value in (
@@ -128,7 +128,7 @@ def _on_random_tokens(options: TextCommandOptions, view: View, source: Source) -
     from attn_cli.summaries.answers.kinds import CollectedKinds, kinds_of
 
     prompts = source.repeated(0)
-    collected = CollectedKinds(prompts, 0, by_share=False)
+    collected = CollectedKinds(prompts, 0)
     layers = len(source.planned_layers(options.selection))
     for start in range(0, len(prompts), source.batch_size):
         batch = prompts[start : start + source.batch_size]

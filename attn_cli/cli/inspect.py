@@ -17,7 +17,7 @@ from attn_cli.selection import Selection
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
@@ -68,12 +68,12 @@ def inspect(
         )
     if token is not None:
         _check_token(options, changes)
-        kinds = TextKinds()
+        kinds = HeadKindsReducer()
         return run(
             options,
             "inspect",
             lambda view, source: CommandPlan(
-                lambda rows, call: [of_whole_call(kinds.reducer(call), call)],
+                lambda rows, call: [of_whole_call(kinds, call)],
                 token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
             ),
             ViewSettings(predicts=True),
@@ -81,11 +81,11 @@ def inspect(
 
     def plan(view: View, source: Source) -> CommandPlan:
         height, width = view.largest or _LARGEST_IN_DATA
-        kinds = TextKinds()
+        kinds = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             # rows of csv are those of the first
-            of_heads = [HeadStatistics(rows), of_whole_call(kinds.reducer(call), call), ReceivedShares(rows)]
+            of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]
             reads = not (merges or options.lines) and reads_each_token(call)
             of_words = [WordReadsReducer()] if reads else []
             return [*of_heads, *of_words, MatrixOf((height, width), rows=rows)]

@@ -19,7 +19,7 @@ from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix_alone
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
@@ -80,7 +80,7 @@ def matrix(
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
         too_many = figure_width is not None and heads > MOST_PANELS
         chooses = (view.chooses or too_many) and chosen_by_nobody and source.about["type"] != "table"
-        judged = TextKinds()
+        judged = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
             kind = "scores" if scores else "weights" if measure.by == "weight" else "shares"
@@ -95,7 +95,7 @@ def matrix(
                 most = None, None  # the text is coloured, or the image's patches are
             elif key is not None:
                 most = most[0], None
-            chosen = [of_whole_call(judged.reducer(call), call)] if chooses else []
+            chosen = [of_whole_call(judged, call)] if chooses else []
             return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=measure.by)]
 
         _check_maps(1 if chooses else heads, figure_width)

@@ -22,7 +22,7 @@ from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
@@ -112,11 +112,11 @@ def inspect(
     Raises AttnError, whose hint says what to do: for a missing layer or head, a model that can't be loaded, a too long
     text.
     """
-    kinds = TextKinds()
+    kinds = HeadKindsReducer()
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
         reads = [WordReadsReducer()] if reads_each_token(call) else []
-        return [HeadStatistics(), kinds.reducer(call), ReceivedShares(), *reads, MatrixOf((_LARGEST, _LARGEST))]
+        return [HeadStatistics(), kinds, ReceivedShares(), *reads, MatrixOf((_LARGEST, _LARGEST))]
 
     source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))
     prompt, chosen = _prompt(source, text), selected(layers, heads)
@@ -143,10 +143,10 @@ def heads(
 
     Text, model, layers, heads and errors are as for `inspect`.
     """
-    kinds = TextKinds()
+    kinds = HeadKindsReducer()
     return _found(
         "heads", text, opened(text, model, tokenizer, loading), selected(layers, heads),
-        lambda rows, _: [HeadStatistics(rows)], lambda rows, call: [HeadStatistics(rows), kinds.reducer(call)],
+        lambda rows, _: [HeadStatistics(rows)], lambda rows, call: [HeadStatistics(rows), kinds],
     )  # fmt: skip
 
 
@@ -190,10 +190,10 @@ def matrix(
             "choose with layers=, heads= or token=, or add mean=True",
         )  # fmt: skip
 
-    kinds = TextKinds()
+    kinds = HeadKindsReducer()
 
     def standing_out(rows: Rows, call: Call) -> list[Reducer]:
-        return [kinds.reducer(call), MatrixOf((_LARGEST, _LARGEST))]
+        return [kinds, MatrixOf((_LARGEST, _LARGEST))]
 
     def whole(rows: Rows, call: Call) -> list[Reducer]:
         return [MatrixOf(kinds=("weights", "scores"), rows=rows, mean_heads=mean)]

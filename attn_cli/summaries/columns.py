@@ -265,7 +265,6 @@ COLUMNS: Mapping[str, Column] = {
     "residual_norm": Column(POSITIVE, "norm of its vector between blocks over the median, largest over blocks"),
     "hub": Column(FLAG, "true for a key of ordinary norms, so that heads read it"),
     "seed": Column(or_none(COUNT), "what random numbers were drawn from; null for none"),
-    "named_by": Column(TEXT, "the number that heads are named by: share on a text, weight on random tokens"),
     "visible_weight": Column(SHARE, "weight of the mean row on keys that are not hidden", "left", ".2f"),
     **{
         f"{kind.name}_{name}": Column(NUMBER, f"{name}, with these targets: {kind.meaning}", kind.words, ".2f")

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, Kind
-from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, LEAST_WEIGHT
+from attn_cli.summaries.reducers.kinds.numbers import LEAST_WEIGHT
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 
 # Without a kind: the share on one key a row, and how much more than uniform that is.
@@ -22,8 +22,7 @@ _FOCUSED, _NO_KIND = "focused", "no kind"
 class StandOut:
     """A head that stands out on a text by what it attends to, and the numbers that say so.
 
-    is_judged  whether so many rows have a target that the kind is its name: 16, or for sharp induction or duplicate
-               heads 8; of fewer it may be chance
+    is_judged  whether so many rows have a target that the kind is its name; of fewer it may be chance
     weight     mean weight on the kind's targets that are no sinks, over the rows with one; without a kind on
                the strongest key that is no sink, over the rows that see 4 keys or more
     rows       how many rows these are; 0 of a head that doesn't stand out, but is shown for want of another
@@ -149,15 +148,15 @@ def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> tuple[int, int, fl
 def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]]:
     """The heads that may stand out, each with its place in `KINDS` and whether there were rows enough to judge that."""
     judged, peaks = part.judged, part.peaks
-    few, few_placed = ([at for at in some if _FEW_ROWS <= judged.rows[at] < LEAST_ROWS] for some in (_CONTENT, _PLACED))
+    perhaps = judged.is_high & ~judged.is_named & (judged.rows >= _FEW_ROWS)[:, None]
     focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)
     for at, named in enumerate(judged.kind.tolist()):
+        few, few_placed = (next((x for x in some if perhaps[x, at]), None) for some in (_CONTENT, _PLACED))
         if named in _CONTENT:
             yield at, (named, True)
-        elif (number := next((x for x in few if judged.high[x, at]), None)) is not None:
-            yield at, (number, False)
+        elif few is not None:
+            yield at, (few, False)
         elif named in _PLACED:
             yield at, (named, True)
         elif focused[at]:
-            placed = next((x for x in few_placed if judged.high[x, at]), None)
-            yield at, (placed, placed is None)
+            yield at, (few_placed, few_placed is None)

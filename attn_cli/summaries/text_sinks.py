@@ -30,12 +30,9 @@ def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[dict[str, Any
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
         keys = of_stream[0][0].keys
         of_stream = [(summary, part) for summary, part in of_stream if len(summary.keys) == len(keys)]
-        heads = sum(len(part.sinks) for _, part in of_stream)
-        count = np.zeros(len(keys))
-        for _, part in of_stream:
-            for of_head in part.sinks:
-                count[of_head] += 1
-        weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
+        heads = sum(len(part.is_sink) for _, part in of_stream)
+        count = np.sum([part.is_sink.sum(axis=0) for _, part in of_stream], axis=0)
+        weights = np.sum([part.reception * len(part.is_sink) for _, part in of_stream], axis=0) / max(1, heads)
         values = [part.value for _, part in of_stream if part.value is not None]
         lengths = [part.residual for _, part in of_stream if part.residual is not None]
         expected = {*special_places(keys).tolist(), *(key for _, part in of_stream for key in part.targets.sinks)}

@@ -14,14 +14,14 @@ from attn_cli.call import Output, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from tests.benchmarks.capture import looked, plain
 from tests.benchmarks.timing import Row
 
 HEADS, KEY_HEADS, WIDTH = 32, 8, 128
-READERS: dict[str, tuple[Callable[[KindTexts], list[Reducer]], float | None]] = {
+READERS: dict[str, tuple[Callable[[HeadKindsReducer], list[Reducer]], float | None]] = {
     "heads": (lambda _: [HeadStatistics()], 1.25),
-    "heads --kinds": (lambda texts: [HeadKindsReducer(texts)], None),
+    "heads --kinds": (lambda kinds: [kinds], None),
     "top --overall": (lambda _: [OverallKeys(5)], None),
     "inspect": (lambda _: [HeadStatistics(), ReceivedShares()], None),
     "top, every query": (lambda _: [TopKeys(5)], None),
@@ -46,18 +46,18 @@ def _layer(n: int, repeats: int) -> Iterator[Row | str]:
     q, k, v = (torch.randn(s, generator=random, device="cuda", dtype=torch.bfloat16) for s in shapes)
     labels = tuple(Token(i, f"t{i % 997}", i % 997) for i in range(n))
     place = Place(0, "layer", tuple(range(HEADS)), tuple(head // (HEADS // KEY_HEADS) for head in range(HEADS)))
-    texts = KindTexts([labels])  # what they say of a text is made for the first layer alone
+    kinds = HeadKindsReducer()  # what they say of a text is made for the first layer alone
 
     def flash() -> None:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
             functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, enable_gqa=True)
 
-    def reader(make: Callable[[KindTexts], list[Reducer]]) -> Callable[[], object]:
+    def reader(make: Callable[[HeadKindsReducer], list[Reducer]]) -> Callable[[], object]:
         def run() -> None:
             call = AttentionCall(
                 q, k, v, Rule(WIDTH**-0.5, mask=Causal()), place, labels, labels, Output(torch.empty_like(q))
             )
-            reduce(call, *make(texts))
+            reduce(call, *make(kinds))
 
         return run
 
@@ -76,8 +76,8 @@ def _whole_model(n: int, repeats: int) -> Iterator[Row | str]:
     with torch.device("cuda"):
         model = LlamaModel(config).to(torch.bfloat16).eval()
         ids = torch.randint(0, 1000, (1, n))
-    texts = KindTexts([tuple(Token(i, f"t{i % 997}", i % 997) for i in range(n))])
-    runs = {name: looked(model, ids, lambda make=make: make(texts)) for name, (make, _) in READERS.items()}
+    kinds = HeadKindsReducer()
+    runs = {name: looked(model, ids, lambda make=make: make(kinds)) for name, (make, _) in READERS.items()}
     runs["top, last query"] = looked(model, ids, lambda: [TopKeys(5, rows=[n - 1])])
     yield from _compared(f"Llama 1B, n = {n:,}", "plain SDPA forward", plain(model, ids), runs, {}, repeats)
 

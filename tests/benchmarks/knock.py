@@ -18,7 +18,7 @@ from attn_cli.summaries.answers.knock import Ablation, knock
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.told.story import SHORT, deciding_rows, tell
 from attn_cli.summaries.told.told_run import deciding_reducers, told_run
 from tests.benchmarks.timing import Row, compared
@@ -65,10 +65,10 @@ def prompt_of(n: int) -> Prompt:
 
 def _inspect(source: ModelSource, prompt: Prompt) -> None:
     """What `attn inspect` runs: a pass that looks, then words or lines masked and heads ablated in the last rows."""
-    kinds, rows, summaries = TextKinds(), deciding_rows(prompt), list[Summary]()
+    kinds, rows, summaries = HeadKindsReducer(), deciding_rows(prompt), list[Summary]()
 
     def visit(call: Call) -> None:
-        reducers = (HeadStatistics(), kinds.reducer(call), ReceivedShares(), *deciding_reducers(call, prompt, rows))
+        reducers = (HeadStatistics(), kinds, ReceivedShares(), *deciding_reducers(call, prompt, rows))
         summaries.append(reduce(call, *reducers))
 
     experiment, _ = told_run(source, prompt, rows, Look(ALL, visit), None)

@@ -19,19 +19,16 @@ def test_without_a_text_random_words_of_a_table_are_read_twice() -> None:
     run = attn("heads", "--kinds", "--json")
     hold(run, "kinds")
     document = strict_json(run.bytes)
-    assert document["tables"]["prompts"] == [
-        {"seed": at, "tokens": tokens, "named_by": "weight"} for at, tokens in enumerate((74, 100, 122))
-    ]
+    assert document["tables"]["prompts"] == [{"seed": at, "tokens": tokens} for at, tokens in enumerate((74, 100, 122))]
     ids = [[token["id"] for token in text["tokens"]] for text in document["inputs"]]
     assert all(half[: len(half) // 2] == half[len(half) // 2 :] for half in ids)
     assert all(len(set(half)) == len(half) // 2 for half in ids)
     assert attn("heads", "--kinds", "--json").bytes == run.bytes
 
 
-def test_on_a_text_heads_are_named_by_share(tmp_path: Path) -> None:
+def test_on_a_text_every_head_has_a_row(tmp_path: Path) -> None:
     run = attn("heads", LONG, "--kinds", "--json")
     hold(run, "kinds")
-    assert strict_json(run.bytes)["tables"]["prompts"][0]["named_by"] == "share"
     rows = list(csv.DictReader(io.StringIO(attn("heads", LONG, "--kinds", "-f", "csv").text)))
     assert list(rows[0])[:8] == ["layer", "head", "kv_head", "kind", "weight", "share", "baseline", "control"]
     assert {f"{kind.name}_{number}" for kind in KINDS for number in ("weight", "baseline")} <= set(rows[0])

@@ -24,7 +24,7 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.numbers import KindNumbers, judged
+from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.program import environment
@@ -75,7 +75,7 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
     kinds: dict[int, list[HeadKinds]] = {}
     for line in LINES:
         prompts = source.read([line])
-        collected = CollectedKinds(prompts, 0, by_share=True)
+        collected = CollectedKinds(prompts, 0)
 
         def visit(call: Any, collected: CollectedKinds = collected) -> None:
             of_texts.setdefault(call.place.layer, []).append(reduce(call, HeadStatistics()).part(Heads))
@@ -97,8 +97,7 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
     for row in table(folder, "kinds"):
         number = [kind.name for kind in KINDS].index(row["kind"])
         parts = kinds[row["layer"]]
-        is_sink = np.concatenate([part.first_is_sink for part in parts], axis=1)
-        of_all = judged(KindNumbers.together([part.numbers for part in parts]), is_sink, by_share=True)
+        of_all = KindNumbers.together([part.numbers for part in parts]).mean
         for name, of_text in {
             "weight": "weight",
             "share": "share",

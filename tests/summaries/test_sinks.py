@@ -9,7 +9,7 @@ from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
 from attn_cli.summaries.reducers.sinks import HeadSinks, HeadSinksReducer
 from attn_cli.summaries.sinks import SinkRows, expected_sinks
 
@@ -49,8 +49,8 @@ def shares_of_own(n: int, own: float) -> AttentionCall:
 def test_a_key_that_few_rows_see_is_no_sink_whoever_asks(own: float) -> None:
     """Every key of this head is seen by itself mostly; the last ones are no more of a sink than the others."""
     call = shares_of_own(32, own)
-    kinds, sinks = HeadKindsReducer(KindTexts([call.keys])), HeadSinksReducer()
+    kinds, sinks = HeadKindsReducer(), HeadSinksReducer()
     named = reduce(call, kinds).part(HeadKinds)
     received = reduce(call, sinks).part(HeadSinks)
     assert named is not None and received is not None
-    assert named.sinks[0].tolist() == np.flatnonzero(received.reception.is_sink[0]).tolist() == []
+    assert np.flatnonzero(named.is_sink[0]).tolist() == np.flatnonzero(received.reception.is_sink[0]).tolist() == []

@@ -16,7 +16,7 @@ from attn_cli.selection import ranges
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
-from attn_cli.summaries.reducers.kinds.numbers import least_for_name
+from attn_cli.summaries.reducers.kinds.numbers import least_share
 from attn_cli.summaries.scanned.corpus import ESTIMATE, KIND, Place, Row, corpus_tables
 from attn_cli.summaries.scanned.differences import Number, Paired, differences, differences_answer
 from attn_cli.summaries.scanned.head import EXAMPLE, head_answer, range_text
@@ -200,7 +200,7 @@ def open_scan(folder: str) -> ScanResults:
 
 def kind_numbers(row: Row) -> Row:
     """A head's numbers for one kind, from a row of the table `kinds`, with how certain it is of that kind, 0 to 1."""
-    least = float(least_for_name(_KINDS[row["kind"]], _number(row["baseline"]), _number(row["control"])))
+    least = float(least_share(_KINDS[row["kind"]], _number(row["baseline"]), _number(row["control"])))
     error = sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else nan
     far = (_number(row["share"]) - least) / error if error > 0 else nan
     below = float(two_sided_p(far, row["documents"] - 1)) / 2

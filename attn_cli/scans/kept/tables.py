@@ -30,7 +30,7 @@ from attn_cli.scans.numbers.ranges import distances, positions
 from attn_cli.scans.sums.sums import ModuleSums, Moments, ScanSums
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, JudgedKinds
+from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
 from attn_cli.summaries.scanned.student import ci_half_width
 from attn_cli.text import visible
@@ -153,15 +153,14 @@ def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
                    "module": place.name, "call": place.call}  # fmt: skip
 
 
-def judged_kinds(module: ModuleSums) -> JudgedKinds:
+def judged_kinds(module: ModuleSums) -> KindNumbers:
     """The kind of each head (previous token, induction ...) by its mean weight over documents on a kind's targets."""
     values, baselines = (np.where(x.count > 0, x.mean, np.nan) for x in (module.values, module.baselines))
     weight, share, past, row_support, control = np.split(values[len(STATISTIC_NAMES) :], len(OF_HEADS))  # [K, h]
     (baseline, _, _), totals = np.split(baselines, len(OF_TEXTS)), module.baselines.mean * module.baselines.count
     _, rows, control_rows = np.split(totals, len(OF_TEXTS))
     control[control_rows < LEAST_ROWS] = np.nan
-    agrees = np.ones(weight.shape, dtype=bool)  # documents are many
-    return JudgedKinds(weight, share, past, baseline, control, row_support, rows, agrees, by_share=True)
+    return KindNumbers(weight, share, past, row_support, control, baseline, rows, control_rows)
 
 
 def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

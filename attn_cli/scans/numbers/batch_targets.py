@@ -11,9 +11,7 @@ from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_E
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
 from attn_cli.summaries.reducers.heads.statistics import TextRows as HeadTextRows
-from attn_cli.summaries.reducers.kinds.control import TextRows, offset_of
-from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
-from attn_cli.summaries.reducers.kinds.targets import Targets, targets_of_rows
+from attn_cli.summaries.reducers.kinds.targets import RowFactors, Targets, TextRows, factors_of, hashed, targets_of_rows
 from attn_cli.summaries.sight import IntervalSight
 
 LARGEST = TopK(1, scores=False)
@@ -62,7 +60,7 @@ class BatchTargets:
         """The target keys that define each kind of head, for each of R rows, as row numbers `[R, c]`; -1 for none."""
         rows = self.rows
         first = np.arange(rows.count) * rows.length
-        offsets = [offset_of(encoded.ids) for encoded in rows.encoded]
+        offsets = [hashed(encoded.ids) for encoded in rows.encoded]
         stop, offset = (np.repeat(of_text, rows.length) for of_text in (first + rows.lengths, offsets))
         texts = TextRows(rows.begin, stop, rows.names, self.sinks, offset, rows.delimiters)
         return targets_of_rows(texts, is_causal=self.is_causal, seed=self.seed)

@@ -8,7 +8,7 @@ from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.scans.numbers.batch_targets import BatchTargets
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
+from attn_cli.summaries.reducers.kinds.numbers import kind_numbers
 
 STATISTIC_NAMES = tuple(statistic.name for statistic in STATISTICS)
 OF_HEADS, OF_TEXTS = (
@@ -24,6 +24,6 @@ def values_of(stats: RowStats, targets: BatchTargets) -> tuple[np.ndarray, np.nd
     """The numbers of h heads in each of B texts, `NAMES` `[V, h, B]` and `BASELINE_NAMES` `[C, B]`; NaN for none."""
     masked = np.broadcast_to(~targets.live, (len(np.asarray(stats.weight_sum)), len(targets.live)))  # padding, too
     statistics = targets.asked.answered(replace(stats, masked=masked))
-    kinds = KindNumbers.of(stats, targets.by_kind, targets.factors, targets.rows.count)
+    kinds = kind_numbers(stats, targets.by_kind, targets.factors, targets.rows.count)
     of_heads = [[statistics[name] for name in STATISTIC_NAMES], *(getattr(kinds, what) for what in OF_HEADS)]
     return np.concatenate(of_heads), np.concatenate([getattr(kinds, what) for what in OF_TEXTS])

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from attn_cli.call import Call, Place
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
@@ -14,7 +12,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
-from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindTexts, TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
@@ -28,7 +26,7 @@ SHAPE = Shape(
         "kinds": ("stream?", "module?", "call?", *HEAD_COLUMNS),
         "families": _FAMILY,
         "sinks": ("stream", "key", "key_token", "head_share", "weight", "value_norm", "residual_norm", "hub"),
-        "prompts": ("seed", "tokens", "named_by"),
+        "prompts": ("seed", "tokens"),
     },
     screen={"families": _FAMILY},
     legend=(
@@ -47,8 +45,7 @@ def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int 
         "families": Table.of(families(summaries)),
         "sinks": Table.of(sinks),
         "prompts": Table.of(
-            {"seed": None if seed is None else seed + at, "tokens": len(prompt.tokens),
-             "named_by": "share" if seed is None else "weight"}
+            {"seed": None if seed is None else seed + at, "tokens": len(prompt.tokens)}
             for at, prompt in enumerate(prompts)
         ),
     }  # fmt: skip
@@ -80,11 +77,11 @@ def _heads(summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
 def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None) -> Answer:
     """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
 
-    text       the text to judge on, by the share of what heads don't give to sinks; None: random tokens written twice
+    text       the text to judge on; None: random tokens written twice
     seed       of the random tokens, and of the keys that are compared with targets
     """
     prompts = source.repeated(seed) if text is None else source.read([text])
-    collected = CollectedKinds(prompts, seed, by_share=text is not None)
+    collected = CollectedKinds(prompts, seed)
     for start in range(0, len(prompts), source.batch_size):
         batch = prompts[start : start + source.batch_size]
         source.each(batch, selection or ALL, collected.visit)
@@ -92,11 +89,11 @@ def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, select
 
 
 class CollectedKinds:
-    """Sums each head's weights on the targets of kinds over the rows of prompts; `by_share` of what sinks leave."""
+    """Sums each head's weights on the targets of kinds over the rows of prompts."""
 
-    def __init__(self, prompts: Sequence[Prompt], seed: int, *, by_share: bool) -> None:
+    def __init__(self, prompts: Sequence[Prompt], seed: int) -> None:
         streams = [tokens for prompt in prompts for tokens in (prompt.tokens, *prompt.others.values())]
-        self.reducer = HeadKindsReducer(KindTexts(streams, seed=seed, by_share=by_share))
+        self.reducer = HeadKindsReducer(streams, seed)
         self._summaries: dict[Place, Summary] = {}
 
     @property
@@ -116,14 +113,13 @@ def _together(one: Summary, other: Summary) -> Summary:
     first, second = one.part(HeadKinds), other.part(HeadKinds)
     assert first is not None and second is not None
     numbers = KindNumbers.together([first.numbers, second.numbers])
-    is_sink = np.concatenate([first.first_is_sink, second.first_is_sink], axis=1)
-    return replace(one, parts=(replace(first, numbers=numbers, first_is_sink=is_sink),))
+    return replace(one, parts=(replace(first, numbers=numbers),))
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
     """What each head of a recorded text attends to: for each layer a summary with a part `HeadKinds`."""
-    kinds = TextKinds()
-    return tuple(reduce(layer, *([kinds.reducer(layer)] if layer.is_kept else [])) for layer in recording.layers)
+    kinds = HeadKindsReducer()
+    return tuple(reduce(layer, *([kinds] if layer.is_kept else [])) for layer in recording.layers)
 
 
 def with_kinds(report: Report) -> Report:

@@ -30,7 +30,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from tests.kernel.cpu.test_walk import agree, key_lists, masks
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
@@ -214,7 +214,7 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
         return [*(x for part in parts for x in part.arrays().values()), output.array.float().cpu().numpy()]
 
     def summary() -> list[np.ndarray]:
-        return read(HeadStatistics(), ReceivedShares()) + read(HeadKindsReducer(KindTexts([tokens])))
+        return read(HeadStatistics(), ReceivedShares()) + read(HeadKindsReducer())
 
     monkeypatch.setattr(cpu, "suits", lambda *call: False)  # which walks it on a processor
     by_bands = summary()

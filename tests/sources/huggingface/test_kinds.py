@@ -17,8 +17,8 @@ from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.kinds import head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
-from attn_cli.summaries.reducers.kinds.numbers import KindNumbers, judged
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
 from attn_cli.summaries.text_sinks import is_hub
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream
@@ -85,11 +85,11 @@ def test_real_models_by_loops_over_tokens_on_eager_weights(
     loaded: LoadedModel = request.getfixturevalue(name)
     source = ModelSource(loaded)
     prompt = source.repeated(0)[0]
-    texts = KindTexts([prompt.tokens], by_share=False)
+    kinds = HeadKindsReducer()
     parts: dict[int, HeadKinds] = {}
 
     def visit(call) -> None:
-        parts[call.place.layer] = reduce(call, HeadKindsReducer(texts)).part(HeadKinds)
+        parts[call.place.layer] = reduce(call, kinds).part(HeadKinds)
 
     source.each([prompt], Selection(layers=layers), visit)
     ids, causal = torch.tensor([[token.id for token in prompt.tokens]]), name == "smollm"
@@ -126,7 +126,7 @@ def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
     near = np.abs(reception - 0.3) < 1e-5
     for head, of_head in enumerate(reception):
         sinks = set(np.flatnonzero((of_head > 0.3) & (of_head > 3 * even) & judged))
-        assert sinks ^ set(part.sinks[head]) <= set(np.flatnonzero(near[head]))
+        assert sinks ^ set(np.flatnonzero(part.is_sink[head])) <= set(np.flatnonzero(near[head]))
 
 
 def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: Answer) -> None:
@@ -162,7 +162,7 @@ def test_residual_lengths_are_those_of_the_models_own_hidden_states(kind: str) -
     found: list[tuple[int, int, np.ndarray]] = []
 
     def visit(call: Call) -> None:
-        part = reduce(call, HeadKindsReducer(KindTexts([call.keys]))).part(HeadKinds)
+        part = reduce(call, HeadKindsReducer()).part(HeadKinds)
         assert part is not None and part.residual is not None
         found.append((call.place.layer, call.place.text, part.residual))
 
@@ -269,22 +269,21 @@ def test_a_random_network_has_hardly_any_kinds(network: str, width: int, scale: 
 
 def named_of_random_network(network: str, width: int, scale: float, seed: int, read: str) -> list[str]:
     """The kinds of the heads of such a network that are named by content, place or marks."""
-    model, by_share = NETWORKS[network](width, scale, seed), read != "the diagnosis"
+    model = NETWORKS[network](width, scale, seed)
     texts = [tuple(Token(at, str(x), x) for at, x in enumerate(ids)) for ids in READ[read](np.random.default_rng(seed))]
-    kinds = KindTexts(texts, by_share=by_share)
+    kinds = HeadKindsReducer(texts)
     found: dict[int, list[HeadKinds]] = {}
     for text in texts:
         ids = torch.tensor([[token.id for token in text]])
 
         def visit(call) -> None:
-            found.setdefault(call.place.layer, []).append(reduce(call, HeadKindsReducer(kinds)).part(HeadKinds))
+            found.setdefault(call.place.layer, []).append(reduce(call, kinds).part(HeadKinds))
 
         with torch.no_grad(), capture(model, visit, texts=[text]):
             model(input_ids=ids)
     names = []
     for parts in found.values():
-        is_sink = np.concatenate([part.first_is_sink for part in parts], axis=1)
-        together = judged(KindNumbers.together([part.numbers for part in parts]), is_sink, by_share=by_share)
+        together = KindNumbers.together([part.numbers for part in parts]).mean
         names += [KINDS[kind].name for kind in together.kind if kind >= 0
                   and KINDS[kind].rank in (CONTENT, PLACE, MARKS)]  # fmt: skip
     return names
@@ -314,10 +313,10 @@ def test_tiny_models_of_other_kinds(kind: str) -> None:
         ids["decoder_input_ids"] = torch.tensor(random.integers(5, 25, (1, 30)))
     streams = {name: tuple(Token(at, str(x), x) for at, x in enumerate(of[0].tolist())) for name, of in ids.items()}
     others = {"decoder": streams["decoder_input_ids"]} if kind == "t5" else {}
-    texts, calls = KindTexts(list(streams.values())), list[tuple[Call, HeadKinds]]()
+    kinds, calls = HeadKindsReducer(list(streams.values())), list[tuple[Call, HeadKinds]]()
 
     def visit(call: Call) -> None:
-        part = reduce(call, HeadKindsReducer(texts)).part(HeadKinds)
+        part = reduce(call, kinds).part(HeadKinds)
         assert part is not None
         calls.append((call, part))
 

@@ -19,7 +19,7 @@ from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
@@ -60,7 +60,7 @@ class Looked(NamedTuple):
 
 
 def looked(tokens: tuple[Token, ...], run: Callable[[Callable[[Call], None]], object]) -> Looked:
-    kinds, summaries = HeadKindsReducer(KindTexts([tokens])), list[Summary]()
+    kinds, summaries = HeadKindsReducer(), list[Summary]()
     run(lambda call: summaries.append(reduce(call, kinds, MatrixOf())))
     return Looked(tuple(summaries))
 

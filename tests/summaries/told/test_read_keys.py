@@ -9,7 +9,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds.reducer import TextKinds
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer, resting_keys
 
 N = 24
@@ -28,7 +28,7 @@ def _call(targets: dict[int, list[int]]) -> AttentionCall:
 
 
 def _resting(call: AttentionCall) -> set[int]:
-    summary = reduce(call, TextKinds().reducer(call), DecidingRowsReducer())
+    summary = reduce(call, HeadKindsReducer(), DecidingRowsReducer())
     part = summary.part(DecidingRows)
     assert part is not None
     return resting_keys([(summary, part)])

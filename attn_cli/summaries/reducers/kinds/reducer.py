@@ -1,9 +1,8 @@
 """The reducer behind kinds of heads: sums over lists of keys per row, by the compiled walk or gathered from bands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,18 +13,24 @@ from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.value_norms import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS, Kind
-from attn_cli.summaries.reducers.kinds.numbers import NOT_JUDGED, NOTHING, JudgedKinds, KindNumbers, judged
-from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
-from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
-from attn_cli.summaries.sight import IntervalSight, MaskSight
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, expected_sinks
+from attn_cli.summaries.reducers.kinds.numbers import NOT_JUDGED, NOTHING, KindNumbers, kind_numbers
+from attn_cli.summaries.reducers.kinds.targets import (
+    LEAST_KEYS,
+    RowFactors,
+    Targets,
+    cross_targets,
+    factors_of,
+    targets_of,
+)
+from attn_cli.summaries.sight import IntervalSight, MaskSight, Sight
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks
 
 STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CLS] and [SEP]
+_KEPT = 64  # targets and masks of texts, which layers share
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +51,7 @@ class Peaks:
     uniform: float
 
     @classmethod
-    def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, counted: np.ndarray, seen: np.ndarray) -> "Peaks":
+    def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, seen: np.ndarray) -> "Peaks":
         """The strongest keys of h heads and n rows past the sinks; arrays are NumPy's or a device's tensors."""
         where = namespace(beyond).where
         heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
@@ -55,6 +60,7 @@ class Peaks:
             key = tops.keys[..., rank]
             passes = (key >= 0) & ~is_sink[heads, key * (key >= 0)]
             keys, weights = where(passes, key, keys), where(passes, tops.weights[..., rank], weights)
+        counted = seen >= (LEAST_KEYS if seen.max(initial=0) >= LEAST_KEYS else 2)
         factors = moved_to(beyond, counted.astype(np.float64))
         sums, total = to_numpy_together([as_float64(x) @ factors for x in (weights, beyond)])
         share = np.divide(sums, total, out=np.zeros_like(total), where=total > 0)
@@ -79,11 +85,9 @@ HEAD_COLUMNS = (
 class HeadKinds(Part):
     """What the heads of one call give to the targets of each kind, beside what is uniform.
 
-    first_is_sink  whether key 0 is or may be a sink of the head, by text `[h, B]`
-    sinks      the keys that are sinks of a head, for each head `[h]`
+    is_sink    which keys are sinks of each head `[h, m]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
     value      the norm of each value over the median of all, median over key heads `[m]`; None without values
-    by_share   whether heads are named by the share of what they don't give to sinks, as on a text
     residual   the norm of each key's vector before the block over the median of all `[m]`; None where it isn't seen
     """
 
@@ -91,19 +95,17 @@ class HeadKinds(Part):
     together: ClassVar[bool] = True
 
     numbers: KindNumbers
-    first_is_sink: np.ndarray
-    sinks: tuple[np.ndarray, ...]
+    is_sink: np.ndarray
     reception: np.ndarray
     value: np.ndarray | None
     peaks: Peaks
     targets: Targets
-    by_share: bool = True
     residual: np.ndarray | None = None
 
-    @cached_property
-    def judged(self) -> JudgedKinds:
-        """For each head and kind the weight on targets and its share of non-sink weight, means over texts; the kind."""
-        return judged(self.numbers, self.first_is_sink, by_share=self.by_share)
+    @property
+    def judged(self) -> KindNumbers:
+        """The numbers of each head and kind, means over texts, and the kind."""
+        return self.numbers.mean
 
     def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
         """The rows `[n]` that give their largest weight past sinks, in head number `at`, to a target of `kind`."""
@@ -133,99 +135,89 @@ class HeadKinds(Part):
         return {"kinds": np.array([kind.name for kind in KINDS])}
 
 
-class KindTexts:
-    """Texts on which heads are named by kind, and what all layers share: the targets."""
-
-    def __init__(self, texts: Sequence[Sequence[Token]], *, seed: int = 0, by_share: bool = True) -> None:
-        self.texts, self.seed, self.by_share = texts, seed, by_share
-        self._distances: dict[bool, Distances] = {}
-        self._targets: dict[tuple[Any, ...], tuple[Any, Targets]] = {}
-        self._factors: dict[tuple[Any, ...], tuple[Targets, RowFactors]] = {}
-
-    def targets(self, call: Call) -> Targets:
-        """For each query of a call the keys that define each kind of head, made once for calls of the same tokens."""
-        is_causal = call.is_causal
-        key = (id(call.keys), call.n, is_causal, call.place.stream == "cross")
-        if key not in self._targets:
-            self._targets[key] = call.keys, self._make(call, is_causal=is_causal)
-        return self._targets[key][1]
-
-    def _make(self, call: Call, *, is_causal: bool) -> Targets:
-        sinks = expected_sinks(call)
-        if call.place.stream == "cross" or call.n > call.m:
-            return cross_targets(call.keys, call.n, sinks)
-        if is_causal not in self._distances:
-            self._distances[is_causal] = Distances(self.texts, is_causal=is_causal)
-        return targets_of(call.keys, call.n, sinks, self._distances[is_causal], is_causal=is_causal, seed=self.seed)
-
-    def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
-        """Which of a call's n rows count for each of K kinds of heads, in arrays `[K, n]`."""
-        learned = call.rule.sink is not None
-        if seen is None:
-            return factors_of(targets, MaskSight(call.rule.mask, call.n, call.m, call.like), learned_sink=learned)
-        key = (id(targets), learned, seen.first.tobytes(), seen.last.tobytes())
-        if key not in self._factors:
-            self._factors[key] = targets, factors_of(targets, IntervalSight(seen, call.m), learned_sink=learned)
-        return self._factors[key][1]
+class _Rows(NamedTuple):
+    factors: RowFactors
+    sight: Sight
+    sinks: SinkRows
 
 
 class HeadKindsReducer:
-    """Makes `HeadKinds` of one call after the other: each head's weight on the targets in `texts`."""
+    """Makes `HeadKinds` of one call after the other; control keys are as far away as the targets in `texts`.
 
-    reads_tensors: ClassVar[bool] = True
+    Without texts they are as far away as the targets among a call's own keys.
+    """
 
-    def __init__(self, texts: KindTexts) -> None:
-        self.texts = texts
+    def __init__(self, texts: Sequence[Sequence[Token]] = (), seed: int = 0) -> None:
+        self.texts, self.seed = texts, seed
+        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's weights on targets, entropy and 3 strongest keys, and for sums by key."""
-        wanted = self.texts.targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
-        if _knows_mask(call):
-            return wanted | Wanted(column_sums=(ColumnSums(self._factors(call, None).sink_rows.few_rows),))
-        return wanted | Wanted(seen=True)
-
-    def _factors(self, call: Call, seen: Intervals | None) -> RowFactors:
-        if seen is None:
-            seen = intervals(call.rule.mask, call.n, call.m)
-        return self.texts.factors(call, self.texts.targets(call), seen)
+        wanted = self._targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
+        if not _knows_mask(call):
+            return wanted | Wanted(seen=True)
+        few = self._rows(call, intervals(call.rule.mask, call.n, call.m)).sinks.few_rows
+        return wanted | Wanted(column_sums=(ColumnSums(few),))
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
-        """Each head's weight on the keys that define each kind, summed over rows, and its sinks, as `HeadKinds`."""
-        if _knows_mask(call):
-            factors = self._factors(call, None)
-            few = ColumnSums(factors.sink_rows.few_rows)
-            received_few = stats.column_sums[few]
-        else:
-            assert stats.seen is not None
-            factors = self._factors(call, Intervals(*stats.seen))
-            few = ColumnSums(factors.sink_rows.few_rows)
-            received_few = call.row_stats(Wanted(column_sums=(few,))).column_sums[few]
-        reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
-        targets, by_share = self.texts.targets(call), self.texts.by_share
+        """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
+        knows = _knows_mask(call)
+        assert knows or stats.seen is not None
+        factors, sight, sink_rows = self._rows(
+            call, intervals(call.rule.mask, call.n, call.m) if stats.seen is None or knows else Intervals(*stats.seen)
+        )
+        few = ColumnSums(sink_rows.few_rows)
+        few_stats = stats if knows else call.row_stats(Wanted(column_sums=(few,)))
+        reception = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
+        targets, values, residual = self._targets(call), relative_value_norms(call), _residual_lengths(call)
         is_sink = reception.is_sink | moved_to(reception.is_sink, np.isin(np.arange(call.m), targets.sinks))
-        beyond, values = as_float64(stats.along(targets.marks[1])), relative_value_norms(call)
+        first_is_sink = np.ones(call.h, dtype=bool)
+        if values is not None and residual is not None and residual[0] < LONG_RESIDUAL:
+            first_is_sink = np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
         return HeadKinds(
-            KindNumbers.of(stats, targets, factors, by_share=by_share),
-            _first_is_sink(call, values)[:, None],
-            tuple(np.flatnonzero(of_head) for of_head in to_numpy(reception.is_sink)),
+            kind_numbers(stats, targets, factors, first_is_sink=first_is_sink[:, None]),
+            to_numpy(reception.is_sink),
             to_numpy(reception.mean.mean(axis=0)),
             None if values is None else median(values, axis=0),
-            Peaks.of(stats.tops[STRONGEST], is_sink, beyond, factors.has_choice, factors.seen),
+            Peaks.of(stats.tops[STRONGEST], is_sink, as_float64(stats.along(targets.marks[1])), sight.count),
             targets,
-            by_share,
-            _residual_lengths(call),
+            residual,
         )
+
+    def _targets(self, call: Call) -> Targets:
+        sinks, is_causal, crosses = expected_sinks(call), call.is_causal, call.place.stream == "cross"
+
+        def make() -> Targets:
+            if crosses or call.n > call.m:
+                return cross_targets(call.keys, call.n, sinks)
+            texts = self.texts or [call.keys]
+            return targets_of(call.keys, call.n, sinks, texts, is_causal=is_causal, seed=self.seed)
+
+        made: Targets = self._once((id(call.keys), call.n, is_causal, crosses), call.keys, make)
+        return made
+
+    def _rows(self, call: Call, seen: Intervals | None) -> _Rows:
+        targets, mask, learned = self._targets(call), call.rule.mask, call.rule.sink is not None
+
+        def make() -> _Rows:
+            sight = MaskSight(mask, call.n, call.m, call.like) if seen is None else IntervalSight(seen, call.m)
+            return _Rows(factors_of(targets, sight, learned_sink=learned), sight, SinkRows.of(sight))
+
+        of_mask = (id(mask),) if seen is None else (seen.first.tobytes(), seen.last.tobytes())
+        made: _Rows = self._once((id(targets), learned, *of_mask), (targets, mask), make)
+        return made
+
+    def _once(self, key: tuple[Any, ...], kept: Any, make: Callable[[], Any]) -> Any:
+        """make(), or what it gave before for this key; `kept` are the objects whose ids are in it."""
+        if key not in self._made:
+            if len(self._made) >= _KEPT:
+                del self._made[next(iter(self._made))]
+            self._made[key] = kept, make()
+        return self._made[key][1]
 
 
 def _knows_mask(call: Call) -> bool:
     return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
-
-
-def _first_is_sink(call: Call, values: np.ndarray | None) -> np.ndarray:
-    residual = _residual_lengths(call)
-    if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
-        return np.ones(call.h, dtype=bool)
-    return np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
 
 
 def _residual_lengths(call: Call) -> np.ndarray | None:
@@ -233,14 +225,3 @@ def _residual_lengths(call: Call) -> np.ndarray | None:
     lengths = call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
     middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
     return None if lengths is None or not middle > 0 else lengths / middle
-
-
-class TextKinds:
-    """Makes reducers that name heads by kind on the text of a call; `seed` is of the control keys."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
-
-    def reducer(self, call: Call) -> HeadKindsReducer:
-        """The reducer that tells the kinds (induction ...) of a call's heads, from all its rows."""
-        return HeadKindsReducer(self._texts(call.keys))

@@ -1,19 +1,34 @@
-"""The target keys of every kind, as lists that are made once for a text and serve all of its layers."""
+"""The target keys of every kind, and how each row counts: made once for a text, for all of its layers."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
 from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.kinds.control import DrawnFrom, TextRows, control_keys, distances_of, offset_of
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, DUPLICATE, FIRST, INDUCTION, PLACED, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import (
+    CONTENT,
+    DELIMITER,
+    DUPLICATE,
+    FIRST,
+    INDUCTION,
+    KINDS,
+    UNIFORM,
+    WINDOW,
+    Kind,
+)
+from attn_cli.summaries.sight import Sight
 
 MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
 REACH = 4  # of the window
+LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
+DRAWN = 16  # control keys per row
+_TRIED = 4 * DRAWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,26 +54,34 @@ class Targets:
         return Wanted(moments=("weight_sum", "entropy_nats"), key_sets=lists, vectors=tuple(self.marks))
 
 
-class Distances:
-    """How far the targets of induction and duplicate heads are from their queries, query less key, in all texts."""
+class TextRows(NamedTuple):
+    """R query rows of one text, or of many side by side, in which each row's token is also a key.
 
-    def __init__(self, texts: Sequence[Sequence[Token]], *, is_causal: bool) -> None:
-        lists = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
-        self.of = {
-            kind: np.concatenate([np.empty(0, np.int64), *(distances_of(each[kind])[1] for each in lists)])
-            for kind in (INDUCTION, DUPLICATE)
-        }
+    begin, stop   the first row of each row's text, and the one after its last `[R]`
+    names         a number for each token, equal for the same token of one text `[R]`
+    at_sink       True at each row at which a sink is expected `[R]`
+    offsets       a hash of each row's text, 0 to 1, which moves the random draws for it `[R]`
+    delimiters    True at special tokens after the first, and at punctuation `[R]`
+    """
+
+    begin: np.ndarray
+    stop: np.ndarray
+    names: np.ndarray
+    at_sink: np.ndarray
+    offsets: np.ndarray
+    delimiters: np.ndarray
 
 
 def targets_of(
-    keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, is_causal: bool, seed: int
+    keys: Sequence[Token], n: int, sinks: np.ndarray, texts: Sequence[Sequence[Token]], *, is_causal: bool, seed: int
 ) -> Targets:
-    """The keys that define each kind of head for n queries that stand at the last n of `keys`, -1 for none."""
+    """The targets of n queries at the last n of `keys`; control keys are as far away as targets are in `texts`."""
     m = len(keys)
-    none, offset = np.zeros(m, np.int64), offset_of([-1 if token.id is None else token.id for token in keys])
+    none, offset = np.zeros(m, np.int64), hashed([-1 if token.id is None else token.id for token in keys])
     rows = TextRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), delimiters(keys))
-    drawn = {kind: DrawnFrom(of, none, none + len(of)) for kind, of in distances.of.items()}
-    targets = targets_of_rows(rows, drawn, is_causal=is_causal, seed=seed)
+    contents = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
+    far = {kind: np.concatenate([_distances(lists[kind])[1] for lists in contents]) for kind in (INDUCTION, DUPLICATE)}
+    targets = targets_of_rows(rows, far, is_causal=is_causal, seed=seed)
 
     def own(lists: Mapping[Kind, np.ndarray]) -> dict[Kind, np.ndarray]:
         return {kind: compact(places[m - n :]) for kind, places in lists.items()}
@@ -68,27 +91,30 @@ def targets_of(
 
 
 def targets_of_rows(
-    rows: TextRows, drawn: Mapping[Kind, DrawnFrom] | None = None, *, is_causal: bool, seed: int
+    rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, is_causal: bool, seed: int
 ) -> Targets:
-    """The targets of R rows of texts side by side; each row's token is a key of its text."""
-    count = len(rows.names)
+    """The targets of R rows of texts side by side; control keys are `far` away, by default as each text's targets."""
     begin, stop = rows.begin[:, None], rows.stop[:, None]
-    placed = [kind for kind in PLACED if not is_causal or kind.back >= 0]  # type: ignore[operator]
-    near = np.concatenate([placed_keys(placed, count), window_keys(count, is_causal=is_causal)], axis=1)
+    placed = [(kind, kind.back) for kind in KINDS if kind.back is not None and not (is_causal and kind.back < 0)]
+    steps = [*(back for _, back in placed), *range(REACH, -1 if is_causal else -REACH - 1, -1)]
+    near = np.arange(len(rows.names))[:, None] - np.array(steps)
     near = np.where((near >= begin) & (near < stop), near, -1)
     contents = content_lists(rows.names, is_causal=is_causal)
-    lists = contents | {kind: near[:, at : at + 1] for at, kind in enumerate(placed)}
+    lists = contents | {kind: near[:, at : at + 1] for at, (kind, _) in enumerate(placed)}
     lists |= {FIRST: begin, WINDOW: compact(near[:, len(placed) :])}
-    drawn = {kind: DrawnFrom.of(keys, rows) for kind, keys in contents.items()} if drawn is None else drawn
-    controls = {kind: control_keys(kind, keys, rows, drawn[kind], seed) for kind, keys in contents.items()}
-    on_sinks = {kind: compact(np.where((keys >= 0) & rows.at_sink[keys], keys, -1)) for kind, keys in lists.items()
-                if kind is WINDOW or kind.rank == CONTENT}  # fmt: skip
+    controls = {
+        kind: _control(kind, keys, rows, None if far is None else far[kind], seed) for kind, keys in contents.items()
+    }
+    on_sinks = {
+        kind: compact(np.where((lists[kind] >= 0) & rows.at_sink[lists[kind]], lists[kind], -1))
+        for kind in (*contents, WINDOW)
+    }
     marks = np.stack([rows.delimiters, ~rows.at_sink]).astype(np.float32)
     return Targets(lists, on_sinks, controls, marks, np.flatnonzero(rows.at_sink))
 
 
 def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
-    """The keys that define kinds of head for n queries of cross-attention, which stand nowhere among the keys."""
+    """The targets of n queries of cross-attention, which stand nowhere among the keys."""
     marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
     return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
 
@@ -123,19 +149,58 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
     return {INDUCTION: compact(np.where(earlier_of >= 0, earlier_of + 1, -1)), DUPLICATE: compact(others)}
 
 
-def placed_keys(kinds: Sequence[Kind], m: int) -> np.ndarray:
-    """For each of m positions the key at the fixed distance of each kind `[m, kinds]`, such as the previous token."""
-    return np.arange(m)[:, None] - np.array([kind.back for kind in kinds])
+def hashed(ids: Sequence[int] | np.ndarray) -> float:
+    """A hash of a text's token ids as a number from 0 to 1, which moves the random draws for it."""
+    digest = blake2b(np.asarray(ids, np.int64).tobytes(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") / 2**32
 
 
-def window_keys(m: int, *, is_causal: bool) -> np.ndarray:
-    """The keys of the kind "window" `[m, c]` for m positions: from 4 before it to itself, or to 4 after it."""
-    return np.arange(m)[:, None] + np.arange(-REACH, 1 if is_causal else REACH + 1)
+def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, others for each seed and kind of head."""
+    random = np.random.default_rng((seed, KINDS.index(kind)))
+    moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offsets[:, None]
+    return np.where(moved >= 1, moved - 1, moved)
+
+
+def _control(kind: Kind, targets: np.ndarray, rows: TextRows, far: np.ndarray | None, seed: int) -> np.ndarray:
+    """For each of R rows 16 random keys that are no targets: `far` away, or as far as the targets of its text."""
+    control = np.full((len(targets), DRAWN), -1)
+    with_target, distances = _distances(targets)
+    if far is None:
+        first, last = np.searchsorted(with_target, [rows.begin, rows.stop])
+    else:
+        distances, first, last = far, 0 * rows.begin, 0 * rows.begin + len(far)
+    queries = np.flatnonzero((targets[:, 0] >= 0) & (last > first))
+    if not len(queries):
+        return control
+    begin, stop = rows.begin[queries], rows.stop[queries, None]
+    shares, total = shares_of(seed, kind, queries - begin, rows.offsets[queries]), (last - first)[queries, None]
+    keys = queries[:, None] - distances[first[queries, None] + (shares * total).astype(np.int64)]
+    begin, named = begin[:, None], keys - (kind is INDUCTION)  # the token whose earlier place makes the key a target
+    own, most = rows.names[queries][:, None], len(targets) - 1
+    is_target = (named >= begin) & (rows.names[np.clip(named, 0, most)] == own) & (named != queries[:, None])
+    good = (keys >= begin) & (keys < stop) & ~is_target & ~rows.at_sink[np.clip(keys, 0, most)]
+    order = np.argsort(~good, axis=1, kind="stable")[:, :DRAWN]
+    control[queries] = np.take_along_axis(np.where(good, keys, -1), order, axis=1)
+    return control
+
+
+def _distances(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For all targets `[R, c]` their row, ascending, and how far before it they are."""
+    queries, columns = np.nonzero(targets >= 0)
+    return queries, queries - targets[queries, columns]
 
 
 def delimiters(tokens: Sequence[Token]) -> np.ndarray:
     """Booleans `[m]`: True for special tokens after the first, and for tokens of punctuation alone."""
     return np.array([at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
+
+
+@lru_cache(2**16)
+def is_punctuation(text: str) -> bool:
+    """True if a text has punctuation and nothing else but spaces."""
+    marks = text.strip()
+    return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)
 
 
 def compact(keys: np.ndarray) -> np.ndarray:
@@ -145,8 +210,44 @@ def compact(keys: np.ndarray) -> np.ndarray:
     return np.take_along_axis(keys, order, axis=1)
 
 
-@lru_cache(2**16)
-def is_punctuation(text: str) -> bool:
-    """True if a text has punctuation and nothing else but spaces."""
-    marks = text.strip()
-    return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)
+class RowFactors(NamedTuple):
+    """How each of n rows counts for each of K kinds, `[K, n]`; rows that see fewer than 4 keys don't.
+
+    counted   1 for rows with a target; for uniform attention 1 / log of the keys seen
+    rest      1 for rows with a target that is no expected sink
+    uniform   targets seen / keys seen; NaN for kinds without targets
+    controls  for induction and duplicate targets seen / random keys at like distances seen; 0 for none
+    """
+
+    counted: np.ndarray
+    rest: np.ndarray
+    uniform: np.ndarray
+    controls: np.ndarray
+
+
+def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
+    """How the n rows that `sight` is of count for each of K kinds of heads."""
+    keys = sight.count.astype(np.float64)
+    judged = (keys >= LEAST_KEYS).astype(np.float64)
+    counted, rest, controls = np.zeros((3, len(KINDS), len(keys)))
+    uniform = np.full(counted.shape, np.nan)
+    for at, kind in enumerate(KINDS):
+        if kind is UNIFORM:  # 1 over the entropy, in nats, of equal weights
+            counted[at], rest[at] = judged / np.log(np.maximum(keys, 2)), judged
+            continue
+        on_sinks, learned = np.zeros(len(keys)), kind is FIRST and learned_sink
+        if kind is DELIMITER:
+            own = sight.along_rows(targets.marks[0])
+        elif kind in targets.lists:
+            sees = sight.sees(targets.lists[kind])
+            own = sees.sum(axis=1).astype(np.float64)
+            if kind is not FIRST:
+                on_sinks = (sees & (targets.marks[1, targets.lists[kind]] == 0)).sum(axis=1)
+        else:
+            continue
+        counted[at], rest[at] = judged * (own + learned > 0), judged * (own + learned > on_sinks)
+        uniform[at] = (own + learned) / np.maximum(keys + learned, 1) * counted[at]
+        if kind.rank == CONTENT:
+            drawn = sight.sees(targets.controls[kind]).sum(axis=1)
+            controls[at] = np.divide(own, drawn, out=np.zeros(len(own)), where=drawn > 0) * counted[at]
+    return RowFactors(counted, rest, uniform, controls)

@@ -5,17 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.kinds.control import DRAWN, offset_of, shares_of
 from attn_cli.summaries.reducers.kinds.head_kinds import DUPLICATE, INDUCTION
-from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, targets_of
+from attn_cli.summaries.reducers.kinds.targets import DRAWN, Targets, hashed, shares_of, targets_of
 
 TEXTS = st.lists(st.integers(0, 4), min_size=3, max_size=40)
 
 
 def targets(ids: list[int], sinks: list[int], *, is_causal: bool, seed: int = 0) -> Targets:
     tokens = [Token(at, str(number), number) for at, number in enumerate(ids)]
-    distances = Distances([tokens], is_causal=is_causal)
-    return targets_of(tokens, len(tokens), np.array(sinks, np.int64), distances, is_causal=is_causal, seed=seed)
+    return targets_of(tokens, len(tokens), np.array(sinks, np.int64), [tokens], is_causal=is_causal, seed=seed)
 
 
 @given(TEXTS, st.booleans())
@@ -43,7 +41,7 @@ def test_many_queries_have_as_many_as_are_asked_for() -> None:
 
 def test_draws_are_those_of_seed_kind_place_and_text() -> None:
     places = np.array([3, 0, 3])
-    one, other = offset_of([1, 2]), offset_of([2, 1])
+    one, other = hashed([1, 2]), hashed([2, 1])
     shares = shares_of(5, INDUCTION, places, np.array([one, one, other]))
     alone = shares_of(5, INDUCTION, np.array([3]), np.array([one]))
     assert (shares[0] == alone[0]).all() and ((shares >= 0) & (shares < 1)).all()

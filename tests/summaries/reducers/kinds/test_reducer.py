@@ -16,7 +16,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS, UNIFORM
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindTexts
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
 from tests.summaries.reducers.kinds.oracle import numbers
 
 NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]
@@ -39,12 +39,12 @@ def tokens_of(words: str, *, special: bool) -> tuple[Token, ...]:
     return tuple(Token(at, text, special=at in ends) for at, text in enumerate(texts))
 
 
-def kinds_of(q, k, v, rule: Rule, tokens: tuple[Token, ...], stream: str = "self", by_share: bool = True) -> HeadKinds:
+def kinds_of(q, k, v, rule: Rule, tokens: tuple[Token, ...], stream: str = "self") -> HeadKinds:
     h, g = q.shape[0], k.shape[0]
     place = Place(0, "m", tuple(range(h)), tuple(at * g // h for at in range(h)), stream)
     queries = tokens[-q.shape[1] :] if q.shape[1] <= len(tokens) else tokens
     call = AttentionCall(q, k, v, rule, place, queries, tokens)
-    part = reduce(call, HeadKindsReducer(KindTexts([tokens], by_share=by_share))).part(HeadKinds)
+    part = reduce(call, HeadKindsReducer()).part(HeadKinds)
     assert part is not None
     return part
 
