@@ -6,12 +6,12 @@ they receive. A learned sink is no key, and none of them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from attn_cli.arrays import Array, as_float64, moved_to, namespace
 from attn_cli.call import Call
+from attn_cli.kernel.stats.wanted import ColumnSums
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.sight import Sight
@@ -36,20 +36,6 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
     return np.array([place for place, token in enumerate(tokens) if token.special], dtype=np.int64)
 
 
-class Reception(NamedTuple):
-    """The weight that m keys receive from the rows by which sinks are known: those that see 8 keys or more.
-
-    mean     the mean weight of these rows on each key, over those that see it `[h, m]`; 0 where none does
-    uniform  what it would be if they gave the same weight to all keys that they see `[m]`
-
-    mean and is_sink are on the device where the weights were summed.
-    """
-
-    mean: Array
-    uniform: np.ndarray
-    is_sink: Array
-
-
 @dataclass(frozen=True, eq=False)
 class SinkRows:
     """The rows by which sinks are known: those that see 8 keys or more; all rows where none sees so many.
@@ -72,16 +58,19 @@ class SinkRows:
         return cls(few, sight.along_columns(others), sight.uniform(others))
 
     @property
-    def few_rows(self) -> tuple[int, ...]:
-        """The indices of the rows that are left out, as they see fewer than 8 keys, ascending; () if all do."""
-        return tuple(np.flatnonzero(self.few).tolist())
+    def left_out(self) -> ColumnSums:
+        """The request for the weights on keys, summed over the rows that are left out."""
+        return ColumnSums(tuple(np.flatnonzero(self.few).tolist()))
 
-    def reception(self, received: Array, received_few: Array) -> Reception:
-        """The mean weight on keys, and the sinks: over 0.3, and over 3 times uniform attention's."""
+    def reception(self, received: Array, received_few: Array) -> tuple[Array, Array]:
+        """For each head and key `[h, m]` the mean weight of the rows that see it, 0 for none, and whether it is a sink.
+
+        A sink gets over 0.3, and over 3 times what uniform attention would give it.
+        """
         rows = np.maximum(self.seen_by, 1.0)
         uniform = self.uniform / rows
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
         least = np.where(judged, np.maximum(MOST_OF_A_KEY, TIMES_UNIFORM * uniform), np.inf)
         rows, seen, least = (moved_to(received, x) for x in (rows, self.seen_by > 0, least))
         mean = namespace(received).where(seen, (as_float64(received) - received_few) / rows, 0.0)
-        return Reception(mean, uniform, mean > least)
+        return mean, mean > least

@@ -21,7 +21,6 @@ from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from tests.kernel.cpu.test_walk import holed, masks
 from tests.strategies import as_tensors
 
@@ -42,7 +41,6 @@ REDUCERS = {
     "the mean head": lambda: [TopKeys(3, mean_heads=True), HeadStatistics()],
     "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
     "blocks of the mean head": lambda: [MatrixOf((6, 7), mean_heads=True), ReceivedShares()],
-    "sinks": lambda: [HeadSinksReducer()],
     "two matrices": lambda: [MatrixOf((5, 5)), MatrixOf((3, 3))],
     "heads and their mean": lambda: [TopKeys(3), TopKeys(3, mean_heads=True)],
     "sums of some rows and of all": lambda: [OverallKeys(4, rows=[0]), OverallKeys(4)],

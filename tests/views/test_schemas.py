@@ -34,9 +34,9 @@ def hold(run: Run, name: str) -> None:
 
 def test_the_sinks_of_a_text_hold() -> None:
     """As an answer has them that a model with sinks gives."""
-    sink = {"stream": "self", "key": 0, "key_token": "<s>", "head_share": 0.5, "weight": 0.4}
-    sink |= {"value_norm": 0.1, "residual_norm": 30.0, "hub": False}
-    with mock.patch.object(kinds, "text_sinks", lambda parts: [sink]):
+    names = ("stream", "key", "key_token", "head_share", "weight", "value_norm", "residual_norm", "hub")
+    sink = dict(zip(names, ("self", 0, "<s>", 0.5, 0.4, 0.1, 30.0, False), strict=True))
+    with mock.patch.object(kinds, "text_sinks", lambda summaries: [sink]):
         run = attn("heads", "--kinds", TEXT, "--json", "-q")
     assert run.json["tables"]["sinks"][0]["residual_norm"] == 30.0
     hold(run, "kinds")

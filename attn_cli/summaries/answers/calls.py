@@ -217,7 +217,6 @@ def _of_reads(reads: Reads) -> Iterator[dict[str, Any]]:
 def _findings(report: Report) -> Iterator[str]:
     if report.story is not None:
         yield story_finding(report.story)
-    judged = with_part(report.summaries, HeadKinds)
-    if judged:
+    if with_part(report.summaries, HeadKinds):
         yield finding(report.summaries)
-        yield from sink_words(text_sinks(judged))
+        yield from sink_words(text_sinks(report.summaries))

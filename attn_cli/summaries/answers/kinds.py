@@ -39,7 +39,7 @@ SHAPE = Shape(
 
 def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int | None = None) -> Answer:
     """The kind of every head of these calls, as tables of `SHAPE`; `seed` of random tokens, None on a text."""
-    sinks = text_sinks(with_part(summaries, HeadKinds)) if seed is None else []
+    sinks = text_sinks(summaries) if seed is None else []
     tables = {
         "kinds": Table.of(_heads(summaries)),
         "families": Table.of(families(summaries)),

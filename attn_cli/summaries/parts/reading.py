@@ -9,8 +9,8 @@ from attn_cli.call import Call
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.stats.wanted import ColumnSums, Wanted
 from attn_cli.summaries.parts.text_parts import TextPart
-from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.sight import sight_of
+from attn_cli.summaries.sinks import SinkRows, expected_sinks
 from attn_cli.summaries.text_sinks import sinks_by_heads
 
 
@@ -34,17 +34,17 @@ class TextReading:
     def add(self, call: Call) -> None:
         """Take in one attention call whose keys are the text's tokens."""
         rows = ColumnSums(self.rows)
-        reducer = HeadSinksReducer()
-        stats = call.device_stats(Wanted(column_sums=(rows,)) | reducer.wanted(call)).in_numpy
-        sinks, rule = reducer.part(call, stats), call.rule.describe()
+        told_by, rule = SinkRows.of(sight_of(call.rule.mask, call.n, call.m, call.like)), call.rule.describe()
+        stats = call.row_stats(Wanted(column_sums=(rows, ColumnSums(), told_by.left_out)))
+        _, is_sink = told_by.reception(stats.column_sums[ColumnSums()], stats.column_sums[told_by.left_out])
         weights = stats.column_sums[rows] / max(1, len(self.rows))  # [h, m]
         self.heads += call.h
         self.received += weights.sum(axis=0)
         # where only the model's own code knows the rule, weights tell which keys a row may see
         even = self._even_by_weights(call) if rule["scale"] is None else self._even_by_mask(call)
         self.even += even / max(1, len(self.rows))
-        self.sink_heads += sinks.reception.is_sink.sum(axis=0)
-        self.expected.update(sinks.expected)
+        self.sink_heads += is_sink.sum(axis=0)
+        self.expected.update(expected_sinks(call).tolist())
         self.has_learned_sink |= bool(rule["sink"])
         self.head_shares.append(np.stack([weights[:, list(part.tokens)].sum(axis=1) for part in self.parts], axis=1))
 

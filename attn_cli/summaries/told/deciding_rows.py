@@ -11,7 +11,6 @@ from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.calls.value_norms import value_norms
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.sinks import special_places
 from attn_cli.summaries.text_sinks import text_sinks
 
@@ -78,10 +77,10 @@ Seen: TypeAlias = Sequence[tuple[Summary, DecidingRows]]
 
 def resting_keys(seen: Seen) -> set[int]:
     """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text."""
-    judged = [(summary, part) for summary, _ in seen if (part := summary.part(HeadKinds)) is not None]
-    rows, first = seen[0][1].rows, {0} if seen[0][1].causal else set()
-    special = special_places(seen[0][0].keys).tolist()
-    return {*first, *special, *(sink["key"] for sink in text_sinks(judged))} - set(rows[:1] if len(rows) == 1 else ())
+    (summary, part), first = seen[0], {0} if seen[0][1].causal else set()
+    sinks = {sink["key"] for sink in text_sinks(summary for summary, _ in seen)}
+    alone = part.rows if len(part.rows) == 1 else ()
+    return (first | set(special_places(summary.keys).tolist()) | sinks) - set(alone)
 
 
 def read_shares(seen: Seen) -> np.ndarray:

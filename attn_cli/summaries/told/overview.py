@@ -5,7 +5,6 @@ from dataclasses import replace
 from attn_cli.call import Call
 from attn_cli.summaries.chosen_matrix import with_one_matrix_alone
 from attn_cli.summaries.reduce import with_part
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.deciding_rows import DecidingRows
@@ -25,8 +24,7 @@ def with_word_reads(report: Report) -> Report:
         return report
     own = [summary for summary, _ in seen if summary.queries == tokens]
     own = [summary for summary in own if summary.place.stream == own[0].place.stream]
-    kinds = with_part(own, HeadKinds)
-    reads = reads_of(report.prompts[0], own, [sink["key"] for sink in text_sinks(kinds)])
+    reads = reads_of(report.prompts[0], own, [sink["key"] for sink in text_sinks(own)])
     return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
 
 

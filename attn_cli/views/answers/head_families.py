@@ -5,8 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.standing_out import StandOut, does
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.head_families import any_judged, by_stream, families
@@ -42,5 +41,5 @@ def counts(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
         if any_judged(own):
             pieces = [f"{row['family']} {row['heads']}" for row in families(own)]
             yield from named("heads", [lead + pieces[0], *pieces[1:]], screen)
-        for said in sink_words(text_sinks(with_part(own, HeadKinds))):
+        for said in sink_words(text_sinks(own)):
             yield from named("sink", [lead + said], screen)

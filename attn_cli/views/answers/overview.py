@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attn_cli.summaries.reduce import with_part
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -57,7 +56,7 @@ def _outline(report: Report, screen: Screen) -> Iterator[Text]:
         yield Text()
         yield from head_families.standing_out_lines(outs[:_MOST], summaries, screen)
     yield Text()
-    for said in sink_words(text_sinks(with_part(summaries, HeadKinds))):
+    for said in sink_words(text_sinks(summaries)):
         yield packed_text([f"sink: {said}"], screen)
     yield packed_text(["weight: on the keys of its kind, mean over rows", "every head's numbers: -v"], screen, DIM)
 

@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.keys import Received, mean_received
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.views.drawing.cells import packed_text
@@ -25,7 +24,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     """Lines: the sinks of the text (keys that many heads rest on), and the keys that get the largest mean weight."""
     heads = sum(len(each.place.heads) for each in report.summaries)
     of_heads = f" · mean of {heads} heads" if heads > 1 else ""
-    sinks = text_sinks(with_part(report.summaries, HeadKinds))
+    sinks = text_sinks(report.summaries)
     keys = list(_ranked_keys(report.summaries, {(sink["stream"], sink["key"]) for sink in sinks}))
     yield ""
     yield packed_text(

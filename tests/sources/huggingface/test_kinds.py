@@ -177,7 +177,7 @@ def test_residual_lengths_are_those_of_the_models_own_hidden_states(kind: str) -
 
 def test_a_key_with_neither_sign_of_a_sink_is_a_hub() -> None:
     signs = {(0.2, 1.0): False, (1.0, 9.0): False, (0.9, 1.1): True, (0.9, None): False, (None, 1.0): False}
-    assert {key: is_hub(*key) for key in signs} == signs
+    assert {sign: is_hub(*sign) for sign in signs} == signs
 
 
 def losses(loaded: LoadedModel, prompt: Prompt, silenced: list[list[tuple[int, int]]]) -> list[float]:

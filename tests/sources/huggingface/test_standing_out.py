@@ -1,7 +1,7 @@
 """Heads stand out by what they give weight to: everyday texts on real models and on one that learned nothing."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -177,14 +177,11 @@ def test_a_recording_names_sinks_hubs_and_heads_as_the_model_does(
     recording = record(ModelSource(smollm), STORE)
     kept, live = (Looked(summaries) for summaries in (recorded_kinds(recording), of_smollm["a sentence"].summaries))
     sinks, seen = (
-        [(sink["key"], sink["hub"], round(sink["residual_norm"] or 0, 2)) for sink in sinks_of(x)] for x in (kept, live)
+        [(sink["key"], sink["hub"], round(sink["residual_norm"] or 0, 2)) for sink in text_sinks(x.summaries)]
+        for x in (kept, live)
     )
     assert sinks == seen and {key for key, *_ in seen} == {0, 6}
     assert all(residual > 1 for *_, residual in seen)
     assert [(out.name, out.kind, out.rows) for out in kept.outs] == [
         (out.name, out.kind, out.rows) for out in live.outs
     ]
-
-
-def sinks_of(of_text: Looked) -> list[dict[str, Any]]:
-    return text_sinks([(summary, part) for summary in of_text.summaries if (part := summary.part(HeadKinds))])

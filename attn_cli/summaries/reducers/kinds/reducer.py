@@ -156,8 +156,8 @@ class HeadKindsReducer:
         wanted = self._targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
         if not _knows_mask(call):
             return wanted | Wanted(seen=True)
-        few = self._rows(call, intervals(call.rule.mask, call.n, call.m)).sinks.few_rows
-        return wanted | Wanted(column_sums=(ColumnSums(few),))
+        few = self._rows(call, intervals(call.rule.mask, call.n, call.m)).sinks.left_out
+        return wanted | Wanted(column_sums=(few,))
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
@@ -166,18 +166,18 @@ class HeadKindsReducer:
         factors, sight, sink_rows = self._rows(
             call, intervals(call.rule.mask, call.n, call.m) if stats.seen is None or knows else Intervals(*stats.seen)
         )
-        few = ColumnSums(sink_rows.few_rows)
+        few = sink_rows.left_out
         few_stats = stats if knows else call.row_stats(Wanted(column_sums=(few,)))
-        reception = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
+        reception, rests = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         targets, values, residual = self._targets(call), relative_value_norms(call), _residual_lengths(call)
-        is_sink = reception.is_sink | moved_to(reception.is_sink, np.isin(np.arange(call.m), targets.sinks))
+        is_sink = rests | moved_to(rests, np.isin(np.arange(call.m), targets.sinks))
         first_is_sink = np.ones(call.h, dtype=bool)
         if values is not None and residual is not None and residual[0] < LONG_RESIDUAL:
             first_is_sink = np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
         return HeadKinds(
             kind_numbers(stats, targets, factors, first_is_sink=first_is_sink[:, None]),
-            to_numpy(reception.is_sink),
-            to_numpy(reception.mean.mean(axis=0)),
+            to_numpy(rests),
+            to_numpy(reception.mean(axis=0)),
             None if values is None else median(values, axis=0),
             Peaks.of(stats.tops[STRONGEST], is_sink, as_float64(stats.along(targets.marks[1])), sight.count),
             targets,
