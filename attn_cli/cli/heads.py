@@ -52,7 +52,7 @@ def heads(
     """
     if key is not None:
         refuse_beside("--key", {"--sort": sort is not None, "--kinds": kinds}, "it sorts heads by their weight on it")
-        return _by_key(options, token, key, top, hiding, words=options.merges(words))
+        return by_key(options, token, key, top, hiding, words=options.merges(words))
     if token is not None:
         raise InputError("--token needs --key", "add --key WORD, or see attn top")
     if sort in ("logit", "-logit"):
@@ -82,7 +82,7 @@ def heads(
     return run(options, "heads", plan)
 
 
-def _by_key(
+def by_key(
     options: TextCommandOptions, token: str | None, key: str, count: int | None, hiding: HidingOptions, *, words: bool
 ) -> ExitCode:
     """List the heads by their weight on the tokens `key`, from `token` or from all queries."""
@@ -91,7 +91,7 @@ def _by_key(
     def plan(view: View, source: Source) -> CommandPlan:
         shown = None if count or options.verbose or not view.chooses else _MANY
         return CommandPlan(
-            lambda rows, call, keys: [MatrixOf(rows, keys)],
+            lambda rows, call, keys: [MatrixOf(rows=rows, keys=keys)],
             token, hiding, words, key=key, finish=lambda report: with_attending(report, count, shown),
         )  # fmt: skip
 

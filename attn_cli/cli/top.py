@@ -27,6 +27,7 @@ def top(
     k: int = option(5, "--top -k K", "Show K keys per query.", min=1),
     token: str | None = o.TOKEN,
     overall: bool = option(False, "--overall", "Rank the keys that all these queries together attend to most."),
+    key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key."),
     by: Literal["weight", "value", "output", "logit", "through"] = option(
         "weight",
         "--by MEASURE",
@@ -57,6 +58,12 @@ def top(
       echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
     merges = options.merges(words)
+    if key is not None:
+        from attn_cli.cli.heads import by_key  # here: few runs do so
+
+        alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
+        refuse_beside("--key", alone, "it lists heads by their weight on that key")
+        return by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
         return run_by_logit(options, "--by logit", k, alone | hiding.given)

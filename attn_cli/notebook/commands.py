@@ -112,18 +112,15 @@ def inspect(
     Raises AttnError, whose hint says what to do: for a missing layer or head, a model that can't be loaded, a too long
     text.
     """
-    kinds = HeadKindsReducer()
-
-    def reducers(rows: object, call: Call) -> list[Reducer]:
-        reads = [WordReadsReducer()] if reads_each_token(call) else []
-        return [HeadStatistics(), kinds, ReceivedShares(), *reads, MatrixOf((_LARGEST, _LARGEST))]
-
+    every = HeadStatistics(), HeadKindsReducer(), ReceivedShares()
     source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))
     prompt, chosen = _prompt(source, text), selected(layers, heads)
     rows, summaries = deciding_rows(prompt), list[Summary]()
 
     def visit(call: Call) -> None:
-        summaries.append(reduce(call, *reducers(None, call), *deciding_reducers(call, prompt, rows)))
+        reads = [WordReadsReducer()] if reads_each_token(call) else []
+        own = (*every, *reads, MatrixOf((_LARGEST, _LARGEST)), *deciding_reducers(call, prompt, rows))
+        summaries.append(reduce(call, *own))
 
     look = Look(chosen, visit)
     experiment, notes = told_run(source, prompt, rows, look, free_memory()) if can_tell(source) else (None, ())

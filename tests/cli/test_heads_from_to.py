@@ -68,6 +68,7 @@ def test_the_first_line_is_the_finding_and_a_screen_lists_few() -> None:
     said = f'{layer}.{head} attends most to "bank" 13 from "river" 12: {cells.max():.2f}'
     assert run.lines[4] == said
     assert len([line for line in run.lines if "█" in line]) == 15
+    assert attn("top", TEXT, "-m", MINILM, "-t", "river", "--key", "bank#2").lines[4] == said
     both = attn("heads", TEXT, "-m", MINILM, "-t", "river", "--key", "bank", "-k", "2")
     assert "bank#2 picks the second" in both.errors
     assert both.lines[5] == "sum over 2 keys"
