@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
@@ -33,27 +33,6 @@ CallReducers = Callable[[Call], Sequence[Reducer]]
 """The reducers that look at one call."""
 
 
-@dataclass(frozen=True)
-class CheckOptions:
-    """Options for checking the user's own results against the definition of attention."""
-
-    expect: list[str] | None = option(
-        None,
-        "--expect FILE|weights=FILE",
-        "Check this output, or these weights; exit code 1 if they are off. May be repeated.",
-    )
-    tol: float | None = option(None, "--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0)
-
-    @property
-    def files(self) -> dict[str, str]:
-        """The files to check against, of "output" and "weights"."""
-        named: dict[str, str] = {}
-        for value in self.expect or ():
-            name, _, file = value.partition("=")
-            named |= {name: file} if file and name in _CHECKED else {"output": value}
-        return named
-
-
 @takes_options
 def compute(
     problem: ProblemOptions,
@@ -61,7 +40,12 @@ def compute(
     steps: bool = o.STEPS,
     token: str | None = o.TOKEN,
     decode: bool = option(False, "--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
-    check: CheckOptions,
+    expect: list[str] | None = option(
+        None,
+        "--expect FILE|weights=FILE",
+        "Check this output, or these weights; exit code 1 if they are off. May be repeated.",
+    ),
+    tol: float | None = option(None, "--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0),
     output: OutputOptions,
 ) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.
@@ -81,46 +65,47 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
-    choices = (("--steps", steps), ("--decode", decode), ("--expect", bool(check.files)))
-    answers = [name for name, is_on in choices if is_on]
+    choices = {"--steps": steps, "--decode": decode, "--expect": bool(expect)}
+    answers = [name for name, is_on in choices.items() if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
     if token is not None and not steps:
         raise InputError("--token needs --steps", "add it")
-    if check.tol is not None and not bool(check.files):
+    if tol is not None and not expect:
         raise InputError("--tol needs --expect", "add --expect FILE")
     with output.view() as view:
-        matrices = open_matrices(problem.options(decodes=decode, precise=bool(check.files)))
+        matrices = open_matrices(problem.options(decodes=decode, precise=bool(expect)))
         if steps:
-            walk = WalkSteps(_picked(token, matrices))
-            report = _report("steps", matrices, lambda _: [walk])
+            prompt = matrices.labelled
+            walk = WalkSteps(None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0])
+            report = _report("steps", matrices, lambda call: [walk])
         elif decode:
             decoding = WalkDecoding()
             report = _report("decode", matrices, also=decoding.add)
             report = replace(report, answer=decoding.answer())
-        elif bool(check.files):
-            report = _check_report(matrices, check)
-        elif isinstance(view, OutputView):
-            reducers = _to_file(matrices, view)
-            report = _with_answer(_report("compute", matrices, reducers), matrices)
+        elif expect:
+            report = _check_report(matrices, expect, tol)
         else:
-            report = _report("compute", matrices, _whole(matrices, view))
-            report = _with_answer(report, matrices)
+            report = _report("compute", matrices, _to_file(matrices, view) or _whole(matrices, view))
+            operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
+            answer = computation(
+                report.summaries, matrices.lead, operands, head_axis=matrices.head_axis, joined=matrices.joined
+            )
+            report = replace(report, answer=answer)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
-    verdicts = report.answer["verdicts"] if check.files and report.answer is not None else ()
+    verdicts = report.answer["verdicts"] if expect and report.answer is not None else ()
     return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
 
 
-def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
-    prompt = matrices.labelled
-    return None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0]
-
-
-def _check_report(matrices: Matrices, check: CheckOptions) -> Report:
-    read = {name: read_expected(file, name, matrices) for name, file in check.files.items()}
+def _check_report(matrices: Matrices, expect: Sequence[str], tol: float | None) -> Report:
+    files: dict[str, str] = {}
+    for value in expect:
+        name, _, file = value.partition("=")
+        files |= {name: file} if file and name in _CHECKED else {"output": value}
+    read = {name: read_expected(file, name, matrices) for name, file in files.items()}
     arrays = {name: (read[name].values, read[name].precision) for name in _CHECKED if name in read}
-    checks = OutputChecks(arrays, check.tol, joined=matrices.joined)
+    checks = OutputChecks(arrays, tol, joined=matrices.joined)
     matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
     report = _report("check", matrices, also=checks.add)
     return replace(report, answer=checks.answer())
@@ -129,8 +114,8 @@ def _check_report(matrices: Matrices, check: CheckOptions) -> Report:
 def _report(
     command: str,
     matrices: Matrices,
-    reducers: CallReducers = lambda _: (),
-    also: Callable[[Call], None] = lambda _: None,
+    reducers: CallReducers = lambda call: (),
+    also: Callable[[Call], None] = lambda call: None,
 ) -> Report:
     summaries: list[Summary] = []
 
@@ -139,18 +124,8 @@ def _report(
         also(call)
 
     matrices.each(ALL, visit)
-    return Report(
-        command, matrices.about, (matrices.prompt,), tuple(summaries), matrices.notes,
-        batch=matrices.lead,
-    )  # fmt: skip
-
-
-def _with_answer(report: Report, matrices: Matrices) -> Report:
-    operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
-    answer = computation(
-        report.summaries, matrices.lead, operands, head_axis=matrices.head_axis, joined=matrices.joined
-    )
-    return replace(report, answer=answer)
+    prompts, lead = (matrices.prompt,), matrices.lead
+    return Report(command, matrices.about, prompts, tuple(summaries), matrices.notes, batch=lead)
 
 
 def _whole(matrices: Matrices, view: View) -> CallReducers:
@@ -164,25 +139,27 @@ def _whole(matrices: Matrices, view: View) -> CallReducers:
         masked = [MaskedRows()] if matrices.rules.softmax else []
         if largest is None:
             return [MatrixOf(kinds=("weights", "scores")), _output(matrices), *masked]
-        pooled = (MatrixOf(largest, kinds=("scores" if scores else "weights",)) for scores in (True, False))
+        pooled = (MatrixOf(largest, kinds=(kind,)) for kind in ("scores", "weights"))
         return [*pooled, _output(matrices), *masked]
 
     return of_call
 
 
-def _to_file(matrices: Matrices, view: OutputView) -> CallReducers:
-    file = None
-    h = matrices.q.shape[-3]
+def _to_file(matrices: Matrices, view: View) -> CallReducers | None:
+    """For a file of the output alone, reducers that write it as it comes; None for other views."""
+    if not isinstance(view, OutputView):
+        return None
+    file, h = None, matrices.q.shape[-3]
     if not matrices.joined and matrices.value_up is None:
-        size = (matrices.q.shape[-2], matrices.v.shape[-1])
-        shape = (*matrices.lead, *((h,) if matrices.head_axis else ()), *size)
+        shape = (*matrices.lead, *((h,) if matrices.head_axis else ()), matrices.q.shape[-2], matrices.v.shape[-1])
         file = view.rows(shape, max(matrices.q.itemsize, 4))
+    if file is None:
+        return lambda call: [_output(matrices)]
+    write = file.write
 
     def of_call(call: Call) -> Sequence[Reducer]:
-        if file is None:
-            return [_output(matrices)]
         before = call.place.text * h  # heads of earlier batch entries
-        return [PassOutput(lambda head, first, values: file.write(before + head, first, values))]
+        return [PassOutput(lambda head, first, values: write(before + head, first, values))]
 
     return of_call
 
