@@ -47,9 +47,7 @@ COLUMNS: Mapping[str, Column] = {
     "kl_bits": Column(POSITIVE, "KL divergence of all next tokens' probabilities in the last predicting row, in bits"),
     "loss_bits": Column(NUMBER, "change of the mean -log2 p of the text's own tokens", "loss", "+.3f"),
     "cosine_distance": Column(NUMBER, "1 - cosine of the text's vectors with and without it", "1 - cos", ".4f"),
-    "direct_logit": Column(
-        NUMBER, "what heads themselves add to the answer's logit, less the mean logit", "direct", "+.2f"
-    ),
+    "direct_logit": Column(NUMBER, "what heads add to the answer's logit, less the mean logit", "direct", "+.2f"),
     "generated": Column(or_none(FLAG), "whether the model wrote the answer; else it is the likeliest next token"),
     "everywhere": Column(FLAG, "whether all rows were changed"),
     "mean": Column(FLAG, "mean ablation, over the other rows; else zero ablation"),
@@ -71,18 +69,9 @@ COLUMNS: Mapping[str, Column] = {
     "matrix_operations": Column(COUNT, "operations of scores and mixing, all layers", "whole text", "magnitude"),
     "next_token_operations": Column(COUNT, "operations on one more token, all layers", "next token", "magnitude"),
     "next_token_matrix_operations": Column(COUNT, "those of them that are scores and mixing"),
-    "part": Column(
-        {"type": ["string", "integer"]},
-        "a part: of a text its place, from 0; of attention projections, scores, ...; of documents a name",
-        "part",
-    ),
+    "part": Column({"type": ["string", "integer"]}, "a part of a text, by its place from 0, or by name", "part"),
     "operations": Column(COUNT, "multiplications and additions on the whole text", "operations", "magnitude"),
-    "share": Column(
-        SHARE,
-        "share of the total: of operations, of the attention of rows; of a kind, of what sinks leave",
-        "share",
-        ".1%",
-    ),
+    "share": Column(SHARE, "of all operations, or of rows' attention; of a kind, of what sinks leave", "share", ".1%"),
     "tokens": Column(COUNT, "tokens of a text, or of a part of it"),
     "batch": Column(COUNT, "texts at once"),
     "layers": Column(COUNT, "layers of attention"),
@@ -101,18 +90,12 @@ COLUMNS: Mapping[str, Column] = {
     "end": Column(or_none(COUNT), "one past the last character; null likewise"),
     "non_sink_share": Column(SHARE, "share of the attention that no sink takes"),
     "vs_uniform": Column(NUMBER, "non_sink_share over its value under uniform attention; null where no row sees it"),
-    "hidden_bits": Column(
-        NUMBER, "change of the answer's log2 p with it hidden; below 0 where it was needed", "bits", "+.2f"
-    ),
-    "hidden_cosine_distance": Column(
-        NUMBER, "1 - cosine of the vectors with and without it, left out of both", "1 - cos", ".4f"
-    ),
+    "hidden_bits": Column(NUMBER, "change of the answer's log2 p with it hidden; below 0: needed", "bits", "+.2f"),
+    "hidden_cosine_distance": Column(NUMBER, "1 - cosine of vectors with and without it", "1 - cos", ".4f"),
     "is_context": Column(FLAG, "whether the answer may come from it: given before the question, and no sink"),
     "is_sink": Column(FLAG, "whether all its tokens are sinks"),
     "cut": Column(TEXT, "the division: lines, paragraphs, sentences, words or roles"),
-    "queries_from": Column(
-        {"enum": ["last part", "generated", "picked", "all"]}, "the rows that read: those that choose the answer, ..."
-    ),
+    "queries_from": Column({"enum": ["last part", "generated", "picked", "all"]}, "the rows that read"),
     "obstacle": Column(TEXT, "why no part could be hidden; empty where they were"),
     "learned_sink": Column(SHARE, "mean weight on a learned sink; 0 without one"),
     "mixer": Column(TEXT, "softmax attention, or what a block has instead: Mamba, linear attention ...", "mixes by"),
@@ -183,11 +166,7 @@ COLUMNS: Mapping[str, Column] = {
     "rest_logit": Column(NUMBER, "what embedding, MLPs and biases contribute"),
     "module": Column(TEXT, "the module's path, where a layer has several"),
     "call": Column(COUNT, "which run of the module, where a layer has several"),
-    "kind": Column(
-        TEXT,
-        "what a head does: a kind, none, not judged where few queries have a target; a part is given, generated, other",
-        "kind",
-    ),
+    "kind": Column(TEXT, "of a head its kind, none or not judged; of a part given, generated or other", "kind"),
     "other_kind": Column(TEXT, "its kind in the other scan", "other"),
     "documents": Column(or_none(COUNT), "documents that have the number; pieces count as documents"),
     "share_low": Column(NUMBER, "the lower end of the 95 % confidence interval of the share", "low", ".1%"),
@@ -222,9 +201,7 @@ COLUMNS: Mapping[str, Column] = {
     "record": Column(COUNT, "line or row of the file, from 1"),
     "document": Column(COUNT, "number of the document, from 0"),
     "piece": Column(COUNT, "number of the piece where it was cut, from 0"),
-    "text": Column(
-        TEXT, "of a part, exactly; of an example what the model read, of a long text around query and key", "text"
-    ),
+    "text": Column(TEXT, "of a part, exactly; of an example what the model read around query and key", "text"),
     "whole": Column(FLAG, "whether that is all that it read"),
     "first": Column(or_none(COUNT), "the first of a range: of places of keys, or of characters of a record"),
     "last": Column(or_none(COUNT), "the last of these places, or one past these characters; null for no end"),

@@ -43,10 +43,10 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     found.sort(key=lambda head: -head[0])
     weight, summary, matrix, row = found[0]
     queries, keys = _queries(summary, matrix), _keys(summary, matrix)
-    best = {**row, "stream": summary.place.stream}
+    named = {**row, "stream": summary.place.stream}
     whence = f"{_names(keys)}{'' if matrix.rows is None else f' from {_names(queries)}'}"
     findings = [
-        f"{head_name(best)} attends most to {whence}: {weight:.2f}" if weight else f"no head attends to {whence}"
+        f"{head_name(named)} attends most to {whence}: {weight:.2f}" if weight else f"no head attends to {whence}"
     ]
     several = [
         f"{how} over {counted(len(tokens), noun)}"
@@ -54,7 +54,7 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     ]  # fmt: skip
     findings += [", ".join(several)] if several else []
     tables = {"heads": Table.of([each for *_, each in found][:count])}
-    onwards = Next("matrix", None, ("-H", head_choice(best)))
+    onwards = Next("matrix", None, ("-H", head_choice(named)))
     answer = Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards)
     return replace(report, answer=answer)
 

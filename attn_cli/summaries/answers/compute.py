@@ -65,9 +65,8 @@ def computation(
             yield from (entry | row for row in summary.parts[0].records(summary))
 
     findings = []
-    for summary in summaries:
-        matrices = [part for part in summary.parts if isinstance(part, Matrix)]
-        if sentence := "".join(_strongest_keys(matrix, summary) for matrix in matrices):
+    for summary, matrix in with_part(summaries, Matrix):
+        if sentence := _strongest_keys(matrix, summary):
             place = np.unravel_index(summary.place.text, batch) if batch else ()
             findings.append(f"batch {','.join(str(int(at)) for at in place)} · {sentence}" if batch else sentence)
     if count := max((int(rows.max(initial=0)) for rows in masked_rows), default=0):
@@ -79,18 +78,16 @@ def computation(
 
 def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
     """`query 0 gives key 2 most, 0.424; ...`; of more rows the sharpest, and the key that all give most."""
-    weights = next((values for kind, values in matrix.maps if kind == "weights"), None)
-    if weights is None or matrix.block != (1, 1) or matrix.keys is not None or not weights.size:
+    if matrix.weights is None or matrix.block != (1, 1) or matrix.keys is not None or not matrix.weights.size:
         return ""
-    weights = np.nan_to_num(weights.astype(np.float64))
+    weights = np.nan_to_num(matrix.weights.astype(np.float64))
     queries = [_named("query", summary.queries[row]) for row in matrix.row_numbers(summary)]
     keys = [_named("key", token) for token in summary.keys]
     most = weights.argmax(axis=-1)  # [h, n]
     if len(weights) == 1 and len(queries) <= _FEW:
-        most_of = zip(queries, most[0].tolist(), weights[0], strict=True)
         return "; ".join(
             f"{query} gives {keys[key]} most, {row[key]:.3f}" if row[key] else f"{query} sees no key"
-            for query, key, row in most_of
+            for query, key, row in zip(queries, most[0].tolist(), weights[0], strict=True)
         )
     chooses = (weights > 0).sum(axis=-1) > 1  # a row that sees one key gives it all
     sharpest = np.where(chooses, weights.max(axis=-1), -1.0)
@@ -98,11 +95,10 @@ def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
     if not chooses[head, row]:
         return ""
     of_head = f" of head {matrix.head_names(summary)[head]}" if len(weights) > 1 else ""
-    key, received = most[head, row], weights.mean(axis=(0, 1))
-    mean = (
-        f"in the mean of {counted(chooses.size, 'row')} {keys[int(received.argmax())]} gets most, {received.max():.3f}"
-    )
-    return f"sharpest: {queries[row]}{of_head} gives {keys[key]} {weights[head, row, key]:.3f}; {mean}"
+    received = weights.mean(axis=(0, 1))
+    mean = f"in the mean of {counted(chooses.size, 'row')} {keys[int(received.argmax())]} gets most, "
+    sharp = f"sharpest: {queries[row]}{of_head} gives {keys[most[head, row]]} {weights[head, row].max():.3f}"
+    return f"{sharp}; {mean}{received.max():.3f}"
 
 
 def _named(what: str, token: Token) -> str:

@@ -1,6 +1,6 @@
 """attn cost: operations and bytes of attention over n tokens, with the chosen keys and with other kinds of keys."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,6 @@ from attn_cli.text import binary_bytes
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
 _WINDOW = 4096
 
-
-_PARTS = ("projections", "scores", "softmax", "mixing")
 SHAPE = Shape(
     "attn.cost/3",
     "What attention takes, counted from sizes.",
@@ -42,14 +40,7 @@ def cost_of(
     layer: LayerSizes, layers: int, windowed: int, n: int, *, itemsize: int = 2, is_longest: bool = False
 ) -> Answer:  # fmt: skip
     """The cost of `layers` such layers, `windowed` of them with the window, over a text of n tokens."""
-    shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
-    operations = dict.fromkeys(_PARTS, 0)
-    for kind, count in shares:
-        cells = kind.cells(n, n)
-        operations["projections"] += 2 * count * n * kind.projections
-        operations["scores"] += 2 * count * kind.score_multiplications(cells)
-        operations["softmax"] += 3 * count * kind.heads * cells
-        operations["mixing"] += 2 * count * kind.mix_multiplications(cells)
+    operations = _operations(((layer, windowed), (replace(layer, window=None), layers - windowed)), n)
     tile = tile_of(layer.heads, layer.kv_heads, n)
     rows = min(tile.height, n)
     total, matrix_bytes = sum(operations.values()), layer.heads * n * n * _SCORE_BYTES
@@ -84,8 +75,16 @@ def _findings(
     yield f"storing all weights would take {stored}; attn holds {held} at a time"
 
 
-def _grouped(key_heads: int) -> str:
-    return f"grouped-query, {key_heads} key heads"
+def _operations(kinds: Iterable[tuple[LayerSizes, int]], n: int) -> dict[str, int]:
+    """The operations of so many layers of each kind on n tokens, by the parts of attention."""
+    operations = dict.fromkeys(("projections", "scores", "softmax", "mixing"), 0)
+    for kind, count in kinds:
+        cells = kind.cells(n, n)
+        operations["projections"] += 2 * count * n * kind.projections
+        operations["scores"] += 2 * count * kind.score_multiplications(cells)
+        operations["softmax"] += 3 * count * kind.heads * cells
+        operations["mixing"] += 2 * count * kind.mix_multiplications(cells)
+    return operations
 
 
 def _variants(layer: LayerSizes, layers: int, windowed: int, n: int, itemsize: int) -> Iterator[dict[str, Any]]:
@@ -94,24 +93,18 @@ def _variants(layer: LayerSizes, layers: int, windowed: int, n: int, itemsize: i
     plain = replace(layer, kv_heads=h, rank=0, shared=0, window=None)
     middle = layer.kv_heads if 1 < layer.kv_heads < h and not layer.rank else max(1, h // 4)
     rank, shared = (layer.rank, layer.shared) if layer.rank else (4 * d, d // 2)
-    latent = replace(plain, d=d + shared, rank=rank, shared=shared)
-    grouped = replace(plain, kv_heads=middle)
-    base = layer if layer.window is None else replace(layer, window=None)
-    narrow = replace(base, window=layer.window or _WINDOW)
-    names = {
-        "multi-head": plain,
-        _grouped(middle): grouped,
-        "multi-query": replace(plain, kv_heads=1),
-        f"latent, {rank} + {shared}": latent,
-        f"window of {narrow.window:,}": narrow,
-    }
-    if h <= middle or middle == 1:
-        names.pop(_grouped(middle))
-    if h == 1:
-        names.pop("multi-query")
-    for name, other in names.items():
+    narrow = replace(layer, window=layer.window or _WINDOW)
+    variants = {"multi-head": plain}
+    if 1 < middle < h:
+        variants[f"grouped-query, {middle} key heads"] = replace(plain, kv_heads=middle)
+    if h > 1:
+        variants["multi-query"] = replace(plain, kv_heads=1)
+    variants[f"latent, {rank} + {shared}"] = replace(plain, d=d + shared, rank=rank, shared=shared)
+    variants[f"window of {narrow.window:,}"] = narrow
+    for name, other in variants.items():
         count = windowed if other.window is not None and layer.window is not None else layers
         kinds = ((other, count), (replace(other, window=None), layers - count))
+        operations = _operations(kinds, n)
         yield {
             "variant": name,
             "requested": other == layer,
@@ -119,10 +112,7 @@ def _variants(layer: LayerSizes, layers: int, windowed: int, n: int, itemsize: i
             "latent_size": other.rank or None,
             "window": other.window,
             "cache_bytes": sum(times * kind.kept(n) * itemsize for kind, times in kinds),
-            "matrix_operations": sum(
-                2 * times * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
-                for kind, times in kinds for cells in (kind.cells(n, n),)
-            ),
+            "matrix_operations": operations["scores"] + operations["mixing"],
             "next_token_operations": sum(2 * times * kind.step(n + 1) for kind, times in kinds),
             "next_token_matrix_operations": sum(2 * times * kind.step_reads(n + 1) for kind, times in kinds),
-        }  # fmt: skip
+        }

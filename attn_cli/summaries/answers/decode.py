@@ -1,5 +1,6 @@
 """Decoding a call token by token from a cache: what each step adds, reads and costs, and its error."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,23 +17,17 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table
 _MOST_CELLS = 2**26
 _SHOWN = 20  # steps
 _ROUNDING = 1e-12  # rounding error of float64 sums in another order
-
-
+_WORK = ("multiplications", "multiplications_without_cache")
 SHAPE = Shape(
     "attn.decode/3",
     "Causal attention, a token at a time from a key/value cache.",
     {
-        "steps": (
-            *("entry", "query", "query_token", "new", "reused", "cached_numbers", "multiplications"),
-            "multiplications_without_cache",
-        ),
+        "steps": ("entry", "query", "query_token", "new", "reused", "cached_numbers", *_WORK),
         "caches": ("variant", "requested", "kv_heads", "cached_numbers", "cached_bytes", "last_step_multiplications"),
-        "run": (
-            *("entry", "difference", "cached_numbers_per_token", "multiplications", "multiplications_without_cache"),
-        ),
+        "run": ("entry", "difference", "cached_numbers_per_token", *_WORK),
     },
     screen={
-        "steps": ("query_token", "reused", "cached_numbers", "multiplications", "multiplications_without_cache"),
+        "steps": ("query_token", "reused", "cached_numbers", *_WORK),
         "caches": ("variant", "requested", "kv_heads", "cached_numbers", "last_step_multiplications"),
     },
 )
@@ -44,7 +39,7 @@ class WalkDecoding:
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
         self.runs: list[dict[str, Any]] = []
-        self.arrays: dict[str, list[np.ndarray]] = {"weights": [], "output": []}
+        self.arrays: list[tuple[np.ndarray, np.ndarray]] = []  # weights and output
 
     def add(self, call: Call) -> None:
         """Every decoding step, compared with the causal matrix computed whole."""
@@ -58,47 +53,43 @@ class WalkDecoding:
             raise LimitError(
                 f"decoding {call.n:,} tokens keeps the weights of every step", "fewer rows, or fewer heads with --head"
             )
-        self.call = call
-        layer, entry = self._layer(), call.place.text
+        self.call, self.layer = call, _layer(call)
+        entry, done = call.place.text, len(self.steps)
         whole = np.zeros((call.h, call.n, call.e))
         for band in call.bands():
             whole[:, band.start : band.stop] = band.output
         weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
-        steps: list[dict[str, Any]] = []
-        tokens, expand = self._cache()
+        tokens, expand = _cache(call)
         for step, cache in decode(call.q, tokens, expand, call.rule):
             row, length = step.row, cache.length
             weights[:, row, :length], output[:, row] = step.weights[:, 0], step.output[:, 0]
             named = {"entry": entry, "query": row, "query_token": call.queries[row].text}
             counts = {"new": 1, "reused": step.reused, "cached_numbers": cache.numbers}
-            work = {"multiplications": layer.step(length), "multiplications_without_cache": layer.whole(length)}
-            steps.append(named | counts | work)
+            work = {
+                "multiplications": self.layer.step(length),
+                "multiplications_without_cache": self.layer.whole(length),
+            }
+            self.steps.append(named | counts | work)
         run = {"entry": entry, "difference": float(np.abs(output - whole).max(initial=0.0))}
-        run["cached_numbers_per_token"] = layer.cached
-        for name in ("multiplications", "multiplications_without_cache"):
-            run[name] = sum(step[name] for step in steps)
-        self.steps += steps
-        self.runs.append(run)
-        for name, array in (("weights", weights), ("output", output)):
-            self.arrays[name].append(array)
+        run |= {"cached_numbers_per_token": self.layer.cached}
+        self.runs.append(run | {name: sum(step[name] for step in self.steps[done:]) for name in _WORK})
+        self.arrays.append((weights, output))
 
     def answer(self) -> Answer:
         """The steps, what other kinds of caches hold, and the weights and output of all entries of the batch."""
-        layer, tokens, size = self._layer(), self.call.m, int(self.call.k.dtype.itemsize)
+        tokens, size = self.call.m, int(self.call.k.dtype.itemsize)
         caches = [
             {
                 "variant": name,
-                "requested": kind == layer,
+                "requested": kind == self.layer,
                 "kv_heads": None if kind.rank else kind.kv_heads,
                 "cached_numbers": kind.kept(tokens),
                 "cached_bytes": kind.kept(tokens) * size,
                 "last_step_multiplications": kind.step(tokens),
             }
-            for name, kind in _variants(layer)
+            for name, kind in _variants(self.layer)
         ]
-        spent, without = (
-            sum(run[name] for run in self.runs) for name in ("multiplications", "multiplications_without_cache")
-        )
+        spent, without = (sum(run[name] for run in self.runs) for name in _WORK)
         difference = max(run["difference"] for run in self.runs)
         near = "" if difference < _ROUNDING else f" to {difference:.1e}"
         findings = (
@@ -106,47 +97,46 @@ class WalkDecoding:
             f"every step's output equals that of the whole causal matrix{near}",
         )
         tables = {"steps": Table.of(self.steps), "caches": Table.of(caches), "run": Table.of(self.runs)}
-        arrays = {name: x[0] if len(x) == 1 else np.stack(x) for name, x in self.arrays.items()}
-        onwards = ("-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32")
-        return Answer(SHAPE, findings, tables, arrays, _SHOWN, Next("cost", (), onwards, takes_model=False))
-
-    def _cache(self) -> tuple[tuple[np.ndarray, ...], Any]:
-        """The tensors in the cache, and the function that computes q, k and v from a query and the cache."""
-        call, ingredients = self.call, self.call.ingredients
-        latent = ingredients.latent
-        if latent is None:
-            return (call.k, call.v), Operands
-        if ingredients.value_up is not None:
-            rank = latent.c.shape[-1]
-            return (call.k,), lambda q, k: Operands(q, k, k[..., :rank])
-        kept = (latent.c,) if latent.shared is None else (latent.c, latent.shared)
-
-        def expand(q: np.ndarray, c: np.ndarray, shared: np.ndarray | None = None) -> Operands:
-            return Latent(c, latent.up_k, latent.up_v, shared).expanded(q)
-
-        return kept, expand
-
-    def _layer(self) -> LayerSizes:
-        call, ingredients = self.call, self.call.ingredients
-        width = int(ingredients.x.shape[-1]) if ingredients.x is not None and ingredients.projected else 0
-        if ingredients.latent is None:
-            return LayerSizes(call.h, int(call.k.shape[0]), int(call.q.shape[-1]), call.e, width)
-        _, rank, d = ingredients.latent.up_k.shape
-        shared = ingredients.latent.cached - rank
-        return LayerSizes(call.h, call.h, d + shared, int(ingredients.latent.up_v.shape[-1]), width, rank, shared)
+        weights, output = (x[0] if len(x) == 1 else np.stack(x) for x in zip(*self.arrays, strict=True))
+        onwards = Next("cost", (), ("-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32"), takes_model=False)
+        return Answer(SHAPE, findings, tables, {"weights": weights, "output": output}, _SHOWN, onwards)
 
 
-def _variants(layer: LayerSizes) -> tuple[tuple[str, LayerSizes], ...]:
+def _cache(call: AttentionCall) -> tuple[tuple[np.ndarray, ...], Any]:
+    """The tensors in the cache, and the function that computes q, k and v from a query and the cache."""
+    latent = call.ingredients.latent
+    if latent is None:
+        return (call.k, call.v), Operands
+    if call.ingredients.value_up is not None:
+        return (call.k,), lambda q, k: Operands(q, k, k[..., : latent.c.shape[-1]])
+    kept = (latent.c,) if latent.shared is None else (latent.c, latent.shared)
+
+    def expand(q: np.ndarray, c: np.ndarray, shared: np.ndarray | None = None) -> Operands:
+        return Latent(c, latent.up_k, latent.up_v, shared).expanded(q)
+
+    return kept, expand
+
+
+def _layer(call: AttentionCall) -> LayerSizes:
+    ingredients = call.ingredients
+    width = int(ingredients.x.shape[-1]) if ingredients.x is not None and ingredients.projected else 0
+    if ingredients.latent is None:
+        return LayerSizes(call.h, int(call.k.shape[0]), int(call.q.shape[-1]), call.e, width)
+    _, rank, d = ingredients.latent.up_k.shape
+    shared = ingredients.latent.cached - rank
+    return LayerSizes(call.h, call.h, d + shared, int(ingredients.latent.up_v.shape[-1]), width, rank, shared)
+
+
+def _variants(layer: LayerSizes) -> Iterator[tuple[str, LayerSizes]]:
     """The caches of other sorts of attention with as many heads, the largest first."""
     h = layer.heads
     plain = replace(layer, kv_heads=h, rank=0, shared=0)
-    variants = [("multi-head", plain)]
+    yield "multi-head", plain
     if layer.rank == 0 and 1 < layer.kv_heads < h:
-        variants.append(("grouped", layer))
+        yield "grouped", layer
     elif h % 2 == 0 and h > 2:
-        variants.append(("grouped", replace(plain, kv_heads=h // 2)))
+        yield "grouped", replace(plain, kv_heads=h // 2)
     if h > 1:
-        variants.append(("multi-query", replace(plain, kv_heads=1)))
+        yield "multi-query", replace(plain, kv_heads=1)
     if layer.rank:
-        variants.append(("latent", layer))
-    return tuple(variants)
+        yield "latent", layer

@@ -29,27 +29,20 @@ TOLD = (
 # ... and those that may hold a password, of which only that they are set.
 UNTOLD = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
+_TABLES = {
+    "facts": ("fact", "value"),
+    "packages": ("package", "version"),
+    "devices": ("device", "name", "cores", "threads", "bytes"),
+    "extras": ("extra", "missing", "install"),
+    "variables": ("variable", "value"),
+    "models": ("model", "bytes"),
+    "unpacked": ("unpacked", "bytes", "folder"),
+}
 SHAPE = Shape(
     "attn.env/3",
     "What is installed here. input is empty.",
-    {
-        "facts": ("fact", "value"),
-        "packages": ("package", "version"),
-        "devices": ("device", "name", "cores", "threads", "bytes"),
-        "extras": ("extra", "missing", "install"),
-        "variables": ("variable", "value"),
-        "models": ("model", "bytes"),
-        "unpacked": ("unpacked", "bytes", "folder"),
-    },
-    screen={
-        "facts": ("fact", "value"),
-        "packages": ("package", "version"),
-        "devices": ("device", "name", "cores", "threads", "bytes"),
-        "extras": ("extra", "install"),
-        "variables": ("variable", "value"),
-        "models": ("model", "bytes"),
-        "unpacked": ("unpacked", "bytes", "folder"),
-    },
+    _TABLES,
+    screen=_TABLES | {"extras": ("extra", "install")},
 )
 
 
@@ -80,7 +73,11 @@ def installation(
             {"extra": extra, "missing": ", ".join(names), "install": install_line(extra) if names else "installed"}
             for extra, names in lacking.items()
         ),
-        "variables": Table.of({"variable": name, "value": value} for name, value in _variables().items()),
+        "variables": Table.of(
+            {"variable": name, "value": os.environ[name] if name in TOLD else "set"}
+            for name in (*TOLD, *UNTOLD)
+            if name in os.environ
+        ),
         "models": Table.of({"model": name, "bytes": size} for name, size in models.items()),
         "unpacked": Table.of(unpacked),
     }
@@ -97,8 +94,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _variables() -> dict[str, str]:
-    values = {name: os.environ[name] for name in TOLD if name in os.environ}
-    return values | {name: "set" for name in UNTOLD if name in os.environ}

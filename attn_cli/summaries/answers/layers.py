@@ -43,36 +43,27 @@ class LayerMap:
             self.rows[key]["calls"] = max(self.rows[key]["calls"], place.call + 1)
             return
         has_rule = rule["scale"] is not None
-        self.rows[key] = _row(place.stream, place.layer, _SOFTMAX, place.name) | {
-            "way": place.way,
-            "calls": 1,
-            "heads": len(place.heads),
-            "kv_heads": len(set(place.groups)),
-            "scale": rule["scale"],
+        self.rows[key] = {
+            **{"stream": place.stream, "layer": place.layer, "mixer": _SOFTMAX, "name": place.name, "way": place.way},
+            **{"calls": 1, "heads": len(place.heads), "kv_heads": len(set(place.groups)), "scale": rule["scale"]},
             "mask": str(rule["mask"]) if has_rule else _mask_of_weights(call),
             "softcap": rule["softcap"],
-            "bias": rule["bias"] if has_rule else None,
-            "sink": rule["sink"] if has_rule else None,
+            **{name: rule[name] if has_rule else None for name in ("bias", "sink")},
+            "note": None,
         }
 
     def answer(self, blocks: Sequence[Block]) -> Answer:
         """The rows, with `blocks` whose attention was not seen; each stack in the order of its blocks."""
         rows = [*self.rows.values()]
-        rows += [
-            _row(block.stream, block.layer, block.mixes, block.name, block.note or None) | {"heads": block.heads}
-            for block in blocks
-        ]
+        for block in blocks:
+            row = {"stream": block.stream, "layer": block.layer, "mixer": block.mixes, "name": block.name}
+            counts = {"calls": 0, "heads": block.heads, "kv_heads": 0, "note": block.note or None}
+            rows.append(dict.fromkeys(SHAPE.tables["layers"]) | row | counts)
         streams = list(dict.fromkeys(row["stream"] for row in rows))
         rows.sort(key=lambda row: (streams.index(row["stream"]), row["layer"]))
         alike = _alike(rows)
         tables = {"layers": Table.of(rows), "alike": Table.of(alike)}
         return Answer(SHAPE, tuple(_findings(rows, alike)), tables, next=Next("inspect"))
-
-
-def _row(stream: str, layer: int, mixer: str, name: str, note: str | None = None) -> dict[str, Any]:
-    empty = dict.fromkeys(("scale", "mask", "softcap", "bias", "sink"))
-    names = {"stream": stream, "layer": layer, "mixer": mixer, "name": name, "way": None}
-    return names | {"calls": 0, "heads": 0, "kv_heads": 0} | empty | {"note": note}
 
 
 def _alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

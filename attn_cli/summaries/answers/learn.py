@@ -45,17 +45,14 @@ def learning_of(
     milestones = sorted({step for step in series if step <= steps} | {steps})
     weights, stages = [], []
     for step in milestones:
-        on_targets = []
+        on_targets, of_step = [], {"step": step, "loss": float(losses[step])}
         for number, (prompt, example) in enumerate(zip(prompts, examples, strict=True), 1):
             means = descent.weights[step][number - 1].mean(axis=0).tolist()
             on_targets.append(sum(means[target] for target in example.targets))
-            of_step = {"step": step, "loss": float(losses[step]), "context": number, "query": example.query}
-            weights += [
-                of_step | {"key": token.index, "key_token": token.text, "target": token.index in example.targets,
-                           "weight": weight}
-                for token, weight in zip(prompt.tokens, means, strict=True)
-            ]  # fmt: skip
-        stages.append({"step": step, "loss": float(losses[step]), "target_weight": float(np.mean(on_targets))})
+            for token, weight in zip(prompt.tokens, means, strict=True):
+                key = {"context": number, "query": example.query, "key": token.index, "key_token": token.text}
+                weights.append({**of_step, **key, "target": token.index in example.targets, "weight": weight})
+        stages.append(of_step | {"target_weight": float(np.mean(on_targets))})
     count = len(weights) // len(milestones)
     tokens = [
         {
@@ -64,12 +61,7 @@ def learning_of(
         }
         for first, last in zip(weights[:count], weights[-count:], strict=True)
     ]
-    run = {
-        "word": word,
-        "heads": len(descent.weights[0][0]),
-        "rate": descent.rate,
-        "steps": steps,
-    }
+    run = {"word": word, "heads": len(descent.weights[0][0]), "rate": descent.rate, "steps": steps}
     words = " or ".join(map(quoted, targets))
     before, after = (stage["target_weight"] for stage in (stages[0], stages[-1]))
     findings = (

@@ -5,7 +5,7 @@ itself, behind the norm that follows; each row adds to 1. Their product says how
 GlobEnc (Modarressi et al. 2022) without its feed-forward part. Rows are carried back band by band.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,6 @@ from attn_cli.summaries.calls.read_shares import joint_squares, outputs, product
 from attn_cli.text import counted, quoted
 
 _TOGETHER = 512  # rows that are carried back at once
-
-
 _ROW = ("query", "query_token", "key", "key_token", "through_share")
 SHAPE = Shape(
     "attn.through/3",
@@ -111,38 +109,36 @@ def _back(layers: Sequence[MixedLayer], rows: np.ndarray) -> np.ndarray:
         xp = namespace(like)
         carried = zeros(rows.shape, like)
         now = carried + xp.asarray(rows, dtype=carried.dtype, device=carried.device)
-        lengths = _LayerLengths(layer)
+        lengths = _lengths(layer)
         for band in layer.call.bands():
-            carried[:, band.first : band.last] += now[:, band.start : band.stop] @ row_shares(lengths.of(band))[0]
+            carried[:, band.first : band.last] += now[:, band.start : band.stop] @ row_shares(lengths(band))[0]
         rows = to_numpy(carried).astype(np.float64)
     return rows
 
 
-class _LayerLengths:
-    """Lengths of what a layer's rows take from each key, all heads together, and keep of themselves."""
+def _lengths(layer: MixedLayer) -> Callable[[Band], Array]:
+    """Lengths of what a band's rows take from each key, all heads together, and keep of themselves: `[1, b, c]`."""
+    v, matrix = vectors_of(layer.call, "output")
+    assert matrix is not None
+    xp = namespace(layer.x)
 
-    def __init__(self, layer: MixedLayer) -> None:
-        v, matrix = vectors_of(layer.call, "output")
-        assert matrix is not None
-        matrix, x = (self._behind(layer, at_least_float32(y)) for y in (matrix, layer.x))
-        xp = namespace(x)
-        self.products = products_of_heads(v, matrix)  # [m, h, h]
-        self.kept = xp.sum(x * x, axis=-1)  # [n]
-        # the product of what each head writes of a token and what is kept of it [h, n]
-        self.cross = xp.concat([xp.sum(sent * x[None, keys], axis=-1) for keys, sent in outputs(v, matrix)], axis=-1)
-
-    @staticmethod
-    def _behind(layer: MixedLayer, y: Array) -> Array:
+    def behind_norm(y: Array) -> Array:
+        y = at_least_float32(y)
         if layer.gain is None:
             return y
-        xp = namespace(y)
         return (y - xp.mean(y, axis=-1, keepdims=True) if layer.centred else y) * at_least_float32(layer.gain)
 
-    def of(self, band: Band) -> Array:
-        xp = namespace(band.weights)
-        squares = joint_squares(band.weights, self.products[band.first : band.last])
+    matrix, x = behind_norm(matrix), behind_norm(layer.x)
+    products, kept = products_of_heads(v, matrix), xp.sum(x * x, axis=-1)  # [m, h, h], [n]
+    # the product of what each head writes of a token and what is kept of it [h, n]
+    cross = xp.concat([xp.sum(sent * x[None, keys], axis=-1) for keys, sent in outputs(v, matrix)], axis=-1)
+
+    def of_band(band: Band) -> Array:
+        squares = joint_squares(band.weights, products[band.first : band.last])
         rows = [row for row in range(band.start, band.stop) if band.first <= row < band.last]
         inside, keys = [row - band.start for row in rows], [row - band.first for row in rows]
         own = band.weights[:, inside, keys]  # [h, rows]
-        squares[inside, keys] += self.kept[rows] + 2 * xp.sum(own * self.cross[:, rows], axis=0)
+        squares[inside, keys] += kept[rows] + 2 * xp.sum(own * cross[:, rows], axis=0)
         return xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))[None]
+
+    return of_band
