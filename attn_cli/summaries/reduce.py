@@ -46,7 +46,7 @@ class Part:
 
 
 class RowReducer(Protocol):
-    """Makes a `Part` of the statistics of a call's rows: NumPy's arrays, or with `reads_tensors` the GPU's."""
+    """Makes a `Part` of the statistics of a call's rows: NumPy's arrays, or the GPU's."""
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the statistics that it needs of the rows of `call`."""
@@ -143,12 +143,8 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """
     wanted = _wanted(call, reducers)
     stats = _stats(call, wanted, [x for x in reducers if _reads_bands(x)])
-    parts = tuple(x.result() if _reads_bands(x) else _part(cast(RowReducer, x), call, stats) for x in reducers)
+    parts = tuple(x.result() if _reads_bands(x) else cast(RowReducer, x).part(call, stats) for x in reducers)
     return _summary(call, parts)
-
-
-def _part(reducer: RowReducer, call: Call, stats: RowStats) -> Part:
-    return reducer.part(call, stats if getattr(reducer, "reads_tensors", False) else stats.in_numpy)
 
 
 def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:

@@ -116,8 +116,6 @@ def mean_received(parts: Sequence[Received]) -> np.ndarray:
 class TopKeys:
     """Makes `Top` of a call: the `count` heaviest keys of rows; by shares the call is a `ReadShares`."""
 
-    reads_tensors: ClassVar[bool] = True
-
     def __init__(
         self,
         count: int,
@@ -150,8 +148,6 @@ class TopKeys:
 
 class ReceivedShares:
     """Makes `Received` of a call: what keys receive from all queries, or `rows`; by shares it is a `ReadShares`."""
-
-    reads_tensors: ClassVar[bool] = True
 
     def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False) -> None:
         self.rows = None if rows is None else tuple(rows)

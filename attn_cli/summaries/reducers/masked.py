@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.reduce import Part
@@ -29,4 +30,4 @@ class MaskedRows:
     def part(self, call: Call, stats: RowStats) -> Masked:
         """The number of rows of each head that may attend to nothing."""
         assert stats.masked is not None
-        return Masked(stats.masked.sum(axis=-1))
+        return Masked(to_numpy(stats.masked.sum(axis=-1)))

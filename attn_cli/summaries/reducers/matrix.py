@@ -135,8 +135,6 @@ class MatrixOf:
     mean_heads  take the mean over heads first, for each query and key
     """
 
-    reads_tensors: ClassVar[bool] = True
-
     def __init__(
         self,
         most: tuple[int | None, int | None] = (None, None),

@@ -84,6 +84,7 @@ class Record:
         """The call as a layer of a recording, for use without the model: its statistics, its rule (scale, mask ...)."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
+        stats = stats.in_numpy
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
         assert pooled.weights is not None and stats.logsumexp is not None and stats.masked is not None
         layer = RecordedLayer(

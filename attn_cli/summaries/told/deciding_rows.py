@@ -50,8 +50,6 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 class DecidingRowsReducer:
     """Makes `DecidingRows` of a call: what heads attend to in the queries with indices `rows`."""
 
-    reads_tensors: ClassVar[bool] = True
-
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked = rows
 

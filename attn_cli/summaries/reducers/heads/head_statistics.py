@@ -73,8 +73,6 @@ def heads_of(asked: HeadRows, stats: RowStats, rows: Rows = None) -> list[Heads]
 class HeadStatistics:
     """Makes `Heads` of a call: means of a few numbers over `rows` (None for all) that may attend to something."""
 
-    reads_tensors: ClassVar[bool] = True
-
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.rows = None if rows is None else tuple(rows)
 
