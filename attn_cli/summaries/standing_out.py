@@ -1,21 +1,24 @@
-"""The heads that stand out on a text, in order, and what they do in words: the one answer that all faces give."""
+"""The heads of a text: those that stand out, in order, and all counted by what they do, in the words of all faces."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, PLACE, Kind
-from attn_cli.summaries.reducers.kinds.numbers import LEAST_WEIGHT
+from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, PLACE, Kind
+from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, LEAST_WEIGHT, NOT_JUDGED
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.text import counted
 
 # Without a kind: the share on one key a row, and how much more than uniform that is.
 LEAST_SHARE, _TIMES_UNIFORM = 0.5, 3
 _FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number
+_NAMED = 6  # heads of a kind
 _CONTENT, _PLACED = ([at for at, kind in enumerate(KINDS) if kind.rank == rank] for rank in (CONTENT, PLACE))
-_FOCUSED, _NO_KIND = "focused", "no kind"
+_FOCUSED, _NO_KIND, _PERHAPS = "focused", "no kind", "perhaps "
 
 
 @dataclass(frozen=True)
@@ -52,45 +55,67 @@ class StandOut:
             return "no head stands out"
         if self.kind is None:
             return f"{self.weight:.2f} of a row on one key, sinks excluded"
-        few = "" if self.is_judged else f" on {self.rows} rows"
-        return f"{self.kind.words} {self.weight:.2f}{few}, baseline {self.baseline:.3f}"
+        return f"{self.kind.words} {self.weight:.2f}{self._few}, baseline {self.baseline:.3f}"
+
+    @property
+    def sentence(self) -> str:
+        """What it attends to, with its mean weight there."""
+        may_be = "" if self.is_judged else "may be "
+        return f"{may_be}{kind_words(self)}: {does(self.kind)}, weight {self.weight:.2f}{self._few}"
+
+    @property
+    def _few(self) -> str:
+        return "" if self.is_judged else f" on {self.rows} rows"
 
     @property
     def order(self) -> tuple[float, float]:
         """A key to sort by, small for a head that says more of a text."""
         if self.kind is None:
             return (3 if self.rows else 4), -self.weight
-        if self.kind.rank == CONTENT:
-            return (0 if self.is_judged else 1), -self.weight
-        return 2, -self.weight
+        return (2 if self.kind.rank != CONTENT else 0 if self.is_judged else 1), -self.weight
 
 
 def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
     """The heads that stand out, those first that say most; none where no head looks at anything but sinks."""
-    found = [
-        out
-        for call, summary in enumerate(summaries)
-        if (part := summary.part(HeadKinds)) is not None
-        for at, (number, is_judged) in _candidates(part)
-        if (out := _stands_out(part, call, at, summary, number, is_judged)) is not None
-    ]
+    found = [out for call, summary in enumerate(summaries) for out in _of_call(call, summary)]
     return sorted(found, key=lambda out: out.order)
 
 
-def on_few_rows(summaries: Sequence[Summary]) -> dict[tuple[int, int], StandOut]:
-    """The heads that may be of a kind, on too few rows (4 to 15) to be named by it."""
-    return {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
+def _of_call(call: int, summary: Summary) -> Iterator[StandOut]:
+    part, place = summary.part(HeadKinds), summary.place
+    if part is None:
+        return
+    judged, peaks = part.judged, part.peaks
+    perhaps = judged.is_high & ~judged.is_named & (judged.rows >= _FEW_ROWS)[:, None]
+    focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)
+    for at, named in enumerate(judged.kind.tolist()):
+        few, few_placed = (next((x for x in some if perhaps[x, at]), None) for some in (_CONTENT, _PLACED))
+        number, is_judged = named, True
+        if named not in _CONTENT and few is not None:
+            number, is_judged = few, False
+        elif named not in (*_CONTENT, *_PLACED):
+            if not focused[at]:
+                continue
+            number, is_judged = few_placed, few_placed is None
+        if number is None:
+            kind, rows = None, peaks.counted
+            weight, baseline, count = peaks.weight[at], peaks.uniform, rows.sum()
+        else:
+            kind = KINDS[number]
+            rows = part.reading_rows(at, kind)
+            weight, baseline, count = judged.weight[number, at], judged.baseline[number], judged.rows[number]
+            if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head
+                continue
+        weights = np.where(rows & (peaks.keys[at] >= 0), peaks.weights[at], 0)
+        row = int(weights.argmax())
+        strongest = (row, int(peaks.keys[at, row]), float(weights[row])) if weights[row] else None
+        yield StandOut(call, at, place.layer, place.heads[at], kind, is_judged, float(weight), float(baseline),
+                       int(count), strongest)  # fmt: skip
 
 
 def does(kind: Kind | None) -> str:
     """What a head of a kind (induction ...) attends to, as a phrase; for None, what one of no kind does."""
     return "gives one key a row most of what sinks don't get" if kind is None else kind.does
-
-
-def sentence(out: StandOut) -> str:
-    """A sentence on what a head that stands out attends to, with its mean weight there."""
-    few = "" if out.is_judged else f" on {out.rows} rows"
-    return f"{'' if out.is_judged else 'may be '}{kind_words(out)}: {does(out.kind)}, weight {out.weight:.2f}{few}"
 
 
 def kind_words(out: StandOut) -> str:
@@ -106,57 +131,93 @@ def families_of(outs: Sequence[StandOut]) -> list[list[StandOut]]:
     return sorted(kinds.values(), key=lambda heads: KINDS.index(heads[0].kind) if heads[0].kind else len(KINDS))
 
 
+def named_kind(summary: Summary, at: int) -> Kind | None:
+    """The kind that names one head of a call on this text; None for none."""
+    part = summary.part(HeadKinds)
+    number = -1 if part is None else int(part.judged.kind[at])
+    return KINDS[number] if number >= 0 else None
+
+
 def others_of(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> list[str]:
     """The heads that don't stand out, counted by kind: `79 first`, those of no kind last."""
     counts: Counter[str] = Counter()
     named = {(out.call, out.at) for out in outs}
     for call, summary in enumerate(summaries):
-        part = summary.part(HeadKinds)
         for at in range(len(summary.place.heads)):
-            kind = -1 if part is None else int(part.judged.kind[at])
             if (call, at) not in named:
-                counts[KINDS[kind].words if kind >= 0 else _NO_KIND] += 1
+                kind = named_kind(summary, at)
+                counts[_NO_KIND if kind is None else kind.words] += 1
     ordered = sorted(counts.items(), key=lambda each: (each[0] == _NO_KIND, -each[1]))
     return [f"{count} {name}" for name, count in ordered]
 
 
-def _stands_out(
-    part: HeadKinds, call: int, at: int, summary: Summary, number: int | None, is_judged: bool
-) -> StandOut | None:
-    judged, peaks, place = part.judged, part.peaks, summary.place
-    if number is None:
-        kind, rows = None, peaks.counted
-        weight, baseline, count = peaks.weight[at], peaks.uniform, rows.sum()
-    else:
-        kind = KINDS[number]
-        rows = part.reading_rows(at, kind)
-        weight, baseline, count = judged.weight[number, at], judged.baseline[number], judged.rows[number]
-        if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head
-            return None
-    return StandOut(call, at, place.layer, place.heads[at], kind, is_judged, float(weight),
-                    float(baseline), int(count), _strongest(part, at, rows))  # fmt: skip
+def any_judged(summaries: Sequence[Summary]) -> bool:
+    """True if any head's kind (induction ...) could be told: enough rows have a key that would define one."""
+    return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
 
 
-def _strongest(part: HeadKinds, at: int, rows: np.ndarray) -> tuple[int, int, float] | None:
-    weights = np.where(rows & (part.peaks.keys[at] >= 0), part.peaks.weights[at], 0)
-    if not weights.any():
-        return None
-    row = int(weights.argmax())
-    return row, int(part.peaks.keys[at, row]), float(weights[row])
+def by_stream(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    """The summaries whose heads were judged, by the stream (self, cross ...) of their calls."""
+    streams: dict[str, list[Summary]] = {}
+    for summary, _ in with_part(summaries, HeadKinds):
+        streams.setdefault(summary.place.stream, []).append(summary)
+    return streams
 
 
-def _candidates(part: HeadKinds) -> Iterator[tuple[int, tuple[int | None, bool]]]:
-    """The heads that may stand out, each with its place in `KINDS` and whether there were rows enough to judge that."""
-    judged, peaks = part.judged, part.peaks
-    perhaps = judged.is_high & ~judged.is_named & (judged.rows >= _FEW_ROWS)[:, None]
-    focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)
-    for at, named in enumerate(judged.kind.tolist()):
-        few, few_placed = (next((x for x in some if perhaps[x, at]), None) for some in (_CONTENT, _PLACED))
-        if named in _CONTENT:
-            yield at, (named, True)
-        elif few is not None:
-            yield at, (few, False)
-        elif named in _PLACED:
-            yield at, (named, True)
-        elif focused[at]:
-            yield at, (few_placed, few_placed is None)
+def families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+    """Rows of a table: heads counted by kind in the order of `KINDS`, those of none, and those that may be of one."""
+    streams = by_stream(summaries)
+    return [
+        row | {"family": f"{stream} {row['family']}"} if len(streams) > 1 else row
+        for stream, own in streams.items()
+        for row in _families(own)
+    ]
+
+
+def _families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+    groups: dict[tuple[bool, int, str], list[tuple[float, str]]] = {}
+    few = {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
+    for call, (summary, part) in enumerate(with_part(summaries, HeadKinds)):
+        for at, head in enumerate(summary.place.heads):
+            out = few.get((call, at))
+            kind = named_kind(summary, at) if out is None else out.kind
+            place = len(KINDS) if kind is None else KINDS.index(kind)
+            weight = 0.0 if kind is None else float(part.judged.weight[place, at])
+            name = (_PERHAPS if out else "") + _family(kind)
+            place = KINDS.index(BACK[0]) if kind in BACK else place
+            groups.setdefault((out is not None, place, name), []).append((weight, f"{summary.place.layer}.{head}"))
+    rows = []
+    for (_, place, name), heads in sorted(groups.items()):
+        heads.sort(key=lambda head: -head[0])
+        has_kind = place < len(KINDS)
+        rows.append({
+            "family": name, "heads": len(heads), "weight": heads[0][0] if has_kind else None,
+            "strongest": "  ".join(head for _, head in heads[:_NAMED]) if has_kind else "",
+        })  # fmt: skip
+    return rows
+
+
+def _family(kind: Kind | None) -> str:
+    if kind is None:
+        return _NO_KIND
+    return "2 to 8 back" if kind in BACK else "first token" if kind is FIRST else kind.words
+
+
+def finding(summaries: Sequence[Summary]) -> str:
+    """The head that finds content most clearly, in a sentence; or that there is none, or too few tokens to tell."""
+    if not any_judged(summaries):
+        return f"too few tokens to name heads: a kind takes {LEAST_ROWS} rows"
+    streams = by_stream(summaries)
+    for stream, own in streams.items():
+        rows = {row["family"].removeprefix(_PERHAPS): row for row in _families(own)}
+        for row, kind in ((rows[kind.words], kind) for kind in KINDS if kind.rank == CONTENT and kind.words in rows):
+            name = f"{f'{stream} ' if len(streams) > 1 else ''}{row['strongest'].split()[0]}"
+            if row["family"].startswith(_PERHAPS):
+                return f"head {name} may be of the kind {kind.words}: few rows tell"
+            others = row["heads"] - 1
+            return f"head {name} {does(kind)}" + (
+                f"; {counted(others, 'other')} do{'es' * (others == 1)}, too" if others else ""
+            )
+    if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another
+        return "no head finds content: patches don't repeat"
+    return "no head looks at what followed a token before, or at the same token"

@@ -11,7 +11,6 @@ from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.record import record
-from attn_cli.summaries.standing_out import sentence
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.panes.test_screens import text_of
 from tests.explore.test_session import session
@@ -39,7 +38,7 @@ def test_the_first_view_says_what_heads_do(
     out = scene.judge().outs[0]
     view = made.view
     assert (view.at, view.head, view.query, view.key) == (out.call, out.at, *out.strongest[:2])
-    words = f"{out.name} {sentence(out)}"
+    words = f"{out.name} {out.sentence}"
     assert (words if size[0] >= 80 else words.partition(":")[0]) in " ".join(text.split())
     if size[0] == 80:
         golden("explore-first-80.txt", text)

@@ -10,8 +10,7 @@ from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, p
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.scene import JudgedHeads, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.standing_out import StandOut, does, families_of, kind_words, others_of, sentence
-from attn_cli.summaries.told.head_families import work_in_words
+from attn_cli.summaries.standing_out import StandOut, does, families_of, kind_words, named_kind, others_of
 from attn_cli.views.drawing.palette import Ramp
 
 _LISTED = 7  # lines below the map, where all heads have room above them
@@ -71,7 +70,8 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
     """The sentence on the head under the cursor, and the strongest of what it reads."""
     name, out = scene.head_label(view.at, view.head), judged.of(view.at, view.head)
     if out is None:
-        words = work_in_words(judged.summaries[view.at], view.head) or "does nothing that has a name on this text"
+        kind = named_kind(judged.summaries[view.at], view.head)
+        words = "does nothing that has a name on this text" if kind is None else kind.does
         return [line(f"{name} {words}", width, BOLD), []]
     reads: Line = []
     if out.strongest is not None:
@@ -80,7 +80,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         names = short_label(layer.queries[query], scene), short_label(layer.keys[key], scene)
         reads = [*line(f"strongest: query {names[0]} gives key {names[1]} {weight:.2f}", width, PLAIN)]
         reads += _context(scene, view, query, width - sum(len(part.text) for part in reads))
-    words = f"{name} {sentence(out)}"
+    words = f"{name} {out.sentence}"
     if len(words) <= width:
         return [line(words, width, BOLD), reads]
     first, _, second = words.partition(": ")

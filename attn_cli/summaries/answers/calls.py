@@ -12,8 +12,8 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds
 from attn_cli.summaries.reducers.why import CELL
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.standing_out import finding
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.head_families import finding
 from attn_cli.summaries.told.story import Story
 from attn_cli.summaries.told.story import finding as story_finding
 from attn_cli.summaries.told.word_reads import Reads

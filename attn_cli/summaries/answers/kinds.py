@@ -14,9 +14,8 @@ from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import standing_out
+from attn_cli.summaries.standing_out import families, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.head_families import families, finding
 
 _FAMILY = ("family", "heads", "weight", "strongest")
 SHAPE = Shape(

@@ -6,9 +6,8 @@ from typing import Any
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.standing_out import StandOut, does
+from attn_cli.summaries.standing_out import StandOut, any_judged, by_stream, does, families
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.head_families import any_judged, by_stream, families
 from attn_cli.views.answers.story import named
 from attn_cli.views.drawing.labels import head_name
 from attn_cli.views.drawing.screen import Screen

@@ -13,7 +13,7 @@ from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS, followers, induction_weight
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.head_families import any_judged, finding
+from attn_cli.summaries.standing_out import any_judged, finding
 from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.labels import head_name

@@ -12,7 +12,7 @@ from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import StandOut, sentence
+from attn_cli.summaries.standing_out import StandOut
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import own_picture, query_maps
@@ -51,7 +51,7 @@ def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Tex
     if not out.rows:
         said = f": a row's strongest key past sinks gets {out.weight:.2f}, mean over rows"
     else:
-        said = f" · {sentence(out)}"
+        said = f" · {out.sentence}"
     yield Text("\n".join(packed([f"{stream}head {out.name}{said}"], screen.width)), BOLD)
 
 

@@ -18,11 +18,10 @@ from attn_cli.summaries.standing_out import (
     does,
     families_of,
     kind_words,
+    named_kind,
     others_of,
-    sentence,
     standing_out,
 )
-from attn_cli.summaries.told.head_families import work_in_words
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -163,7 +162,7 @@ def start(outs: Sequence[StandOut]) -> tuple[int, int]:
 def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, Any]:
     return {
         "heads": [
-            {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": sentence(out),
+            {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": out.sentence,
              "cell": None if out.strongest is None else out.strongest[:2]}
             for out in outs
         ],
@@ -172,7 +171,10 @@ def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, A
             for heads in families_of(outs)
         ],
         "others": others_of(summaries, outs),
-        "does": [[work_in_words(summary, at) for at in range(len(summary.place.heads))] for summary in summaries],
+        "does": [
+            ["" if (kind := named_kind(summary, at)) is None else kind.does for at in range(len(summary.place.heads))]
+            for summary in summaries
+        ],
     }  # fmt: skip
 
 

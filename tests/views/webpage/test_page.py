@@ -18,7 +18,7 @@ from selenium.webdriver.common.keys import Keys
 
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.standing_out import sentence, standing_out
+from attn_cli.summaries.standing_out import standing_out
 from attn_cli.text import visible
 from attn_cli.views.webpage.build import StaticScreen, page_html
 from tests.browser import Browser
@@ -352,7 +352,7 @@ def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browse
             browser.run(f"document.getElementById('{by}').click()")
             browser.until(f"document.getElementById('title').textContent.endsWith('layer {out.layer} head {out.head}')")
         assert text_of(browser, "title") == f"made-up · layer {out.layer} head {out.head}"
-        assert text_of(browser, "does") == sentence(out)
+        assert text_of(browser, "does") == out.sentence
         place = at(browser)
         assert (place["layer"], place["head"]) == (out.call, out.at)
         assert out.strongest is not None and (place["q"], place["k"]) == out.strongest[:2]
