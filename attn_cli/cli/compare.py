@@ -10,9 +10,6 @@ from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.summaries.answers.compare import Journey, comparison_of
-from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.pull import PullOfKeys
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import first_place
 
@@ -66,7 +63,7 @@ def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selecti
 
     def visit(call: Call) -> None:
         if call.queries == prompt.tokens:  # calls of other streams are skipped
-            journey.summaries.append(reduce(call, PullOfKeys(rows), MatrixOf(rows=rows)))
+            journey.add(call)
 
     source.follow(prompt, rows, selection, visit, journey.steps.append)
     return journey

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.pull import Pulls
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.text import quoted
 
 SHAPE = Shape(
@@ -41,12 +43,18 @@ _LEAST_PULL = 0.05  # of a word that is a finding
 
 @dataclass(frozen=True, eq=False)
 class Journey:
-    """One word's vectors before and after every block, a row per token of the word, and its rows' attention."""
+    """One word's vectors before and after every block, a row per token of the word, its rows' attention, and pulls."""
 
     prompt: Prompt
     rows: tuple[int, ...]
     steps: list[BlockVectors] = field(default_factory=list)
     summaries: list[Summary] = field(default_factory=list)
+    pulls: list[np.ndarray | None] = field(default_factory=list)
+
+    def add(self, call: Call) -> None:
+        """Take in a layer's attention."""
+        self.summaries.append(reduce(call, MatrixOf(rows=self.rows)))
+        self.pulls.append(pulls_of(_word_weights(self.summaries[-1]), call))
 
     @property
     def word(self) -> str:
@@ -57,14 +65,29 @@ class Journey:
 
     def shares(self, step: BlockVectors) -> np.ndarray:
         """The word's weight on each of m tokens in block `step`, mean over heads, and the token's pull: `[2, m]`."""
-        for summary in self.summaries:
-            place, part = summary.place, summary.part(Pulls)
-            if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call) and part is not None:
-                pulls = np.full_like(part.weights, np.nan) if part.pulls is None else part.pulls
-                return np.stack([part.weights.mean(axis=0), pulls.mean(axis=0)]).astype(np.float64)
+        for summary, pulls in zip(self.summaries, self.pulls, strict=True):
+            place = summary.place
+            if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call):
+                weights = _word_weights(summary).mean(axis=(0, 1))
+                return np.stack([weights, np.full_like(weights, np.nan) if pulls is None else pulls.mean(axis=0)])
         raise InputError(
             f"layer {step.layer} shows no attention of the text itself", "choose other layers with --layer"
         )
+
+
+def pulls_of(weights: np.ndarray, call: Call) -> np.ndarray | None:
+    """Each key's share `[r, m]` of the output z of r rows with these `weights` `[h, r, m]`; a row adds to 1.
+
+    z = sum over j of c_j with c_j = weight_j v_j, heads side by side; the share is c_j · z / |z|². This is before W_O,
+    which mixes the heads: the same for every context, and not always at hand. None where values aren't seen.
+    """
+    if call.v is None:
+        return None
+    values = to_numpy(expand_groups(at_least_float32(call.v), call.h)).astype(np.float64)
+    output = weights @ values  # [h, r, e]
+    along = (weights * (output @ values.swapaxes(1, 2))).sum(axis=0)
+    squared = (output**2).sum(axis=(0, 2))[:, None]
+    return along / np.where(squared > 0, squared, 1.0)
 
 
 def comparison_of(*journeys: Journey) -> Answer:
@@ -152,16 +175,17 @@ def _differing_heads(first: Journey, second: Journey) -> list[dict[str, Any]]:
         return []
     heads = []
     for one, other in zip(first.summaries, second.summaries, strict=True):
-        changes = np.abs(_word_row(one) - _word_row(other)).sum(axis=1) / 2  # [h]
+        rows = (_word_weights(summary).mean(axis=1) for summary in (one, other))
+        changes = np.abs(np.subtract(*rows)).sum(axis=1) / 2  # [h]
         for head, change in zip(one.place.heads, changes.tolist(), strict=True):
             heads.append({"layer": one.place.layer, "head": head, "change": change})
     return sorted(heads, key=lambda head: -head["change"])
 
 
-def _word_row(summary: Summary) -> np.ndarray:
+def _word_weights(summary: Summary) -> np.ndarray:
     part = summary.part(Matrix)
     assert part is not None and part.weights is not None
-    return part.weights.mean(axis=1)
+    return part.weights.astype(np.float64)  # [h, rows, m]
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

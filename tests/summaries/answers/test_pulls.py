@@ -8,8 +8,7 @@ from attn_cli.call import Place
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.prompt import Token
-from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.pull import PullOfKeys, Pulls
+from attn_cli.summaries.answers.compare import pulls_of
 from tests.strategies import Problem, problems
 
 
@@ -22,18 +21,17 @@ def test_pulls_are_shares_of_the_output_along_itself(problem: Problem) -> None:
     queries, keys = (tuple(Token(at, str(at)) for at in range(size)) for size in (n, m))
     call = AttentionCall(problem.q, problem.k, problem.v, problem.rule, place, queries, keys)
     rows = sorted({0, n // 2, n - 1})
-    found = reduce(call, PullOfKeys(rows)).part(Pulls)
-    assert found is not None and found.pulls is not None
     truth = attend(problem.q, problem.k, problem.v, problem.rule)
+    found = pulls_of(truth.weights[:, rows], call)
+    assert found is not None
     values = expand_groups(problem.v, h)
     for at, row in enumerate(rows):
         parts = truth.weights[:, row, :, None] * values  # [h, m, e]
         output = parts.sum(axis=1)
         squared = (output**2).sum()
         # the division by a small |z|² magnifies rounding
-        assert np.allclose(found.pulls[at] * squared, (parts * output[:, None]).sum(axis=(0, 2)), atol=1e-9)
-        assert np.allclose(found.weights[at], truth.weights[:, row].mean(axis=0), atol=1e-12)
+        assert np.allclose(found[at] * squared, (parts * output[:, None]).sum(axis=(0, 2)), atol=1e-9)
         if squared > 1e-12:
-            assert np.isclose(found.pulls[at].sum(), 1)
+            assert np.isclose(found[at].sum(), 1)
         if not truth.weights[:, row].any():  # may attend to nothing
-            assert not found.pulls[at].any()
+            assert not found[at].any()
