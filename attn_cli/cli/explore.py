@@ -26,12 +26,13 @@ from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import DEFAULT_MODEL, is_recording
+from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import record, recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
+from attn_cli.summaries.told.told_run import opened_to_tell
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
@@ -121,8 +122,9 @@ class _Reader:
 
     @cached_property
     def source(self) -> Source:
-        options = self.options
-        return options.open(options.model, quiet=self.quiet, chosen=self.selection, **self.reading)
+        model = self.options.model
+        opening = partial(self.options.open, model, quiet=self.quiet, chosen=self.selection, **self.reading)
+        return opened_to_tell(lambda with_head: opening(predicts=with_head and is_model(model)))
 
     def first(self) -> Recording:
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
@@ -152,7 +154,8 @@ class _Reader:
         return found[0]
 
     def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
-        return record(self.source, text, selection=self.selection, pair=self.options.pair, budget=budget, step=step)
+        keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair)
+        return keeping(budget=budget, step=step, tells=True)
 
 
 def _origin(options: ReadOptions) -> LineOrigin:

@@ -20,6 +20,7 @@ from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
 from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.told.story import opening_head
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 
@@ -117,17 +118,18 @@ class Scene:
 
     @property
     def opening(self) -> Viewpoint:
-        """Where to begin: at the largest weight of the head most clearly of a kind, else in head 0's last query."""
-        if not (self.is_judged or self.is_quickly_judged):
-            return Viewpoint(query=len(self.recording.layers[0].queries) - 1)
-        out = next(iter(self.judge().outs), None)
+        """Where to begin: at the main head of the recording's story, at that most clearly of a kind, or at head 0."""
+        head, last = opening_head(self.recording), len(self.recording.layers[0].queries) - 1
+        if head is not None:
+            return Viewpoint(at=head[0], head=head[1], query=head[2], key=head[3])
+        out = next(iter(self.judge().outs if self.is_judged or self.is_quickly_judged else ()), None)
         if out is None:
-            return self.on_heaviest(Viewpoint(query=len(self.recording.layers[0].queries) - 1))
+            view = Viewpoint(query=last)
+            return self.on_heaviest(view) if self.is_judged or self.is_quickly_judged else view
         view = Viewpoint(at=out.call, head=out.at)
         if out.strongest is None:
             return self.on_heaviest(replace(view, query=len(self.layer(view).queries) - 1))
-        query, key, _ = out.strongest
-        return replace(view, query=query, key=key)
+        return replace(view, query=out.strongest[0], key=out.strongest[1])
 
     def head_label(self, at: int, head: int) -> str:
         """The name of a head, by indices of layer and head: 18.6; `cross 3.0` if there is more than self-attention."""

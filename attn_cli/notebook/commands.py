@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 
-from attn_cli.call import Call, Look
+from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.model.source import Source
 from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
@@ -18,7 +18,6 @@ from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.answers.record import record as record_source
-from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
@@ -26,9 +25,8 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.overview import overview_of, reads_each_token
-from attn_cli.summaries.told.story import deciding_rows, tell
-from attn_cli.summaries.told.told_run import can_tell, deciding_reducers, opened_to_tell, told_run
+from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
+from attn_cli.summaries.told.told_run import looked_and_told, opened_to_tell
 from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
@@ -115,19 +113,12 @@ def inspect(
     every = HeadStatistics(), HeadKindsReducer(), ReceivedShares()
     source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))
     prompt, chosen = _prompt(source, text), selected(layers, heads)
-    rows, summaries = deciding_rows(prompt), list[Summary]()
 
-    def visit(call: Call) -> None:
+    def reducers(call: Call) -> list[Reducer]:
         reads = [WordReadsReducer()] if reads_each_token(call) else []
-        own = (*every, *reads, MatrixOf((_LARGEST, _LARGEST)), *deciding_reducers(call, prompt, rows))
-        summaries.append(reduce(call, *own))
+        return [*every, *reads, MatrixOf((_LARGEST, _LARGEST))]
 
-    look = Look(chosen, visit)
-    experiment, notes = told_run(source, prompt, rows, look, free_memory()) if can_tell(source) else (None, ())
-    if experiment is None or not experiment.visited:
-        summaries.clear()
-        source.each([prompt], chosen, visit)
-    story = None if experiment is None else tell(experiment, prompt, summaries)
+    summaries, story, notes = looked_and_told(source, prompt, chosen, reducers, free_memory())
     report = Report("inspect", source.about, (prompt,), tuple(summaries), (*prompt.warnings, *notes), story=story)
     return Findings(overview_of(report, on_screen=False), overview_of(report, on_screen=True))
 

@@ -36,7 +36,10 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     assert (brings["layer"], brings["head"]) == (matrix["layer"], matrix["heads"][0])
     assert min(weight for *_, weight in outs) >= 0.1
     assert attn("inspect", "-m", "run.attn", "-o", "page.html").code == 0
-    heads = document(Path("page.html").read_bytes())["work"]["heads"]
+    page, opening = document(Path("page.html").read_bytes()), made.scene.opening
+    place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
+    assert tuple(page["start"]) == (opening.at, opening.head) == place and opening.key == brings["key"]
+    heads = page["work"]["heads"]
     assert [(head["layer"], head["head"]) for head in heads] == [out[:2] for out in outs]
 
 

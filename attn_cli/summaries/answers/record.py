@@ -20,8 +20,11 @@ from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reduce import Reducer, reduce, with_part
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
+from attn_cli.summaries.told.story import kept_name
+from attn_cli.summaries.told.told_run import looked_and_told
 from attn_cli.text import counted, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
@@ -38,21 +41,21 @@ def record(
     pair: str | None = None,
     budget: MemoryBudget | None = None,
     step: Callable[[], object] = int,
+    tells: bool = False,
 ) -> Recording:
     """One pass over a text as a `Recording`: for each layer queries and keys, head statistics and pooled weights.
 
     pair       a second text, read after the first; None for none
     budget     the memory for queries and keys: a layer for which it has no room is kept without them; None for no limit
+    tells      whether it keeps the story of its answer, too, of a model that writes
     """
     prompt = source.read([text], pair)[0]
-    layers: list[RecordedLayer] = []
-
-    def visit(call: Call) -> None:
-        layers.append(call if isinstance(call, RecordedLayer) else recorded(call, budget))
-        step()
-
-    source.each([prompt], selection or ALL, visit)
-    return Recording(dict(source.about), prompt, tuple(layers))
+    reducers: list[Reducer] = [Record(budget), *([HeadKindsReducer()] if tells else [])]
+    free = None if budget is None else budget.size
+    looked = looked_and_told(source, prompt, selection or ALL, lambda call: reducers, free, step, tells=tells)
+    layers = tuple(part.layer for _, part in with_part(looked[0], Recorded))
+    told = None if looked[1] is None else {kept_name(looked[1]["rows"]): looked[1]}
+    return Recording(dict(source.about), prompt, layers, told)
 
 
 def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:

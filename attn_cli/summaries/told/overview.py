@@ -1,13 +1,18 @@
-"""The report of an overview: what words read, one matrix, and what the deciding row reads where no story is told."""
+"""The report of an overview: what words read, the matrix of one head, and what the deciding row reads."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from attn_cli.call import Call
-from attn_cli.summaries.chosen_matrix import with_one_matrix_alone
-from attn_cli.summaries.reduce import with_part
+from attn_cli.model.intervention import HeadPlace
+from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.deciding_rows import DecidingRows
+from attn_cli.summaries.told.story import head_place, main_head
 from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, reads_of
 
 
@@ -35,3 +40,56 @@ def overview_of(report: Report, *, on_screen: bool) -> Report:
     if on_screen and told.story is None and decides:
         return told
     return replace(told, summaries=tuple(summary.without(DecidingRows) for summary in told.summaries))
+
+
+def with_one_head(summary: Summary) -> Summary:
+    """The summary of a call with the weights of one head alone, so that each call's take the memory of one head's."""
+    kinds, matrix = summary.part(HeadKinds), summary.part(Matrix)
+    if kinds is None or matrix is None or matrix.chosen is not None:
+        return summary
+    out = next(iter(standing_out([summary])), None) or _most_focused(summary, kinds)
+    return _changed(summary, lambda matrix: _of_head(matrix, summary, out.at, out))
+
+
+def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
+    """The head of the strongest keys past sinks, of a call in which none stands out."""
+    at, place = int(kinds.peaks.weight.argmax()), summary.place
+    weight = float(kinds.peaks.weight[at])
+    return StandOut(0, at, place.layer, place.heads[at], None, False, weight, kinds.peaks.uniform, 0, None)
+
+
+def _changed(summary: Summary, change: Callable[[Matrix], Matrix | None]) -> Summary:
+    parts = (change(part) if isinstance(part, Matrix) else part for part in summary.parts)
+    return replace(summary, parts=tuple(part for part in parts if part is not None))
+
+
+def _of_head(matrix: Matrix, summary: Summary, at: int, chosen: StandOut | None = None) -> Matrix:
+    weights = None if matrix.weights is None else matrix.weights[[at]]
+    return replace(matrix, weights=weights, heads=(summary.place.heads[at],), chosen=chosen)
+
+
+def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+    """The summaries of all calls; only the matrix of the head that stands out most is kept."""
+    matrices = with_part(summaries, Matrix)
+    best = min((matrix.chosen for _, matrix in matrices if matrix.chosen), key=lambda head: head.order, default=None)
+    alone = sum(len(summary.place.heads) for summary in summaries) == 1
+
+    def kept(matrix: Matrix) -> Matrix | None:
+        return replace(matrix, chosen=None if alone else best) if matrix.chosen is best else None
+
+    return tuple(_changed(summary, kept) for summary in summaries)
+
+
+def with_one_matrix_alone(report: Report) -> Report:
+    """The report with the matrix of the head that brings what its answer needs most, else that stands out most."""
+    head = None if report.story is None else main_head(report.story)
+    summaries = () if head is None else tuple(_alone(summary, head_place(head)) for summary in report.summaries)
+    if not with_part(summaries, Matrix):
+        summaries = with_one_matrix(tuple(map(with_one_head, report.summaries)))
+    return replace(report, summaries=summaries)
+
+
+def _alone(summary: Summary, place: HeadPlace) -> Summary:
+    own = summary.place
+    is_own = (own.layer, own.stream) == (place.layer, place.stream) and place.head in own.heads
+    return _changed(summary, lambda x: _of_head(x, summary, own.heads.index(place.head)) if is_own else None)

@@ -8,6 +8,7 @@ import numpy as np
 from attn_cli.errors import LoadError
 from attn_cli.model.intervention import Experiment, HeadPlace, ablate, hide, without_rounding
 from attn_cli.prompt import Prompt
+from attn_cli.recording import Recording
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.told.deciding_rows import DecidingRows, Seen, resting_keys
@@ -23,14 +24,42 @@ LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 Story: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
 _KEPT = {"answer", "generated", "probability", "next", "rows", "cut", "words", "heads", "noise", "obstacle"}
+_ROWS = {
+    "next": {"token", "id", "probability"},
+    "words": {"name", "text", "key", "tokens", "bits"},
+    "heads": {"stream", "layer", "head", "bits", "key", "key_token", "weight"},
+}
 
 
-def kept_story(told: Mapping[str, Any] | None, rows: Sequence[int]) -> Story | None:
-    """The story that a recording keeps of these rows; None where it keeps none."""
-    story = (told or {}).get(kept_name(rows))
-    if story is not None and not (isinstance(story, dict) and story.keys() == _KEPT):
+def kept_story(told: Mapping[str, Any] | None, rows: Sequence[int] | None = None) -> Story | None:
+    """The story that a recording keeps of these rows, or its first; None where it keeps none."""
+    stories = dict(told or {})
+    story = next(iter(stories.values()), None) if rows is None else stories.get(kept_name(rows))
+    if story is not None and not _is_story(story):
         raise LoadError("the story in this recording can't be read", "record the text again")
     return story
+
+
+def _is_story(story: object) -> bool:
+    return (
+        isinstance(story, dict)
+        and story.keys() == _KEPT
+        and all(isinstance(row, dict) and names <= row.keys() for name, names in _ROWS.items() for row in story[name])
+    )
+
+
+def opening_head(recording: Recording) -> tuple[int, int, int, int] | None:
+    """The main head of a recording's story, by indices of its layer and itself, the row that decides, what it reads."""
+    story = kept_story(recording.told)
+    head = None if story is None else main_head(story)
+    if story is None or head is None:
+        return None
+    row, key = story["rows"][-1], head["key"]
+    for at, layer in enumerate(recording.layers):
+        own = layer.place, head["head"] in layer.place.heads, row in range(layer.n), key in range(layer.m)
+        if (own[0].stream, own[0].layer) == (head["stream"], head["layer"]) and all(own[1:]):
+            return at, own[0].heads.index(head["head"]), row, key
+    return None
 
 
 def kept_name(rows: Sequence[int]) -> str:

@@ -1,15 +1,17 @@
 """The run of a text of which a story is told: looked at once, with its keys and values kept to run rows again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.reduce import Reducer
+from attn_cli.selection import Selection
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.told.deciding_rows import DecidingRowsReducer
+from attn_cli.summaries.told.story import Story, deciding_rows, tell
 from attn_cli.text import decimal_bytes
 
 if TYPE_CHECKING:
@@ -50,3 +52,28 @@ def told_run(
         return source.experiment(prompt, rows, look=look), ()
     except (LoadError, MemoryError):
         return None, ()
+
+
+def looked_and_told(
+    source: Source,
+    prompt: Prompt,
+    selection: Selection,
+    reducers: Callable[[Call], Sequence[Reducer]],
+    free: int | None,
+    step: Callable[[], object] = int,
+    *,
+    tells: bool = True,
+) -> tuple[list[Summary], Story | None, tuple[str, ...]]:
+    """What reducers make of each call of a text, the story of its answer where it `tells` one, and notes."""
+    rows, summaries = deciding_rows(prompt), list[Summary]()
+
+    def visit(call: Call) -> None:
+        summaries.append(reduce(call, *reducers(call), *deciding_reducers(call, prompt, rows)))
+        step()
+
+    look = Look(selection, visit)
+    experiment, notes = told_run(source, prompt, rows, look, free) if tells and can_tell(source) else (None, ())
+    if experiment is None or not experiment.visited:
+        summaries.clear()
+        source.each([prompt], *look)
+    return summaries, None if experiment is None else tell(experiment, prompt, summaries), notes

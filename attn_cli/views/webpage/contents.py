@@ -22,6 +22,7 @@ from attn_cli.summaries.standing_out import (
     others_of,
     standing_out,
 )
+from attn_cli.summaries.told.story import opening_head
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
@@ -76,7 +77,7 @@ class Contents:
             "about": list(about(recording)),
             "statistics": _statistics(recording.layers),
             "layers": layers,
-            "start": start(outs),
+            "start": start(recording, outs),
             "work": _work(summaries, outs),
             "texts": texts.documents,
             "picture": None if picture is None else [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
@@ -154,9 +155,10 @@ def title(recording: Recording) -> str:
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
 
 
-def start(outs: Sequence[StandOut]) -> tuple[int, int]:
-    """The head to begin with, as the indices of its layer and of it in the layer: the one most clearly of a kind."""
-    return (outs[0].call, outs[0].at) if outs else (0, 0)
+def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, int]:
+    """The head to begin with, by indices: that of the recording's story, else the one most clearly of a kind."""
+    head = opening_head(recording)
+    return head[:2] if head else (outs[0].call, outs[0].at) if outs else (0, 0)
 
 
 def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.answers.record import record
-from attn_cli.summaries.chosen_matrix import with_one_head, with_one_matrix
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
+from attn_cli.summaries.told.overview import with_one_head, with_one_matrix
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.webpage.contents import start
 from tests.sources.huggingface.test_kinds import random_network
@@ -167,7 +167,7 @@ def test_overview_explorer_and_page_begin_at_the_same_head(minilm: LoadedModel, 
     out = of_minilm["a chat"].outs[0]
     recording = record(ModelSource(minilm), TEXTS["a chat"])
     opening = Scene(recording, Screen(80, "none", height=24)).opening
-    assert (opening.at, opening.head) == start(standing_out(recorded_kinds(recording))) == (out.call, out.at)
+    assert (opening.at, opening.head) == start(recording, standing_out(recorded_kinds(recording))) == (out.call, out.at)
     assert (out.layer, out.head) == (out.call, out.at) != (0, 0)
 
 
