@@ -1,11 +1,11 @@
 """Compare one word in two contexts."""
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.options.text_command import ModelCommandOptions
+from attn_cli.cli.kit.options.command import ModelCommandOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.cli.kit.stderr import StatusLine
+from attn_cli.errors import InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
@@ -15,6 +15,7 @@ from attn_cli.token_syntax import first_place
 
 
 @takes_options
+@shows_report
 def compare(
     options: ModelCommandOptions,
     first: str = argument(..., "TEXT", "Read one text; - reads standard input."),
@@ -24,7 +25,7 @@ def compare(
         "--word -w WORD|INDEX",
         "Compare this word: a word, word#2 (second occurrence) or an index. Twice: one for each text.",
     ),
-) -> ExitCode:
+) -> Report:
     """Compare one word in two contexts.
 
     The cosine tells how similar the word's two vectors are. The pull of a token is its share of the attention output
@@ -41,21 +42,17 @@ def compare(
     if len(words) > 2:
         raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
     contents = whole_texts((first, second))
-    with options.view() as view:
-        source = options.source()
-        prompts = [source.read([text])[0] for text in contents]
-        picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
-        journeys, warnings = [], []
-        with StatusLine("running the model", quiet=options.quiet):
-            for prompt, pick in zip(prompts, picks, strict=True):
-                rows, notes = first_place(pick, prompt)
-                journeys.append(_journey(source, prompt, rows, options.selection))
-                warnings += [*prompt.warnings, *notes]
-        warnings = list(dict.fromkeys(warnings))
-        print_notes(warnings, quiet=options.quiet)
-        comparison = comparison_of(*journeys)
-        view.show(Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison))
-    return ExitCode.DONE
+    source = options.source()
+    prompts = [source.read([text])[0] for text in contents]
+    picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
+    journeys, warnings = [], []
+    with StatusLine("running the model", quiet=options.quiet):
+        for prompt, pick in zip(prompts, picks, strict=True):
+            rows, notes = first_place(pick, prompt)
+            journeys.append(_journey(source, prompt, rows, options.selection))
+            warnings += [*prompt.warnings, *notes]
+    comparison = comparison_of(*journeys)
+    return Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison)
 
 
 def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> Journey:

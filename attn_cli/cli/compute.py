@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.command import OutputOptions
 from attn_cli.cli.kit.options.compute import ProblemOptions
-from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
@@ -60,6 +60,7 @@ class SizeOptions:
 
 
 @takes_options
+@shows_report
 def cost(
     *,
     n: int | None = option(None, "--tokens -n N", "Set the length of the text; default: the model's longest.", min=1),
@@ -68,7 +69,7 @@ def cost(
         "auto", "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8."
     ),
     output: OutputOptions,
-) -> ExitCode:
+) -> Report:
     """Count operations and bytes of attention and its KV cache.
 
     Compares multi-head, grouped, latent and windowed keys by their sizes alone; no model is loaded.
@@ -80,27 +81,23 @@ def cost(
       attn cost -n 128000 -m ./my-model
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --json
     """
-    with output.view() as view:
-        if n is None and size_options.model is None:
-            raise InputError("the length of the text is missing", _EXAMPLE)
-        sizes = size_options.sizes()
-        length = n or sizes.longest
-        if length is None:
-            raise InputError(f"{size_options.model} doesn't say how long its texts may be", "give it with -n")
-        dtype_name = (
-            (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
-        )
-        itemsize = _BYTES.get(dtype_name, 2)
-        answer = cost_of(
-            sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize,
-            is_longest=n is None,
-        )  # fmt: skip
-        source = {
-            "model": size_options.model or "what attention takes",
-            "type": "cost",
-            "revision": None,
-            "dtype": dtype_name,
-            "device": "none",
-        }
-        view.show(Report("cost", source, answer=answer))
-    return ExitCode.DONE
+    if n is None and size_options.model is None:
+        raise InputError("the length of the text is missing", _EXAMPLE)
+    sizes = size_options.sizes()
+    length = n or sizes.longest
+    if length is None:
+        raise InputError(f"{size_options.model} doesn't say how long its texts may be", "give it with -n")
+    dtype_name = (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
+    itemsize = _BYTES.get(dtype_name, 2)
+    answer = cost_of(
+        sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize,
+        is_longest=n is None,
+    )  # fmt: skip
+    source = {
+        "model": size_options.model or "what attention takes",
+        "type": "cost",
+        "revision": None,
+        "dtype": dtype_name,
+        "device": "none",
+    }
+    return Report("cost", source, answer=answer)

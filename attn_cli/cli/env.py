@@ -6,7 +6,6 @@ from typing import Any
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.errors import ExitCode
 from attn_cli.kept.unpacked import unpacked_models
 from attn_cli.sources.devices import cpu_row, may_have_accelerator
 from attn_cli.summaries.answers.env import installation
@@ -18,7 +17,7 @@ from attn_cli.views.drawing.screen import screen_of
 @takes_options
 def env(
     json: bool = o.JSON,
-) -> ExitCode:
+) -> None:
     """Report versions, devices, cached models and variables.
 
     For bug reports. No network is used, and nothing is changed. Values of variables that may hold a password are
@@ -36,7 +35,6 @@ def env(
         about = dict.fromkeys(("dtype", "device"), "none") | {"model": "this installation", "type": "installation"}
         print_notes(warnings, quiet=False)
         view.show(Report("env", about | {"revision": None}, warnings=tuple(warnings), answer=answer))
-    return ExitCode.DONE
 
 
 def _unpacked() -> list[dict[str, Any]]:

@@ -12,8 +12,7 @@ from rich.segment import Segment
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.model import opened
-from attn_cli.cli.kit.options.text_command import ReadOptions
+from attn_cli.cli.kit.options.command import ReadOptions, opened
 from attn_cli.cli.kit.run.text_run import texts_and_reading
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.signature import current, takes_options

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import argument, takes_options
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.pager import is_leafed, leaf_through
@@ -24,10 +24,11 @@ FOLDER = Path(__file__).parents[1] / "guide"
 
 
 class Topic(NamedTuple):
-    """A page of the guide: its name, the Markdown file, and the line under the page's title."""
+    """A page of the guide: its name, the Markdown file, its text, and the line under the page's title."""
 
     name: str
     file: Path
+    text: str
     summary: str
 
 
@@ -39,7 +40,7 @@ def guide(
         "Show this page; without it, the list.",
         autocompletion=completion.one_of(lambda: [page.name for page in topics()]),
     ),
-) -> ExitCode:
+) -> None:
     """Read the guide: a tour, a tutorial, the reference.
 
     Without a topic: the list of topics. With any other word: the lines of all pages that contain it. A terminal gets a
@@ -56,21 +57,19 @@ def guide(
     text = _contents(screen) if topic is None else _page(topic, screen)
     if is_leafed(text, screen.height):
         leaf_through(text)
-        return ExitCode.DONE
-    with Sink(None, instead="attn guide TOPIC > FILE keeps it") as sink:
-        sink.write(text.encode("utf-8", "backslashreplace"))
-    return ExitCode.DONE
+    else:
+        with Sink(None, instead="attn guide TOPIC > FILE keeps it") as sink:
+            sink.write(text.encode("utf-8", "backslashreplace"))
 
 
 def topics() -> list[Topic]:
     """All pages of the guide by name: the Markdown files of its folder, which begin with a title and a summary."""
-    return [_topic(file) for file in sorted(FOLDER.glob("*.md"))]
-
-
-def _topic(file: Path) -> Topic:
-    with file.open(encoding="utf-8") as lines:
-        paragraphs = [line.strip() for line in (next(lines), next(lines), next(lines)) if line.strip()]
-    return Topic(file.stem, file, paragraphs[1])
+    pages = []
+    for file in sorted(FOLDER.glob("*.md")):
+        text = file.read_text("utf-8")
+        _, summary, *_ = filter(None, map(str.strip, text.splitlines()))
+        pages.append(Topic(file.stem, file, text, summary))
+    return pages
 
 
 def _contents(screen: Screen) -> str:
@@ -90,41 +89,33 @@ def _in_one_line(text: str, width: int) -> str:
 
 def _page(name: str, screen: Screen) -> str:
     """The page called `name`: drawn for a terminal or with colour, else as Markdown."""
-    files = {page.name: page.file for page in topics()}
-    if name not in files:
+    texts = {page.name: page.text for page in topics()}
+    if name not in texts:
         if found := _search(name, screen):
             return found
-        near = get_close_matches(name, files, 3)
-        hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(files)}"
+        near = get_close_matches(name, texts, 3)
+        hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(texts)}"
         raise InputError(f"no page is named {cut(name, 60)!r}, and none says it", hint)
-    text = files[name].read_text("utf-8")
     terminal = sys.stdout is not None and sys.stdout.isatty()
     if not terminal and screen.depth == "none":
-        return text
+        return texts[name]
     # imported here: the list of topics and a pipe do not need it
     from attn_cli.views.drawing.markdown import draw_markdown
 
-    return draw_markdown(text, screen)
+    return draw_markdown(texts[name], screen)
 
 
 def _search(word: str, screen: Screen) -> str:
     """The lines of all pages that say a word, as page, line number and line, cut to a terminal's width."""
     says = re.compile(rf"(?<!\w){re.escape(word)}s?(?!\w)", re.IGNORECASE)
+    called = (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
+    pages = topics()
+    pages.sort(key=lambda page: (page.name not in called, not says.search(page.summary), page.name in _LATER))
     found: list[str] = []
-    for page in sorted(
-        topics(), key=lambda page: (not _is_called(page, word), not _is_about(page, word), page.name in _LATER)
-    ):
-        numbered = [*enumerate(page.file.read_text("utf-8").splitlines(), 1)]
+    for page in pages:
+        numbered = [*enumerate(map(str.strip, page.text.splitlines()), 1)]
         lines = [(number, line) for number, line in numbered if says.search(line)]
-        if not lines and _is_about(page, word):
-            lines = [(number, line) for number, line in numbered if line.strip() == page.summary][:1]
-        found += [f"{page.name}:{number}: {line.strip()}" for number, line in lines]
+        if not lines and page.name in called:
+            lines = [(number, line) for number, line in numbered if line == page.summary][:1]
+        found += [f"{page.name}:{number}: {line}" for number, line in lines]
     return "".join(f"{line if screen.height is None else _in_one_line(line, screen.width)}\n" for line in found)
-
-
-def _is_called(page: Topic, word: str) -> bool:
-    return page.name in (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
-
-
-def _is_about(page: Topic, word: str) -> bool:
-    return _is_called(page, word) or word.lower() in re.findall(r"\w+", page.summary.lower())

@@ -2,10 +2,9 @@
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
-from attn_cli.cli.kit.options.refusals import refuse_beside
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress

@@ -5,9 +5,8 @@ from functools import partial
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.refusals import refuse_beside
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, ReducersFor, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr import print_notes

@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from attn_cli.cli.kit.options.refusals import refuse_without_model
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_without_model
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress

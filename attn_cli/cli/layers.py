@@ -1,13 +1,11 @@
 """Map a model: every block with its heads, mask and scale."""
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.model import LoadOptions
-from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.command import LoadOptions, OutputOptions, shows_report
 from attn_cli.cli.kit.options.text import TextOptions
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import argument, takes_options
-from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.errors import ExitCode
+from attn_cli.cli.kit.stderr import StatusLine
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
@@ -16,6 +14,7 @@ DEFAULT_TEXT = "the cat sat on the mat"
 
 
 @takes_options
+@shows_report
 def layers(
     text: str | None = argument(
         None, "TEXT", "Run the model once on this text; - reads stdin.", show_default=DEFAULT_TEXT
@@ -28,7 +27,7 @@ def layers(
     *,
     output: OutputOptions,
     loading: LoadOptions,
-) -> ExitCode:
+) -> Report:
     """Map a model: every block with its heads, mask and scale.
 
     The model runs once, on a short text or on the image or audio that is given. Blocks without softmax attention are
@@ -46,12 +45,9 @@ def layers(
     if (text, given.file) == (None, None):
         text = "" if given.without_text or is_recording(model) else DEFAULT_TEXT
     read = next(Texts(text, given.file, lines=False))
-    with output.view() as view:
-        source = loading.open(model, quiet=output.quiet, **reading)
-        prompt = source.read([str(read)], pair)[0]
-        layer_map = LayerMap()
-        with StatusLine("running the model", quiet=output.quiet):
-            unseen = source.survey(prompt, layer_map.add)
-        print_notes(prompt.warnings, quiet=output.quiet)
-        view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.answer(unseen)))
-    return ExitCode.DONE
+    source = loading.open(model, quiet=output.quiet, **reading)
+    prompt = source.read([str(read)], pair)[0]
+    layer_map = LayerMap()
+    with StatusLine("running the model", quiet=output.quiet):
+        unseen = source.survey(prompt, layer_map.add)
+    return Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.answer(unseen))

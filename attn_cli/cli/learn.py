@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt
 from attn_cli.sources import open_table_source
@@ -21,6 +20,7 @@ from attn_cli.token_syntax import all_places, first_place
 
 
 @takes_options
+@shows_report
 def learn(
     texts: list[str] = argument(..., "TEXT", "Learn from texts that contain the word and a target; one may be -."),
     word: str = option(..., "--word -w WORD|INDEX", "Train this word's attention."),
@@ -29,7 +29,7 @@ def learn(
     model: str = o.TABLE,
     *,
     output: OutputOptions,
-) -> ExitCode:
+) -> Report:
     """Learn W_Q and W_K that make one word attend to another.
 
     The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz saves the
@@ -41,25 +41,21 @@ def learn(
       attn learn "apple phone" "a phone by apple" --word apple --to phone -o l.npz
       attn top "her apple phone" --token apple -m learned.npz
     """
-    with output.view() as view:
-        source = open_table_source(model)
-        prompts = [source.read([text])[0] for text in whole_texts(texts)]
-        notes: list[str] = []
-        examples = []
-        for prompt in prompts:
-            example, more = _example(source, prompt, word, to)
-            examples.append(example)
-            notes += [*prompt.warnings, *more]
-        heads = source.table.heads
-        identity = np.eye(source.table.width)
-        descent = descend(examples, identity, identity, heads, steps=steps)
-        if descent.losses[-1] >= descent.losses[0]:
-            notes.append(f"the loss did not fall at rate {descent.rate:g}")
-        warnings = tuple(dict.fromkeys(notes))
-        print_notes(warnings, quiet=output.quiet)
-        learning = learning_of(word, to, prompts, examples, descent, table=source.table_name)
-        view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
-    return ExitCode.DONE
+    source = open_table_source(model)
+    prompts = [source.read([text])[0] for text in whole_texts(texts)]
+    notes: list[str] = []
+    examples = []
+    for prompt in prompts:
+        example, more = _example(source, prompt, word, to)
+        examples.append(example)
+        notes += [*prompt.warnings, *more]
+    heads = source.table.heads
+    identity = np.eye(source.table.width)
+    descent = descend(examples, identity, identity, heads, steps=steps)
+    if descent.losses[-1] >= descent.losses[0]:
+        notes.append(f"the loss did not fall at rate {descent.rate:g}")
+    learning = learning_of(word, to, prompts, examples, descent, table=source.table_name)
+    return Report("learn", source.about, tuple(prompts), warnings=tuple(notes), answer=learning)
 
 
 def _example(source: TableSource, prompt: Prompt, word: str, targets: Sequence[str]) -> tuple[Example, tuple[str, ...]]:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.text_command import TextCommandOptions, measure_of
 from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError

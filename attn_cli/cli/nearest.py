@@ -1,7 +1,7 @@
 """Find a word's nearest words in a table, and analogies."""
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.command import OutputOptions
 from attn_cli.cli.kit.run.loop import answer
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options

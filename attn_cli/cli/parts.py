@@ -5,7 +5,7 @@ from typing import Literal
 
 from attn_cli.call import Place
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import counted_tokens, each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress

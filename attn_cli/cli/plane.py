@@ -1,22 +1,22 @@
 """Place words as points in the plane, before and after attention."""
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.options.text_command import ModelCommandOptions
+from attn_cli.cli.kit.options.command import ModelCommandOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.errors import ExitCode
+from attn_cli.cli.kit.stderr import StatusLine
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane
 from attn_cli.summaries.report import Report
 
 
 @takes_options
+@shows_report
 def plane(
     options: ModelCommandOptions,
     texts: list[str] = argument(..., "TEXT", "Place one text, or several on the same axes; - reads standard input."),
     unit: bool = option(False, "--unit", "Normalise every vector first: compare directions alone."),
-) -> ExitCode:
+) -> Report:
     """Place words as points in the plane, before and after attention.
 
     The plane is spanned by the first two principal components of all points, before and after together. In a model,
@@ -30,20 +30,17 @@ def plane(
     """
     selection = options.selection
     contents = whole_texts(texts)
-    with options.view() as view:
-        source = options.source()
-        prompts = [source.read([text])[0] for text in contents]
-        journeys: list[list[BlockVectors]] = []
-        with StatusLine("running the model", quiet=options.quiet):
-            for prompt in prompts:
-                steps: list[BlockVectors] = []
-                source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)
-                journeys.append(steps)
-        warnings = tuple(dict.fromkeys(warning for prompt in prompts for warning in prompt.warnings))
-        print_notes(warnings, quiet=options.quiet)
-        points = points_in_plane(prompts, journeys, unit=unit)
-        view.show(Report("plane", source.about, tuple(prompts), warnings=warnings, answer=points))
-    return ExitCode.DONE
+    source = options.source()
+    prompts = [source.read([text])[0] for text in contents]
+    journeys: list[list[BlockVectors]] = []
+    with StatusLine("running the model", quiet=options.quiet):
+        for prompt in prompts:
+            steps: list[BlockVectors] = []
+            source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)
+            journeys.append(steps)
+    warnings = tuple(warning for prompt in prompts for warning in prompt.warnings)
+    points = points_in_plane(prompts, journeys, unit=unit)
+    return Report("plane", source.about, tuple(prompts), warnings=warnings, answer=points)
 
 
 def _ignore(call: Call) -> None:

@@ -1,8 +1,8 @@
 """Show why scores are divided by sqrt(d)."""
 
-from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.summaries.answers.scale import scaling
 from attn_cli.summaries.report import Report
@@ -11,13 +11,14 @@ _LARGEST = 2**16
 
 
 @takes_options
+@shows_report
 def scale(
     scores: str = option("50,45,40", "--scores S,S,...", "Show the softmax of these scores, scaled up step by step."),
     factors: str = option("0.0625,0.125,0.25,0.5,1", "--factors F,F,...", "Multiply the scores by these factors."),
     dims: str = option("1,4,16,64,256,1024", "--dims D,D,...", "Draw products of q and k of these sizes."),
     *,
     output: OutputOptions,
-) -> ExitCode:
+) -> Report:
     """Show why scores are divided by sqrt(d).
 
     Softmax saturates with large scores, and products of long vectors are large.
@@ -34,14 +35,12 @@ def scale(
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a valid size", f"whole numbers from 1 to {_LARGEST:,}")
-    with output.view() as view:
-        answer = scaling(score_list, factor_list, list(map(int, sizes)))
-        source = {
-            "model": "the scale 1 / sqrt(d)",
-            "type": "demonstration",
-            "revision": None,
-            "dtype": "float64",
-            "device": "cpu",
-        }
-        view.show(Report("scale", source, answer=answer))
-    return ExitCode.DONE
+    answer = scaling(score_list, factor_list, list(map(int, sizes)))
+    source = {
+        "model": "the scale 1 / sqrt(d)",
+        "type": "demonstration",
+        "revision": None,
+        "dtype": "float64",
+        "device": "cpu",
+    }
+    return Report("scale", source, answer=answer)

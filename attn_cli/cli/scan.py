@@ -1,6 +1,7 @@
 """Measure every head over a corpus: exact, resumable, as Parquet."""
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -9,11 +10,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
-from attn_cli.cli.kit.run.sizes import bytes_of
+from attn_cli.cli.kit.options.command import LoadOptions, LookOptions
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.interrupts import last_words
 from attn_cli.model.source import Source
 from attn_cli.scans.read.scan_options import ScanOptions
@@ -22,8 +22,10 @@ from attn_cli.scans.run.scan import Running, run_scan
 from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
-from attn_cli.text import counted, excerpt
+from attn_cli.text import counted, cut, excerpt
 from attn_cli.views.shell_words import quoted
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 class ScanLine:
@@ -148,7 +150,7 @@ def scan(
     *,
     documents: CorpusOptions,
     running: RunningOptions,
-) -> ExitCode:
+) -> None:
     """Measure every head over a corpus: exact, resumable, as Parquet.
 
     Run the same line again to resume an interrupted scan. attn guide scan lists what is computed.
@@ -191,7 +193,6 @@ def scan(
         raise InputError(f"nothing of {inputs} could be scanned: {_reasons(done) or 'no text'}", hint)
     if not running.quiet:
         print("\n".join(_lines(done, output)))
-    return ExitCode.DONE
 
 
 def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
@@ -218,3 +219,16 @@ def _lines(done: Mapping[str, Any], output: str) -> list[str]:
 
 def _reasons(done: Mapping[str, Any]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
+
+
+def bytes_of(size: str, option: str) -> int:
+    """The bytes that a size means; InputError, with the name of the option, for one that means none or has no unit.
+
+    >>> bytes_of("2GB", "--memory"), bytes_of("1.5 g", "--memory"), bytes_of("500kB", "--memory")
+    (2000000000, 1500000000, 500000)
+    """
+    parts = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) *(?:([kmgt])i?b?|b)", size.strip().lower())
+    if parts is None:
+        hint = "a number of kB, MB or GB, such as 500kB, 8MB or 2GB"
+        raise InputError(f"{option} {cut(size, 40)!r} is not a valid size", hint)
+    return int(float(parts[1]) * _UNITS[parts[2] or ""])

@@ -2,10 +2,10 @@
 
 import re
 
-from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.scans.kept.results import differences_of, open_scan
 from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
@@ -14,6 +14,7 @@ from attn_cli.text import excerpt
 
 
 @takes_options
+@shows_report
 def scan_show(
     folder: str = argument(..., "DIR", "Read the folder of a finished scan."),
     sort: str | None = option(
@@ -25,7 +26,7 @@ def scan_show(
     against: str | None = option(None, "--against DIR", "Compare with another scan: significant differences."),
     *,
     output: OutputOptions,
-) -> ExitCode:
+) -> Report:
     """Show the heads of a scan: all, one with examples, or two scans.
 
     Means are over documents, with 95 % confidence intervals. --head shows which distances and tokens a head attends
@@ -55,9 +56,7 @@ def scan_show(
             answer = results.head(layer, number, stream)
         else:
             answer = results.show(ranking, kind, top)
-    with output.view() as view:
-        view.show(Report(answer.name, results.about, answer=answer))
-    return ExitCode.DONE
+    return Report(answer.name, results.about, answer=answer)
 
 
 def _place(text: str) -> tuple[str | None, int, int]:

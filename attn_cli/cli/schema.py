@@ -6,7 +6,6 @@ from textwrap import fill
 
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import argument, takes_options
-from attn_cli.errors import ExitCode
 from attn_cli.views.schemas import schema_names, schema_text
 from attn_cli.views.sink import Sink
 
@@ -16,7 +15,7 @@ def schema(
     name: str | None = argument(
         None, "NAME", f"Print one of {', '.join(schema_names)}.", autocompletion=completion.one_of(lambda: schema_names)
     ),
-) -> ExitCode:
+) -> None:
     """Print the JSON Schema of a command's --json output.
 
     Without a name: the list of names.
@@ -28,7 +27,6 @@ def schema(
     text = _names() if name is None else schema_text(name)
     with Sink(None, instead="attn schema NAME > FILE keeps it") as sink:
         sink.write(text.encode())
-    return ExitCode.DONE
 
 
 def _names() -> str:

@@ -3,9 +3,8 @@
 from typing import Literal
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.refusals import refuse_beside
-from attn_cli.cli.kit.options.text_command import TextCommandOptions, measure_of
 from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.text_run import CommandPlan, each_report, run
 from attn_cli.cli.kit.shell.signature import option, takes_options

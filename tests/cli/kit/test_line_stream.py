@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import next_window
 from attn_cli.cli.kit.run.text_run import CommandPlan, ReadText, TextRun
 from attn_cli.cli.kit.run.texts import LineStream, Texts

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attn_cli import sources
-from attn_cli.cli.kit.options import model as model_options
+from attn_cli.cli.kit.options import command as command_options
 from attn_cli.cli.kit.run import text_run
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.architectures.tiny import tiny_source
@@ -50,7 +50,7 @@ def opened(source: ModelSource) -> Iterator[None]:
     def open_source(model: str, **options: Any) -> Any:
         return source if model == "live" else sources.open_source(model, **options)
 
-    with mock.patch.object(model_options, "open_source", open_source):
+    with mock.patch.object(command_options, "open_source", open_source):
         yield
 
 

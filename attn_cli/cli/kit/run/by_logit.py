@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from attn_cli.cli.kit.options.refusals import refuse_beside, refuse_without_model
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, refuse_without_model
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.errors import ExitCode
 from attn_cli.model.source import Predicting, Source

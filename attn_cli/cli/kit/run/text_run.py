@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from attn_cli.call import Call, Look
+from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
 from attn_cli.cli.kit.options.text import TextOptions
-from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.loop import Shown, answer
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr import Progress, StatusLine, print_notes

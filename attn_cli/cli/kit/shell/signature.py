@@ -31,7 +31,7 @@ def argument(default: Any, metavar: str, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"info": info})
 
 
-def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
+def takes_options(command: Callable[..., ExitCode | None]) -> Callable[..., int]:
     """Decorator: replaces every parameter whose type is a dataclass by the fields of the dataclass, each an option."""
     own = signature(command)
     groups: dict[str, Any] = {
@@ -58,7 +58,7 @@ def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
             for name, kind in groups.items()
         }
         try:
-            return int(command(**together, **values))
+            return int(command(**together, **values) or ExitCode.DONE)
         finally:
             current.reset(token)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attn_cli.cli.kit.options.model import opened
+from attn_cli.cli.kit.options.command import opened
 from attn_cli.sources.huggingface.source import source_of
 from tests.media import TEXT, tokenizer
 from tests.program import attn

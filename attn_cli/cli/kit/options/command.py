@@ -1,0 +1,222 @@
+"""The options of a command: which model and how it is loaded, what is written and where, and all of a text's."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from typing import Any, ClassVar, Unpack
+
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.text import TextOptions
+from attn_cli.cli.kit.shell import completion
+from attn_cli.cli.kit.shell.signature import current, option
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
+from attn_cli.errors import InputError
+from attn_cli.model.source import Source
+from attn_cli.selection import ALL, Selection
+from attn_cli.selection_syntax import selection_of
+from attn_cli.sources import Reading, is_model, is_recording, is_table, open_source
+from attn_cli.sources.devices import DTYPES, check_names
+from attn_cli.sources.files.paths import expanded
+from attn_cli.summaries.calls.read_shares import By, Measure
+from attn_cli.summaries.report import Report
+from attn_cli.text import decimal_bytes, excerpt
+from attn_cli.views import open_view
+from attn_cli.views.drawing.cells import fit_path
+from attn_cli.views.formats import format_names, names_in_words
+from attn_cli.views.view import DEFAULTS, View, ViewSettings
+
+_model, _device = (partial(option, rich_help_panel=group) for group in ("Model", "Device"))
+opened: ContextVar[Source | None] = ContextVar("opened", default=None)
+"""The source that commands read, whatever their --model names; None for the one that it names."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class OutputOptions:
+    """Options for the output's file and format, of every command, also those without a model."""
+
+    format: str | None = option(
+        None, "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.one_of(format_names)
+    )
+    json: bool = o.JSON
+    output: str | None = option(None, "--output -o FILE", "Write to a file; its suffix chooses the format.")
+    force: bool = o.output(False, "--force", "Replace an existing output file.")
+    quiet: bool = o.QUIET
+
+    @contextmanager
+    def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:
+        """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
+        if self.json and self.format not in (None, "json"):
+            raise InputError(f"--json and --format {self.format} at once", "give one of them")
+        settings = replace(settings, invocation=None if self.quiet else current.get())
+        with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
+            yield view
+        if self.output is not None and sys.stderr.isatty():
+            print_notes([f"wrote {excerpt(self.output)}"], quiet=self.quiet)
+
+
+def shows_report(command: Callable[..., Report]) -> Callable[..., None]:
+    """Decorator: shows the one report that a command returns, in the view that its options open, after its notes."""
+
+    @wraps(command)
+    def shown(**options: Any) -> None:
+        output = next(each for each in options.values() if isinstance(each, OutputOptions))
+        with output.view() as view:
+            report = command(**options)
+            print_notes(report.warnings, quiet=output.quiet)
+            view.show(report)
+
+    return shown
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LookOptions:
+    """Options for the model, its layers and its heads."""
+
+    model: str = o.MODEL
+    layer: str | None = option(None, "--layer -l LAYERS", "Choose layers: 3, -1, 0,2, 4-7 or all.")
+    head: str | None = option(
+        None,
+        "--head -H HEADS",
+        "Choose heads: 3, 0,2, 4-7 or all; 18.6 is head 6 of layer 18, cross:1.1 of cross attention.",
+    )
+
+    @property
+    def selection(self) -> Selection:
+        """The chosen layers and heads."""
+        return selection_of(self.layer, self.head)
+
+    @property
+    def chooses_no_head(self) -> bool:
+        """True if neither --layer nor --head was given."""
+        return self.layer is None and self.head is None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LoadOptions:
+    """Options for loading and running a model."""
+
+    adapter: list[str] | None = _model(
+        None, "--adapter DIR", "Merge an adapter (LoRA and its kin) into the model; may be repeated."
+    )
+    device: str = _device(
+        "auto",
+        "--device DEVICE",
+        "Run on auto (a GPU, else the processor), cpu, cuda, cuda:1 or mps.",
+        envvar="ATTN_DEVICE",
+        autocompletion=completion.one_of(lambda: ("auto", "cpu", "cuda", "cuda:0", "mps")),
+    )
+    dtype: str = _device(
+        "auto",
+        "--dtype DTYPE",
+        "Compute in auto, float32, bfloat16 or float16.",
+        envvar="ATTN_DTYPE",
+        autocompletion=completion.one_of(lambda: DTYPES),
+    )
+    trust_remote_code: bool = _model(False, "--trust-remote-code", "Run code that comes with the model.")
+
+    def open(
+        self,
+        model: str,
+        *,
+        quiet: bool,
+        verbose: bool = False,
+        predicts: bool = False,
+        chosen: Selection = ALL,
+        **reading: Unpack[Reading],
+    ) -> Source:
+        """Open what --model names: a model, a table of word vectors or a recording."""
+        source = opened.get()
+        if source is not None:
+            return source
+        check_names(self.device, self.dtype)
+        start, unpacked, status = time.monotonic(), None, ""
+        if is_model(model):
+            from attn_cli.kept.unpacked import unpacked_models  # here, as below: tables need none of it
+
+            unpacked, status = unpacked_models(), _loading(model)
+        with StatusLine(status, quiet=quiet or not status):
+            source = open_source(
+                model,
+                adapters=tuple(self.adapter or ()),
+                device=self.device,
+                dtype=self.dtype,
+                trust_remote_code=self.trust_remote_code,
+                predicts=predicts,
+                chosen=chosen,
+                unpacked=unpacked,
+                **reading,
+            )
+        print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)
+        return source
+
+
+def _loading(model: str) -> str:
+    from attn_cli.sources.huggingface.load.weight_files import weight_bytes
+
+    size = weight_bytes(expanded(model))
+    more = f" · {decimal_bytes(size)}" if size else ""
+    room = shutil.get_terminal_size().columns - len(f"loading {more} 0:00:00") - 1  # of the clock that follows
+    return f"loading {fit_path(model, room)}{more}"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of the last base come first
+    """The options of every command on a model: layers and heads, output, loading."""
+
+    COMMANDS_OWN_AFTER: ClassVar[str] = "head"
+    verbose = False
+
+    def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
+        """Open what --model names: a model, a table of word vectors or a recording."""
+        return self.open(
+            self.model, quiet=self.quiet, verbose=self.verbose, predicts=predicts, chosen=self.selection, **reading
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ReadOptions(LoadOptions, LookOptions, TextOptions):
+    """The options that say what is read: the text, the model, its layers and heads, and how it is loaded."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class TextCommandOptions(ModelCommandOptions, TextOptions):
+    """The options of every command on a text: those on a model, the text, and --verbose."""
+
+    lines: bool = o.reading(False, "--lines", "Read every line of the input as a text of its own.")
+    verbose: bool = o.output(False, "--verbose -v", "Report time and memory; heads: list every one.")
+
+    def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
+        """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""
+        if not words or is_table(self.model):
+            return False
+        if scores:
+            raise InputError("--scores and --words at once", "scores of subwords can't be summed; weights can")
+        if steps:
+            raise InputError("--steps and --words at once", "steps are per token; leave out --words")
+        return True
+
+
+def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
+    """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O)."""
+    if words and by != "weight":
+        raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
+    return Measure(by, each=not mean, together=mean)
+
+
+def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:
+    """Raise InputError if one of `others`, which says of each option whether it was given, stands beside `option`."""
+    for other in (name for name, is_given in others.items() if is_given):
+        raise InputError(f"{option} and {other} at once", advice.format(other=other))
+
+
+def refuse_without_model(name: str, reason: str) -> None:
+    """Raise InputError if `name`, a value of --model, is a recording or a table of word vectors."""
+    if is_recording(name):
+        raise InputError(f"{name} is a recording, and {reason}", "choose the model itself with --model")
+    if not is_model(name):
+        raise InputError(f"{name} is a table of word vectors, and {reason}", "choose a model with --model")
