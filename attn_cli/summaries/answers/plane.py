@@ -1,7 +1,6 @@
 """attn plane: words as points in the plane before and after attention, by principal components of both together."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -55,22 +54,17 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
         **dict(zip(_COORDINATES, [*before.T, *after.T], strict=True)),
         "moved": np.linalg.norm(after - before, axis=1),
     }
-    run = {"first_layer": steps[0][0].layer, "last_layer": steps[0][-1].layer, "unit": unit}
     tables = {
         "points": Table(points),
         "axes": Table({"axis": ["x", "y"], "variance_share": shares}),
-        "run": Table.of([run]),
+        "run": Table.of([{"first_layer": steps[0][0].layer, "last_layer": steps[0][-1].layer, "unit": unit}]),
     }
+    most = max(tables["points"], key=lambda point: point["moved"])
+    findings = [f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"]
     spans = [float(np.ptp(cloud, axis=0).max()) for cloud in (before, after)]
-    findings = _findings(tables, spans)
+    if min(spans) < max(spans) / 8 and not unit:
+        findings.append("one cloud of points is much larger: --unit compares directions alone")
     return Answer(SHAPE, tuple(findings), tables, {"axes": axes, "centre": centre}, next=_next(prompts))
-
-
-def _findings(tables: Mapping[str, Table], spans: Sequence[float]) -> Iterator[str]:
-    most: Mapping[str, Any] = max(tables["points"], key=lambda point: point["moved"])
-    yield f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"
-    if min(spans) < max(spans) / 8 and not tables["run"][0]["unit"]:
-        yield "one cloud of points is much larger: --unit compares directions alone"
 
 
 def _next(prompts: Sequence[Prompt]) -> Next:
@@ -88,12 +82,8 @@ def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarra
     centre = x.mean(axis=0)
     _, sizes, directions = np.linalg.svd(x - centre, full_matrices=False)
     axes, shares = np.zeros((count, x.shape[1])), np.zeros(count)
-    total = float((sizes**2).sum())
-    for at in range(min(count, len(sizes))):
-        if sizes[at] ** 2 <= 1e-20 * total or total == 0:
-            break
-        direction = directions[at]
-        largest = int(np.argmax(np.abs(direction).round(9)))
-        axes[at] = direction * np.sign(direction[largest])
-        shares[at] = sizes[at] ** 2 / total
+    known = min(count, int((sizes**2 > 1e-20 * (sizes**2).sum()).sum()))
+    for at, direction in enumerate(directions[:known]):
+        axes[at] = direction * np.sign(direction[np.abs(direction).round(9).argmax()])
+        shares[at] = sizes[at] ** 2 / (sizes**2).sum()
     return centre, axes, shares

@@ -137,12 +137,11 @@ class WalkSteps:
 
     def _walk(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
         call = self.call
-        if rows == tuple(range(call.n)):
-            pieces = [steps(call.q, call.k, call.v, call.rule)]
-        else:
-            pieces = [
-                steps(call.q[:, row : row + 1], call.k, call.v, call.rule.of_rows(row, row + 1, call.m)) for row in rows
-            ]
+        together = [(0, call.n)] if rows == tuple(range(call.n)) else [(row, row + 1) for row in rows]
+        pieces = [
+            steps(call.q[:, first:last], call.k, call.v, call.rule.of_rows(first, last, call.m))
+            for first, last in together
+        ]
         for same in zip(*pieces, strict=True):
             values = np.concatenate([to_numpy(step.values) for step in same], axis=1)
             axes = ("heads", "queries", "e" if same[0].name == "output" else "keys")

@@ -1,6 +1,5 @@
 """Student's t distribution: p-values of differences, confidence intervals of means, and many tests at once."""
 
-from functools import lru_cache
 from math import lgamma
 from statistics import NormalDist
 
@@ -42,25 +41,18 @@ def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
 
 
 def _critical(dof: Floats, p: float) -> Floats:
+    """The critical t for degrees of freedom, by Newton's method; NaN for 0 degrees and below."""
     each, places = np.unique(dof, return_inverse=True)
-    points = np.array(_points(tuple(each.tolist()), p))
-    return points[places].reshape(np.shape(dof))
-
-
-@lru_cache(64)
-def _points(dofs: tuple[float, ...], p: float) -> tuple[float, ...]:
-    """The critical t for different degrees of freedom, by Newton's method; NaN for 0 degrees and below."""
-    dof = np.array([each if each > 0 else np.nan for each in dofs])
-    half = (dof + 1) / 2
-    log_front = -_log_beta(dof / 2, np.full(dof.shape, 0.5)) - np.log(dof) / 2
-    t = np.full(dof.shape, NormalDist().inv_cdf(1 - p / 2))
+    each = np.where(each > 0, each, np.nan)
+    log_front = -_log_beta(each / 2, np.full(each.shape, 0.5)) - np.log(each) / 2
+    t = np.full(each.shape, NormalDist().inv_cdf(1 - p / 2))
     for _ in range(_NEWTON):
-        density = np.exp(log_front - half * np.log1p(t * t / dof))
-        step = (two_sided_p(t, dof) - p) / (2 * density)
+        density = np.exp(log_front - (each + 1) / 2 * np.log1p(t * t / each))
+        step = (two_sided_p(t, each) - p) / (2 * density)
         t += step
         if not np.any(np.abs(step) >= 1e-10 * t):  # NaN has no point
             break
-    return tuple(t.tolist())
+    return t[places].reshape(np.shape(dof))
 
 
 def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
