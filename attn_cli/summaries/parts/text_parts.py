@@ -54,15 +54,36 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
     A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".
     """
     places = [(0, _read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
-    spans = [span for start, end in places for span in _pieces(prompt, cut, start, end)]
-    whole = within is None and cut == "lines"
-    parts = _of_file(prompt.text, spans) if whole else _numbered(spans, cut.removesuffix("s"))
-    return _assigned(prompt, parts, _written(prompt, cut))
+    pieces = [piece for start, end in places for piece in _pieces(prompt, cut, start, end)]
+    numbers: Sequence[int] = range(1, len(pieces) + 1)
+    if within is None and cut == "lines":  # as an editor counts them, with blank lines, which are no parts
+        begins = (end - len(prompt.text[start:end].lstrip()) for start, end in pieces)
+        numbers = [1 + len(piece_starts(prompt.text, "lines", 0, begin)) for begin in begins]
+    names = (f"{cut.removesuffix('s')} {number}" for number in numbers)
+    return named_parts(prompt, [PartSpan(*piece, name) for piece, name in zip(pieces, names, strict=True)], cut)
 
 
-def named_parts(prompt: Prompt, spans: Sequence[PartSpan]) -> tuple[TextPart, ...]:
-    """The parts of a text that named spans of characters make, in the order of the text."""
-    return _assigned(prompt, spans, _written(prompt, None))
+def named_parts(prompt: Prompt, spans: Sequence[PartSpan], cut: str | None = None) -> tuple[TextPart, ...]:
+    """The parts of spans of characters, whose names differ, in the order of the text, and of the tokens in none.
+
+    cut  how what the model generated is cut; None for not at all
+    """
+    written = _written(prompt, cut)
+    ordered = [*sorted(spans), *written]
+    starts = [span.start for span in ordered]
+    keys: list[tuple[str, Kind]] = [(span.name, "generated" if span in written else "given") for span in ordered]
+    tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in keys}
+    for token in prompt.tokens:
+        at = -1 if token.start is None else bisect_right(starts, token.start) - 1
+        inside = at >= 0 and (token.start or 0) < ordered[at].end
+        key = keys[at] if inside else (_name_outside(token), "other")
+        tokens.setdefault(key, []).append(token.index)
+    places = {key: ((span.start, span.end),) for key, span in zip(keys, ordered, strict=True)}
+    parts = [
+        TextPart(name, places.get((name, kind)) or _places_of([prompt.tokens[at] for at in own]), tuple(own), kind)
+        for (name, kind), own in tokens.items()
+    ]
+    return tuple(sorted(parts, key=lambda part: (part.kind == "generated", part.tokens[:1] or (0,), part.spans)))
 
 
 class MessageText(NamedTuple):
@@ -165,47 +186,14 @@ def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:
     return [next(pieces).start or 0 for _, pieces in words][1:]
 
 
-def _numbered(places: Sequence[tuple[int, int]], noun: str) -> list[PartSpan]:
-    return [PartSpan(start, end, f"{noun} {number}") for number, (start, end) in enumerate(places, 1)]
-
-
-def _of_file(text: str, places: Sequence[tuple[int, int]]) -> list[PartSpan]:
-    """Lines with the numbers that an editor gives them: blank ones, which are no parts, count.
-
-    >>> [span.name for span in _of_file("one\\n\\ntwo", [(0, 5), (5, 8)])]
-    ['line 1', 'line 3']
-    """
-    begins = [start + len(text[start:end]) - len(text[start:end].lstrip()) for start, end in places]
-    numbers = [1 + len(piece_starts(text, "lines", 0, begin)) for begin in begins]
-    return [PartSpan(*place, f"line {number}") for place, number in zip(places, numbers, strict=True)]
-
-
 def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
     if prompt.generated is None or prompt.generated.start is None or not prompt.generated.tokens:
         return []
     start, end = prompt.generated.start, len(prompt.text)
     pieces = _pieces(prompt, cut, start, end) if cut else []
-    return _numbered(pieces, "generated") if len(pieces) > 1 else [PartSpan(start, end, "generated")]
-
-
-def _assigned(prompt: Prompt, spans: Sequence[PartSpan], written: Sequence[PartSpan]) -> tuple[TextPart, ...]:
-    """The parts of spans, whose names differ, in the order of the text, and of the tokens in none of them."""
-    ordered = [*sorted(spans), *written]
-    starts = [span.start for span in ordered]
-    keys: list[tuple[str, Kind]] = [(span.name, "generated" if span in written else "given") for span in ordered]
-    tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in keys}
-    for token in prompt.tokens:
-        at = -1 if token.start is None else bisect_right(starts, token.start) - 1
-        inside = at >= 0 and (token.start or 0) < ordered[at].end
-        key = keys[at] if inside else (_name_outside(token), "other")
-        tokens.setdefault(key, []).append(token.index)
-    places: dict[tuple[str, Kind], tuple[tuple[int, int], ...]]
-    places = {key: ((span.start, span.end),) for key, span in zip(keys, ordered, strict=True)}
-    parts = [
-        TextPart(name, places.get((name, kind)) or _places_of([prompt.tokens[at] for at in own]), tuple(own), kind)
-        for (name, kind), own in tokens.items()
-    ]
-    return tuple(sorted(parts, key=lambda part: (part.kind == "generated", part.tokens[:1] or (0,), part.spans)))
+    if len(pieces) < 2:
+        return [PartSpan(start, end, "generated")]
+    return [PartSpan(*piece, f"generated {number}") for number, piece in enumerate(pieces, 1)]
 
 
 def _name_outside(token: Token) -> str:

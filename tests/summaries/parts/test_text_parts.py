@@ -51,6 +51,10 @@ def test_pieces(cut: str, text: str, pieces: list[str]) -> None:
     assert texts(prompt, parts_of(prompt, cut)) == pieces
 
 
+def test_blank_lines_are_counted() -> None:
+    assert [part.name for part in parts_of(prompt_of("one\n\ntwo"), "lines")] == ["special", "line 1", "line 3"]
+
+
 @pytest.mark.parametrize("cut", ["lines", "paragraphs", "sentences", "words"])
 @pytest.mark.parametrize("written", [0, 9])
 def test_every_token_is_in_one_part(cut: str, written: int) -> None:
