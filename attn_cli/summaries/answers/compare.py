@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
-from attn_cli.call import Call
+from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.text import quoted
 
@@ -48,13 +48,14 @@ class Journey:
     prompt: Prompt
     rows: tuple[int, ...]
     steps: list[BlockVectors] = field(default_factory=list)
-    summaries: list[Summary] = field(default_factory=list)
-    pulls: list[np.ndarray | None] = field(default_factory=list)
+    seen: list[tuple[Place, np.ndarray, np.ndarray | None]] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
-        """Take in a layer's attention."""
-        self.summaries.append(reduce(call, MatrixOf(rows=self.rows)))
-        self.pulls.append(pulls_of(_word_weights(self.summaries[-1]), call))
+        """Take in a layer's attention: the rows' weights `[h, rows, m]`, and pulls."""
+        matrix = reduce(call, MatrixOf(rows=self.rows)).part(Matrix)
+        assert matrix is not None and matrix.weights is not None
+        weights = matrix.weights.astype(np.float64)
+        self.seen.append((call.place, weights, pulls_of(weights, call)))
 
     @property
     def word(self) -> str:
@@ -65,11 +66,10 @@ class Journey:
 
     def shares(self, step: BlockVectors) -> np.ndarray:
         """The word's weight on each of m tokens in block `step`, mean over heads, and the token's pull: `[2, m]`."""
-        for summary, pulls in zip(self.summaries, self.pulls, strict=True):
-            place = summary.place
+        for place, weights, pulls in self.seen:
             if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call):
-                weights = _word_weights(summary).mean(axis=(0, 1))
-                return np.stack([weights, np.full_like(weights, np.nan) if pulls is None else pulls.mean(axis=0)])
+                mean = weights.mean(axis=(0, 1))
+                return np.stack([mean, np.full_like(mean, np.nan) if pulls is None else pulls.mean(axis=0)])
         raise InputError(
             f"layer {step.layer} shows no attention of the text itself", "choose other layers with --layer"
         )
@@ -148,23 +148,21 @@ def _findings(
     if len(layers) > 1 and parting["cosine_after"] < parting["cosine_before"]:
         finding += f", parting most in layer {parting['layer']}"
     yield finding
-    best = []
+    best, seen = [], []
     for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
-        tokens = journey.prompt.tokens
-        keys = [key for key in _keys(journey, of_text.mean(axis=0)) if key["key"] not in journey.rows]
-        most = max((key for key in keys if not tokens[key["key"]].special), key=_strength, default=None)
+        tokens, after = journey.prompt.tokens, max(journey.rows) + 1
+        left_out = {*journey.rows, *(token.index for token in tokens if token.special)}
+        others = (key for key in _keys(journey, of_text.mean(axis=0)) if key["key"] not in left_out)
+        most = max(others, key=_strength, default=None)
         if most and _strength(most) >= _LEAST_PULL:
             best.append(f"{quoted(most['key_token'])} in {text} ({_strength(most):.2f})")
+        if after < len(tokens) and not of_text[:, 0, after:].any():
+            seen.append(f"{after} of {len(tokens)} in {text}")
     if best:
         verb = "attends most to" if tables["pulls"][0]["pull"] is None else "is pulled most by"
         yield f"of the other words, it {verb} {', '.join(best)}"
     if heads := [f"{head['layer']}.{head['head']} ({head['change']:.2f})" for head in tables["heads"][:3]]:
         yield f"heads whose row for it moves most: {', '.join(heads)}"
-    seen = []
-    for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
-        after, count = max(journey.rows) + 1, len(journey.prompt.tokens)
-        if after < count and not of_text[:, 0, after:].any():
-            seen.append(f"{after} of {count} in {text}")
     if seen:
         yield f"later tokens are masked: it sees {' and '.join(seen)}"
 
@@ -174,18 +172,11 @@ def _differing_heads(first: Journey, second: Journey) -> list[dict[str, Any]]:
     if len(first.prompt.tokens) != len(second.prompt.tokens) or first.rows != second.rows:
         return []
     heads = []
-    for one, other in zip(first.summaries, second.summaries, strict=True):
-        rows = (_word_weights(summary).mean(axis=1) for summary in (one, other))
-        changes = np.abs(np.subtract(*rows)).sum(axis=1) / 2  # [h]
-        for head, change in zip(one.place.heads, changes.tolist(), strict=True):
-            heads.append({"layer": one.place.layer, "head": head, "change": change})
+    for (place, one, _), (_, other, _) in zip(first.seen, second.seen, strict=True):
+        changes = np.abs(one.mean(axis=1) - other.mean(axis=1)).sum(axis=1) / 2  # [h]
+        for head, change in zip(place.heads, changes.tolist(), strict=True):
+            heads.append({"layer": place.layer, "head": head, "change": change})
     return sorted(heads, key=lambda head: -head["change"])
-
-
-def _word_weights(summary: Summary) -> np.ndarray:
-    part = summary.part(Matrix)
-    assert part is not None and part.weights is not None
-    return part.weights.astype(np.float64)  # [h, rows, m]
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -160,15 +160,15 @@ def knock(
 
 def _chosen_heads(
     layers: Sequence[AttentionLayer], selection: Selection
-) -> list[tuple[AttentionLayer, Sequence[HeadPlace]]]:
+) -> list[tuple[AttentionLayer, list[HeadPlace]]]:
     """The chosen heads by layer, in the order of the forward pass."""
     if layers:
         selection.check_layers([(layer.stream, layer.layer) for layer in layers])
-    chosen: list[tuple[AttentionLayer, Sequence[HeadPlace]]] = []
-    for layer in layers:
-        if selection.has_layer(layer.layer, layer.blocks, layer.stream):
-            heads = selection.pick_heads(len(layer.groups), layer.layer, layer.blocks)
-            chosen.append((layer, [layer.heads[head] for head in heads]))
+    chosen = [
+        (layer, [layer.heads[head] for head in selection.pick_heads(len(layer.groups), layer.layer, layer.blocks)])
+        for layer in layers
+        if selection.has_layer(layer.layer, layer.blocks, layer.stream)
+    ]
     if not any(heads for _, heads in chosen):
         raise InputError("no head of the model is among those chosen", "attn layers lists layers and heads")
     return chosen
