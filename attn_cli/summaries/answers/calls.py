@@ -1,6 +1,6 @@
 """The answers that are measured call by call (inspect, heads, top, matrix, why, steps) as tables of their parts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -175,7 +175,7 @@ def answer_of(report: Report) -> Answer:
 
 def _rows(report: Report, name: str) -> Iterable[dict[str, Any]]:
     rows = (
-        _lead(report, summary) | row
+        ({"batch": summary.place.text} if report.batch else {}) | lead(report.summaries, summary) | row
         for summary in report.summaries
         for part in summary.parts
         for row in part.tables(summary).get(name, ())
@@ -183,13 +183,12 @@ def _rows(report: Report, name: str) -> Iterable[dict[str, Any]]:
     return rows if report.ranking is None else report.ranking.of_records(list(rows))
 
 
-def _lead(report: Report, summary: Summary) -> dict[str, Any]:
-    """The first columns of a call's rows, where there are several: batch entries, streams, modules of a layer."""
-    places = [(each.place.text, each.place.stream, each.place.layer) for each in report.summaries]
-    lead: dict[str, Any] = {"batch": summary.place.text} if report.batch else {}
-    lead |= {"stream": summary.place.stream} if len(report.streams) > 1 else {}
+def lead(summaries: Sequence[Summary], summary: Summary) -> dict[str, Any]:
+    """The first columns of a call's rows, where there are several: streams, modules of a layer."""
+    places = [(each.place.text, each.place.stream, each.place.layer) for each in summaries]
+    stream = {"stream": summary.place.stream} if len({stream for _, stream, _ in places}) > 1 else {}
     again = len(set(places)) < len(places)
-    return lead | ({"module": summary.place.name, "call": summary.place.call} if again else {})
+    return stream | ({"module": summary.place.name, "call": summary.place.call} if again else {})
 
 
 def _layers(report: Report) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,7 @@
 """attn heads --kinds: what every head looks at, against uniform attention, on a text or on repeated random tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from attn_cli.call import Call, Place
 from attn_cli.model.source import Source
@@ -10,6 +9,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
+from attn_cli.summaries.answers.calls import lead
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer
@@ -40,7 +40,10 @@ def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int 
     """The kind of every head of these calls, as tables of `SHAPE`; `seed` of random tokens, None on a text."""
     sinks = text_sinks(summaries) if seed is None else []
     tables = {
-        "kinds": Table.of(_heads(summaries)),
+        "kinds": Table.of(
+            lead(summaries, summary) | row
+            for summary, part in with_part(summaries, HeadKinds) for row in part.records(summary)
+        ),
         "families": Table.of(families(summaries)),
         "sinks": Table.of(sinks),
         "prompts": Table.of(
@@ -59,18 +62,6 @@ def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int 
     )
     onwards = next((Next("matrix", None, ("-H", head_choice(out))) for out in outs), Next("heads"))
     return Answer(SHAPE, tuple(findings), tables, next=onwards)
-
-
-def _heads(summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
-    """A row for each head: layer, head, kv_head, kind, its weight, share, baseline and control, then all kinds'."""
-    places = [summary.place for summary in summaries]
-    several = len({place.stream for place in places}) > 1
-    again = len({(place.stream, place.layer) for place in places}) < len(places)
-    for summary, part in with_part(summaries, HeadKinds):
-        place = summary.place
-        lead: dict[str, Any] = {"stream": place.stream} if several else {}
-        lead |= {"module": place.name, "call": place.call} if again else {}
-        yield from (lead | row for row in part.records(summary))
 
 
 def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None) -> Answer:
