@@ -102,14 +102,17 @@ class CheckedNumbers:
         rounded = np.asarray if precision is None else precision.rounded
         call = self.call
         q, k, v = (rounded(x) for x in (call.q, call.k, call.v))
-        values = expand_groups(v, call.h)  # [h, m, e]
+        values, squared = (expand_groups(x, call.h) for x in (v, v**2))  # [h, m, e]
         output, squares = np.zeros((2, call.h, call.n, call.e))
         made = {"weights": np.zeros((call.h, call.n, call.m))} if "weights" in self.user else {}
-        for band in replace(call, q=q, k=k, v=v, output=None).bands(want_scores=True):
+        for band in replace(call, q=q, k=k, v=v, output=None).bands(want_scores=precision is not None):
             rows, keys = slice(band.start, band.stop), slice(band.first, band.last)
-            scores = rounded(np.asarray(band.scores))
-            weights = rounded(softmax(scores, call.rule.sink) if call.rule.softmax else unnormalised(scores))
-            output[:, rows], squares[:, rows] = weights @ values[:, keys], weights**2 @ values[:, keys] ** 2
+            weights, output[:, rows] = np.asarray(band.weights), band.output
+            if precision is not None:
+                scores = rounded(np.asarray(band.scores))
+                weights = rounded(softmax(scores, call.rule.sink) if call.rule.softmax else unnormalised(scores))
+                output[:, rows] = weights @ values[:, keys]
+            squares[:, rows] = weights**2 @ squared[:, keys]
             if made:
                 made["weights"][:, rows, keys] = weights
         if "output" in self.user:
