@@ -121,7 +121,7 @@ class WordGrid(_CellsGrid):
         pieces = self.grid.cells(_tokens(self.rows, rows), _tokens(self.columns, keys))
         allowed = np.isfinite(pieces)
         sums = _added(np.where(allowed, pieces, 0), self.rows, rows, self.columns, keys)
-        sums /= self.rows.sizes(rows.start, rows.stop)[:, None]
+        sums /= np.diff(self.rows.starts[rows.start : rows.stop + 1])[:, None]
         return np.where(_added(allowed.astype(np.int64), self.rows, rows, self.columns, keys) > 0, sums, np.nan)
 
 

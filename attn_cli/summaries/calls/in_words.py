@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, from_numpy, namespace, segment_sums, zeros
+from attn_cli.arrays import at_least_float32, from_numpy, namespace, segment_sums, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.masked_cells import logarithms
@@ -33,10 +33,6 @@ class MergedWords(NamedTuple):
         """The place, from `first`, of the first token in first:last of each word that has one there."""
         begin, end = self.range(first, last)
         return np.maximum(self.starts[begin:end] - first, 0)
-
-    def sizes(self, first: int, last: int) -> np.ndarray:
-        """The number of tokens of each of the words first:last, which are counted among words, `[last - first]`."""
-        return np.diff(self.starts[first : last + 1])
 
 
 def words_of(tokens: Sequence[Token]) -> MergedWords:
@@ -101,10 +97,13 @@ class InWords(DerivedCall):
             if band.heads.start in unfinished:
                 sums = _added(unfinished.pop(band.heads.start), sums)
             if band.stop < starts[sums.stop]:
-                unfinished[band.heads.start] = _last_row(sums)
-                sums = _without_last_row(sums)
+                unfinished[band.heads.start] = _rows_of(sums, sums.stop - 1, sums.stop)
+                sums = _rows_of(sums, sums.start, sums.stop - 1)
             if sums.stop > sums.start:
-                yield self._means(sums, want_scores=want_scores)
+                sizes = from_numpy(1 / np.diff(starts[sums.start : sums.stop + 1]), sums.weights)[None, :, None]
+                weights = sums.weights * sizes
+                scores = logarithms(weights) if want_scores else None
+                yield replace(sums, weights=weights, raw_scores=scores, output=sums.output * sizes)
 
     def _sums(self, band: Band) -> Band:
         inside = self._rows.inside(band.start, band.stop)
@@ -115,49 +114,24 @@ class InWords(DerivedCall):
         rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)
         return Band(*rows, *keys, weights, None, output, band.heads)
 
-    def _means(self, sums: Band, *, want_scores: bool) -> Band:
-        weights, output = sums.weights, sums.output
-        sizes = self._rows.sizes(sums.start, sums.stop)
-        if (sizes > 1).any():
-            shares = from_numpy(1 / sizes, weights)[None, :, None]
-            weights, output = weights * shares, output * shares
-        scores = logarithms(weights) if want_scores else None
-        return replace(sums, weights=weights, raw_scores=scores, output=output)
-
 
 def is_in_words(call: Call) -> bool:
     """True if the rows and columns of an attention call are words (`InWords`), also where keys were hidden since."""
     return isinstance(call, InWords) or (isinstance(call, DerivedCall) and is_in_words(call.call))
 
 
+def _rows_of(sums: Band, start: int, stop: int) -> Band:
+    """The rows start:stop alone, copied, as the memory of a band is used again."""
+    weights, output = (x[:, start - sums.start : stop - sums.start] + 0 for x in (sums.weights, sums.output))
+    return replace(sums, start=start, stop=stop, weights=weights, output=output)
+
+
 def _added(unfinished: Band, sums: Band) -> Band:
-    first, last = _hull(unfinished, sums)
-    xp = namespace(sums.weights)
-    weights, more = _widened(sums, first, last), _widened(unfinished, first, last)
-    weights = xp.concat([weights[:, :1] + more, weights[:, 1:]], axis=1)
+    """The sums with those of `unfinished`, of their first row, over all keys that either has."""
+    first, last = min(unfinished.first, sums.first), max(unfinished.last, sums.last)
+    weights = zeros((*sums.weights.shape[:2], last - first), sums.weights)
+    weights[:, :, sums.first - first : sums.last - first] = sums.weights
+    weights[:, :1, unfinished.first - first : unfinished.last - first] += unfinished.weights
+    xp = namespace(weights)
     output = xp.concat([sums.output[:, :1] + unfinished.output, sums.output[:, 1:]], axis=1)
     return replace(sums, first=first, last=last, weights=weights, output=output)
-
-
-def _hull(one: Band, other: Band) -> tuple[int, int]:
-    nonempty = [band for band in (one, other) if band.last > band.first]
-    return min((band.first for band in nonempty), default=0), max((band.last for band in nonempty), default=0)
-
-
-def _widened(band: Band, first: int, last: int) -> Array:
-    """The weights of `band` on keys first:last, a range that holds its own."""
-    if (band.first, band.last) == (first, last):
-        return band.weights
-    whole = zeros((*band.weights.shape[:2], last - first), band.weights)
-    if band.last > band.first:
-        whole[:, :, band.first - first : band.last - first] = band.weights
-    return whole
-
-
-def _last_row(sums: Band) -> Band:
-    weights, output = sums.weights[:, -1:] + 0, sums.output[:, -1:] + 0
-    return replace(sums, start=sums.stop - 1, weights=weights, output=output)
-
-
-def _without_last_row(sums: Band) -> Band:
-    return replace(sums, stop=sums.stop - 1, weights=sums.weights[:, :-1], output=sums.output[:, :-1])

@@ -4,19 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.call import Place
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Open
+from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import ColumnSums, Wanted
-from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Received, ReceivedShares, Top, TopKeys
@@ -141,42 +136,6 @@ def test_hiding_one_key_changes_no_entropy_and_hiding_nothing_changes_nothing() 
 def weights_of_first(call: AttentionCall) -> float:
     """The weight of row 1 of head 0 on key 0, the only hidden key that is the one before its query."""
     return float(dense.attend(call.q, call.k, call.v, call.rule).weights[0, 1, 0])
-
-
-def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 2, 40, 8)
-    tokens = tuple(Token(at, f"t{at}") for at in range(40))
-    call = AttentionCall(q, k, v, Rule(0.5, mask=Causal()), Place(0, "it", (0, 1), (0, 1)), tokens, tokens)
-    wanted = Wanted(column_sums=(ColumnSums(),))
-    assert (HiddenKeys(call, [0]).by_subtraction(call, wanted) is None) == (call.compiled_stats(wanted) is None)
-    at_once, in_bands = HiddenWeight(), HiddenWeight()
-    found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5)).part(Overall)
-    expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40))).part(Overall)
-    assert np.array_equal(found.keys, expected.keys)
-    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-5)
-    assert (at_once.rows, at_once.share) == (80, pytest.approx(in_bands.share, rel=1e-5))
-
-
-@pytest.mark.parametrize("mask", [Causal(), Open()], ids=["causal", "open"])
-def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask) -> None:
-    torch.manual_seed(1)
-    q, k, v = torch.randn(3, 2, 70, 8)
-    tokens = tuple(Token(at, f"t{at % 9}") for at in range(70))
-    call = AttentionCall(q, k, v, Rule(2.0, mask=mask), Place(0, "it", (0, 1), (0, 1)), tokens, tokens)
-    wanted = Wanted(moments=("weight_sum", "entropy_nats"))
-    assert (HiddenKeys(call, [0]).by_subtraction(call, wanted) is None) == (call.compiled_stats(wanted) is None)
-    at_once, in_bands = HiddenWeight(), HiddenWeight()
-    reducers = HeadStatistics(), HeadStatistics(range(70))
-    found = reduce(HiddenKeys(call, [0, 7], at_once), reducers[0]).part(Heads)
-    expected = reduce(HiddenKeys(call, [0, 7], in_bands), reducers[1]).part(Heads)
-    for name in expected.statistics:
-        np.testing.assert_allclose(
-            found.statistics[name], expected.statistics[name], rtol=2e-5, atol=1e-6, err_msg=name
-        )
-    np.testing.assert_allclose(found.rest, expected.rest, rtol=1e-5)
-    assert found.masked_rows.tolist() == expected.masked_rows.tolist()
-    assert (at_once.rows, at_once.share) == (140, pytest.approx(in_bands.share, rel=1e-5))
 
 
 def test_next_to_nothing_is_exact() -> None:
