@@ -173,9 +173,8 @@ _ADDED = """
 import sys
 from pathlib import Path
 from attn_cli.summaries.reducers.heads.statistics import statistic
-def second_key(text): return text.back(2)
 @statistic("", "")
-def weight_2_back(rows): return rows.mean(rows.on(second_key))
+def weight_2_back(rows): return rows.mean(rows.on(2))
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source

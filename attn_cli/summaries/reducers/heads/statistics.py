@@ -11,7 +11,6 @@ import numpy as np
 
 from attn_cli.arrays import Array, as_float64, moved_to, namespace
 from attn_cli.call import Call
-from attn_cli.fields import NUMBER, Field
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
@@ -28,7 +27,7 @@ class TextRows(NamedTuple):
 
     same_tokens  whether the queries are keys too; not so in cross-attention
     shows_scores whether the model's own scores are known; not of weights alone, nor between words
-    hides        whether the user left some keys out, so that what a row gives to them is missing from its sum
+    hides        whether the user left some keys out
     is_signed    whether weights may be below 0, so that they are no shares
     """
 
@@ -51,14 +50,9 @@ class TextRows(NamedTuple):
             *(shows_scores, bool(hidden_keys(call)), not call.rule.softmax),
         )
 
-    def back(self, count: int) -> np.ndarray:
-        """The key `count` places before each query `[n]`, -1 where there is none."""
-        keys = np.arange(self.n) + (self.m - self.n - count)
-        return np.where((keys >= 0) & (keys < self.m) & self.same_tokens, keys, -1)
 
-
-KeyRule = Callable[[TextRows], np.ndarray]
-"""Gives each of n queries one key: its index in the text `[n]`, -1 where there is none."""
+KeyRule = int | Callable[[TextRows], np.ndarray]
+"""A key of each of n queries: so many places before it, or its index in the text `[n]`, -1 where there is none."""
 
 
 def first_key(text: TextRows) -> np.ndarray:
@@ -66,25 +60,17 @@ def first_key(text: TextRows) -> np.ndarray:
     return np.zeros(text.n, np.int64)
 
 
-def previous_key(text: TextRows) -> np.ndarray:
-    """The key before each query."""
-    return text.back(1)
-
-
-def own_key(text: TextRows) -> np.ndarray:
-    """The query's own place."""
-    return text.back(0)
-
-
-def next_key(text: TextRows) -> np.ndarray:
-    """The key after each query; none where a mask is causal."""
-    return text.back(text.m if text.is_causal else -1)
-
-
 def following_key(text: TextRows) -> np.ndarray:
     """The key after the last earlier occurrence of each query's token."""
     known = text.same_tokens and text.n <= text.m
     return followers(text.keys)[text.m - text.n :] if known else np.full(text.n, -1)
+
+
+def _keys_of(rule: KeyRule, text: TextRows) -> np.ndarray:
+    if not isinstance(rule, int):
+        return rule(text)
+    keys = np.arange(text.n) + (text.m - text.n - rule)
+    return np.where((keys >= 0) & (keys < text.m) & text.same_tokens, keys, -1)
 
 
 @memoised
@@ -156,7 +142,7 @@ class Rows:
     def on(self, rule: KeyRule) -> Array:
         """The weight of each of n rows on the key that `rule` gives it `[h, n]`; 0 without one."""
         if self.stats is None:
-            keys = np.concatenate([rule(text) for text in self.texts])
+            keys = np.concatenate([_keys_of(rule, text) for text in self.texts])
             if (keys >= 0).any():
                 self.keys[rule] = keys[:, None]
         if self.stats is None or rule not in self.keys:
@@ -254,20 +240,13 @@ class Statistic:
     heading: str
     unit: str = "weight"
     digits: int = 2
-    minimum: float | None = None
     nothing: tuple[float, ...] = ()
     largest_first: bool = True
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """True if all `values`, a number per head, are among `nothing`, the values of no interest."""
-        if not self.nothing:
-            return False
-        return all(any(np.array_equal(value, other, equal_nan=True) for other in self.nothing) for value in values)
-
-    @property
-    def field(self) -> Field:
-        """The statistic as a column of tables and JSON: its name, the JSON Schema of its numbers, its meaning."""
-        return Field(self.name, NUMBER if self.minimum is None else NUMBER | {"minimum": self.minimum}, self.meaning)
+        says = (any(np.array_equal(value, other, equal_nan=True) for other in self.nothing) for value in values)
+        return bool(self.nothing) and all(says)
 
 
 STATISTICS: list[Statistic] = []
@@ -279,12 +258,8 @@ def statistic(caption: str, meaning: str, heading: str = "", **others: Any) -> C
 
     def add(function: _Function) -> _Function:
         name = function.__name__
-        words: dict[str, Any] = {
-            "caption": caption,
-            "meaning": meaning,
-            "heading": heading or name.removesuffix("_weight"),
-        }
-        STATISTICS.append(Statistic(name=name, of=function, **words, **others))
+        words = heading or name.removesuffix("_weight")
+        STATISTICS.append(Statistic(name=name, of=function, caption=caption, meaning=meaning, heading=words, **others))
         return function
 
     return add
@@ -295,7 +270,6 @@ def statistic(caption: str, meaning: str, heading: str = "", **others: Any) -> C
     "entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0",
     "entropy (bits)",
     unit="bits",
-    minimum=-1e-6,
     largest_first=False,
 )
 def entropy_bits(rows: Rows) -> Array | None:
@@ -339,13 +313,13 @@ def first_weight(rows: Rows) -> Array:
 )
 def previous_weight(rows: Rows) -> Array | None:
     """Of previous token heads."""
-    return rows.mean(rows.on(previous_key)) if rows.first.same_tokens else None
+    return rows.mean(rows.on(1)) if rows.first.same_tokens else None
 
 
 @statistic("on the query itself", "weight on the query itself; null where queries and keys differ")
 def self_weight(rows: Rows) -> Array | None:
     """On the diagonal."""
-    return rows.mean(rows.on(own_key)) if rows.first.same_tokens else None
+    return rows.mean(rows.on(0)) if rows.first.same_tokens else None
 
 
 @statistic(
@@ -373,9 +347,11 @@ def sink_weight(rows: Rows) -> Array:
     "or no query may attend to what follows it",
     nothing=(math.nan,),
 )
-def next_weight(rows: Rows) -> Array:
+def next_weight(rows: Rows) -> Array | None:
     """NaN if it is 0 for all queries and heads, as in causal attention."""
-    cells = rows.on(next_key)
+    if rows.first.is_causal:
+        return None
+    cells = rows.on(-1)
     return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
@@ -399,7 +375,6 @@ def max_score(rows: Rows) -> Array | None:
     f"ruled: share of queries that give one key {RULES} or more",
     f"share of queries whose largest weight is {RULES} or more; null where keys are hidden, or of weights below 0",
     unit="share of rows",
-    minimum=0.0,
     nothing=(0.0, math.nan),
 )
 def ruled(rows: Rows) -> Array | None:
