@@ -65,8 +65,9 @@ def computation(
             yield from (entry | row for row in summary.parts[0].records(summary))
 
     findings = []
-    for summary, matrix in with_part(summaries, Matrix):
-        if sentence := _strongest_keys(matrix, summary):
+    for summary in summaries:
+        matrices = [part for part in summary.parts if isinstance(part, Matrix)]
+        if sentence := "".join(_strongest_keys(matrix, summary) for matrix in matrices):
             place = np.unravel_index(summary.place.text, batch) if batch else ()
             findings.append(f"batch {','.join(str(int(at)) for at in place)} · {sentence}" if batch else sentence)
     if count := max((int(rows.max(initial=0)) for rows in masked_rows), default=0):
