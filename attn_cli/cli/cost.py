@@ -11,7 +11,6 @@ from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
 from attn_cli.summaries.report import Report
 
-_EXAMPLE = "try: attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32"
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
@@ -29,8 +28,21 @@ class SizeOptions:
 
     def sizes(self) -> Sizes:
         """The sizes of the model, each replaced by its option if given; else options alone."""
-        sizes = self._without_model() if self.model is None else read_sizes(self.model)
-        layer = self._with_heads(sizes.layer)
+        if self.model is not None:
+            sizes = read_sizes(self.model)
+        elif self.heads is None or self.dim is None:
+            raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
+        else:
+            layer = LayerSizes(self.heads, self.heads, self.dim, self.dim, self.heads * self.dim)
+            sizes = Sizes(layer, self.layers or 1, 0, None)
+        layer = sizes.layer
+        if self.heads is not None and self.heads != layer.heads:
+            layer = replace(layer, heads=self.heads, kv_heads=min(layer.kv_heads, self.heads))
+        if self.kv_heads is not None:
+            layer = replace(layer, kv_heads=self.kv_heads, rank=0, shared=0)
+        if layer.heads % layer.kv_heads:
+            reason = f"{layer.kv_heads} key heads don't divide {layer.heads} heads"
+            raise InputError(reason, "every key head serves as many heads")
         if self.dim is not None:
             layer = replace(layer, d=self.dim, e=self.dim)
         if self.latent is not None:
@@ -40,23 +52,6 @@ class SizeOptions:
         count = self.layers or sizes.layers
         windowed = count if self.window is not None else min(sizes.windowed, count)
         return Sizes(layer, count, windowed, sizes.dtype, sizes.longest)
-
-    def _without_model(self) -> Sizes:
-        if self.heads is None or self.dim is None:
-            raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
-        d = self.dim
-        return Sizes(LayerSizes(self.heads, self.heads, d, d, self.heads * d), self.layers or 1, 0, None)
-
-    def _with_heads(self, layer: LayerSizes) -> LayerSizes:
-        if self.heads is not None and self.heads != layer.heads:
-            layer = replace(layer, heads=self.heads, kv_heads=min(layer.kv_heads, self.heads))
-        if self.kv_heads is not None:
-            layer = replace(layer, kv_heads=self.kv_heads, rank=0, shared=0)
-        if layer.heads % layer.kv_heads:
-            raise InputError(
-                f"{layer.kv_heads} key heads don't divide {layer.heads} heads", "every key head serves as many heads"
-            )
-        return layer
 
 
 @takes_options
@@ -82,17 +77,15 @@ def cost(
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --json
     """
     if n is None and size_options.model is None:
-        raise InputError("the length of the text is missing", _EXAMPLE)
+        example = "try: attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32"
+        raise InputError("the length of the text is missing", example)
     sizes = size_options.sizes()
     length = n or sizes.longest
     if length is None:
         raise InputError(f"{size_options.model} doesn't say how long its texts may be", "give it with -n")
     dtype_name = (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
-    itemsize = _BYTES.get(dtype_name, 2)
-    answer = cost_of(
-        sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize,
-        is_longest=n is None,
-    )  # fmt: skip
+    itemsize, is_longest = _BYTES.get(dtype_name, 2), n is None
+    answer = cost_of(sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize, is_longest=is_longest)
     source = {
         "model": size_options.model or "what attention takes",
         "type": "cost",

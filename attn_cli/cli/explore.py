@@ -24,7 +24,6 @@ from attn_cli.explore.session import Outside, Session
 from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
-from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
@@ -37,9 +36,7 @@ from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
 from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
 
-_OWN = ("text", "file", "layer", "head", "quiet")  # what a line of another command needn't say
 _TERMINAL = Path("/dev/tty")
-_INSTEAD = "attn inspect prints, -o page.html makes a page"
 
 
 @takes_options
@@ -59,15 +56,20 @@ def explore(
       attn explore "The capital of France is" -m gpt2 --generate 8
       attn explore run.attn
     """
-    _check_terminal()
+    if not _is_terminal() or os.environ.get("TERM") == "dumb":
+        raise InputError("attn explore needs a terminal", "attn inspect prints, -o page.html makes a page")
+    if find_spec("textual") is None:
+        raise InputError("attn explore needs textual", "pip install 'attn-cli[explore]'")
     screen = screen_of(sys.stdout)
     options = _of_recording(options)
     reader = _Reader(options, quiet=quiet)
-    _keys_from_the_terminal()
+    if not sys.stdin.isatty():  # the text came from there
+        with _TERMINAL.open("rb") as terminal:
+            os.dup2(terminal.fileno(), sys.stdin.fileno())
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
+    passes = (None, None) if is_recording(options.model) else (reader.read, reader.layer_again)
     outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
     scene = Scene(recording, screen)
     session = Session(scene, outside, scene.opening)
@@ -91,23 +93,10 @@ def _of_recording(options: ReadOptions) -> ReadOptions:
     return replace(options, model=text, text=None)
 
 
-def _check_terminal() -> None:
-    if not _is_terminal() or os.environ.get("TERM") == "dumb":
-        raise InputError("attn explore needs a terminal", _INSTEAD)
-    if find_spec("textual") is None:
-        raise InputError("attn explore needs textual", "pip install 'attn-cli[explore]'")
-
-
 def _is_terminal() -> bool:
     if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
         return False
     return sys.stdin is not None and (sys.stdin.isatty() or os.access(_TERMINAL, os.R_OK))
-
-
-def _keys_from_the_terminal() -> None:
-    if not sys.stdin.isatty():
-        with _TERMINAL.open("rb") as terminal:
-            os.dup2(terminal.fileno(), sys.stdin.fileno())
 
 
 class _Reader:
@@ -117,7 +106,7 @@ class _Reader:
         self.options, self.quiet = options, quiet
         texts, self.reading = texts_and_reading(options, options.model)
         self.text = next(texts)
-        self.selection = selection_of(options.layer, options.head)
+        self.selection = options.selection
 
     @cached_property
     def source(self) -> Source:
@@ -130,12 +119,13 @@ class _Reader:
         budget = MemoryBudget(free_memory())
         layers = len(self.source.planned_layers(self.selection))
         with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
-            recording = self._recording(self.text, progress.step, budget)
+            recording = self.read(self.text, progress.step, budget)
         print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
         return recording
 
-    def again(self, text: str, step: Callable[[], None]) -> Recording:
-        return self._recording(text, step, MemoryBudget(free_memory()))
+    def read(self, text: str, step: Callable[[], None], budget: MemoryBudget | None = None) -> Recording:
+        keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair)
+        return keeping(budget=budget or MemoryBudget(free_memory()), step=step, tells=True)
 
     def layer_again(self, recording: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
         """One layer of a recording, whole: its text is read again for it."""
@@ -152,19 +142,15 @@ class _Reader:
         self.source.each([recording.prompt], chosen, visit)
         return found[0]
 
-    def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
-        keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair)
-        return keeping(budget=budget, step=step, tells=True)
-
 
 def _origin(options: ReadOptions) -> LineOrigin:
     if is_recording(options.model):
         return LineOrigin((), ("-m", options.model))
     given = current.get()
     assert given is not None
-    text = given.words(("text", "file"))
-    text = ["--", *text] if text and text[0].startswith("-") and not given.has("file") else text
-    return LineOrigin(tuple(text), tuple(given.words_without(_OWN)))
+    text, more = given.words(("text", "file")), given.words_without(("text", "file", "layer", "head", "quiet"))
+    before = ["--"] if text and text[0].startswith("-") and not given.has("file") else []
+    return LineOrigin((*before, *text), tuple(more))
 
 
 def _write(recording: Recording, words: list[str]) -> None:

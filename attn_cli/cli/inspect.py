@@ -1,6 +1,6 @@
 """Show the overview: what a text's answer needs, what words read, what heads do, one matrix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from attn_cli.call import Call
@@ -23,7 +23,6 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
 from attn_cli.summaries.told.word_reads import WordReadsReducer
-from attn_cli.views.formats import format_for
 from attn_cli.views.view import View, ViewSettings
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
@@ -57,63 +56,42 @@ def inspect(
     """
     merges = options.merges(words, steps=steps)
     changes = {"--steps": steps, "--words": merges, **hiding.given, "--lines": options.lines}
-    _note_on_page(options, changes)
+    format = options.written_format
+    if format.name == "html" and any(changes.values()):
+        reason = next(option for option, is_given in changes.items() if is_given)
+        print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
     if steps:
         hiding.refuse("--steps shows every key")
-        return run(
-            options,
-            "steps",
-            lambda view, source: CommandPlan(walk(options.selection, source), token, scale=color_scale),
-        )
-    if token is not None:
-        _check_token(options, changes)
-        kinds = HeadKindsReducer()
-        return run(
-            options,
-            "inspect",
-            lambda view, source: CommandPlan(
-                lambda rows, call: [of_whole_call(kinds, call)],
-                token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
-            ),
-            ViewSettings(predicts=True),
-        )  # fmt: skip
+    elif token is not None:
+        refuse_beside("--token", changes, "attn top takes --token and {other}")
+        if not format.is_screen:
+            reason = f"--token is for screens, and {format.name} holds rows"
+            raise InputError(reason, "attn top TEXT --token WORD has them")
 
     def plan(view: View, source: Source) -> CommandPlan:
-        height, width = view.largest or _LARGEST_IN_DATA
+        if steps:
+            return CommandPlan(_walk(options.selection, source), token, scale=color_scale)
         kinds = HeadKindsReducer()
+        if token is not None:
+            return CommandPlan(
+                lambda rows, call: [of_whole_call(kinds, call)],
+                token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
+            )  # fmt: skip
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             # rows of csv are those of the first
             of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]
             reads = not (merges or options.lines) and reads_each_token(call)
             of_words = [WordReadsReducer()] if reads else []
-            return [*of_heads, *of_words, MatrixOf((height, width), rows=rows)]
+            return [*of_heads, *of_words, MatrixOf(view.largest or _LARGEST_IN_DATA, rows=rows)]
 
         return CommandPlan(
-            of_call,
-            hiding=hiding,
-            words=merges,
-            scale=color_scale,
+            of_call, hiding=hiding, words=merges, scale=color_scale,
             finish=partial(overview_of, on_screen=view.largest is not None),
-            recordable=not any(changes.values()),
-            tells=not merges,
-        )
+            recordable=not any(changes.values()), tells=not merges,
+        )  # fmt: skip
 
-    return run(options, "inspect", plan, ViewSettings(predicts=True))
-
-
-def _note_on_page(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
-    is_page = not options.json and format_for(options.format, options.output).name == "html"
-    reason = next((option for option, is_given in changes.items() if is_given), None)
-    if is_page and reason is not None:
-        print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
-
-
-def _check_token(options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
-    refuse_beside("--token", changes, "attn top takes --token and {other}")
-    format = format_for("json" if options.json else options.format, options.output)
-    if not format.is_screen:
-        raise InputError(f"--token is for screens, and {format.name} holds rows", "attn top TEXT --token WORD has them")
+    return run(options, "steps" if steps else "inspect", plan, ViewSettings(predicts=not steps))
 
 
 def _read_by_token(report: Report) -> Report:
@@ -122,7 +100,7 @@ def _read_by_token(report: Report) -> Report:
     return report
 
 
-def walk(selection: Selection, source: Source) -> ReducersFor:
+def _walk(selection: Selection, source: Source) -> ReducersFor:
     """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step."""
     from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
 

@@ -24,7 +24,6 @@ from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix_alone
 from attn_cli.views.drawing.figure import MOST_PANELS
-from attn_cli.views.formats import format_for
 from attn_cli.views.view import View, ViewSettings
 
 _FIGURES = ("svg", "png", "pdf")
@@ -66,8 +65,7 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    is_figure = not options.json and format_for(options.format, options.output).name in _FIGURES
-    figure_width = _WIDTH if is_figure else None
+    figure_width = _WIDTH if options.written_format.name in _FIGURES else None
     merges = options.merges(words, scores=scores)
     measure = measure_of(by, mean=mean, words=merges)
     if scores and measure.by != "weight":

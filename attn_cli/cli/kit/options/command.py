@@ -27,7 +27,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import decimal_bytes, excerpt
 from attn_cli.views import open_view
 from attn_cli.views.drawing.cells import fit_path
-from attn_cli.views.formats import format_names, names_in_words
+from attn_cli.views.formats import Format, format_for, format_names, names_in_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 _model, _device = (partial(option, rich_help_panel=group) for group in ("Model", "Device"))
@@ -46,6 +46,11 @@ class OutputOptions:
     output: str | None = option(None, "--output -o FILE", "Write to a file; its suffix chooses the format.")
     force: bool = o.output(False, "--force", "Replace an existing output file.")
     quiet: bool = o.QUIET
+
+    @property
+    def written_format(self) -> Format:
+        """The format that --json, --format or the suffix of --output chooses."""
+        return format_for("json" if self.json else self.format, self.output)
 
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:

@@ -10,7 +10,7 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.sinks import expected_sinks, special_places
 from attn_cli.text import counted, cut, listed, visible
-from attn_cli.token_syntax import picked_tokens
+from attn_cli.token_syntax import picked_tokens, rows_of_stream
 
 SINK = "sink"  # the value of --hide that means the keys at which sinks are to be expected
 SPECIAL = "special"
@@ -51,7 +51,7 @@ class HidingOptions:
             if pick in _NAMED:
                 keys |= set((expected_sinks(call) if pick == SINK else special_places(call.keys)).tolist())
             else:
-                keys |= set(_places(pick, call.keys, text))
+                keys |= set(rows_of_stream(pick, call.keys, text) or ())
         return sorted(keys)
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
@@ -65,7 +65,7 @@ class HidingOptions:
         """Raise InputError for a --hide pick that names no token, or where no query would be left to show."""
         streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
         for pick in self.hide or () if streams else ():
-            if pick not in _NAMED and not any(_places(pick, tokens, prompt.text) for tokens in streams):
+            if pick not in _NAMED and not any(rows_of_stream(pick, tokens, prompt.text) for tokens in streams):
                 picked_tokens(pick, prompt.tokens, prompt.text)  # raises, with the tokens that there are
         if self.no_special and prompt.tokens and self.rows(None, prompt.tokens) == []:
             raise InputError("the text has special tokens alone", "leave out --hide special")
@@ -91,10 +91,3 @@ class HidingOptions:
 
 
 NOTHING_HIDDEN = HidingOptions()
-
-
-def _places(pick: str, tokens: Sequence[Token], text: str) -> list[int]:
-    try:
-        return picked_tokens(pick, tokens, text)[0]
-    except InputError:
-        return []
