@@ -173,7 +173,7 @@ _ADDED = """
 import sys
 from pathlib import Path
 from attn_cli.summaries.reducers.heads.statistics import statistic
-@statistic("", "")
+@statistic("")
 def weight_2_back(rows): return rows.mean(rows.on(2))
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection

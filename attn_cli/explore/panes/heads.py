@@ -157,8 +157,7 @@ def _title(scene: Scene, view: Viewpoint, width: int) -> Line:
     name = statistic.heading
     if view.sorted:
         order = "largest" if statistic.largest_first else "smallest"
-        words = [f"heads by {name}, {order} first", ends, statistic.caption.replace("{unit}", "token")]
-        return parts_line(words, width)
+        return parts_line([f"heads by {name}, {order} first", ends, statistic.meaning.partition(";")[0]], width)
     if view.thumbnails:
         columns = thumbnail_size(scene, width, scene.lines)[0]
         return parts_line(["heads as pictures", *_seen(scene, view, columns, width), "rows are queries"], width)

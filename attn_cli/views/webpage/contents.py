@@ -217,13 +217,10 @@ def _folded(maps: np.ndarray, pixels: int, axis: int) -> np.ndarray:
 
 def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
     return [
-        {
-            "name": statistic.name, "heading": statistic.heading, "digits": statistic.digits,
-            "caption": statistic.caption.format(unit="token"),
-        }
+        {"name": statistic.name, "heading": statistic.heading, "digits": statistic.digits}
         for statistic in STATISTICS
         if any(np.isfinite(layer.statistics.get(statistic.name, np.nan)).any() for layer in layers)
-    ]  # fmt: skip
+    ]
 
 
 def _rounded(values: np.ndarray) -> list[float | None]:

@@ -223,19 +223,20 @@ class Rows:
         return np.cumsum([0, *(text.n for text in self.texts[:-1])])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+_Function = Callable[[Rows], Array | None]
+
+
+@dataclass(frozen=True, eq=False)
 class Statistic:
     """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
 
-    caption  what the line below a table says of the column; {unit} stands for token or word
     unit     "bits", "tokens", "score", "weight" or "share of rows"
     nothing  the values of no interest: a column of them alone is left out of tables
     largest_first  whether heads with large values come first where a table is sorted by it
     """
 
     name: str
-    of: Callable[[Rows], Array | None]
-    caption: str
+    of: _Function
     meaning: str
     heading: str
     unit: str = "weight"
@@ -250,23 +251,20 @@ class Statistic:
 
 
 STATISTICS: list[Statistic] = []
-_Function = Callable[[Rows], Array | None]
 
 
-def statistic(caption: str, meaning: str, heading: str = "", **others: Any) -> Callable[[_Function], _Function]:
+def statistic(meaning: str, heading: str = "", **others: Any) -> Callable[[_Function], _Function]:
     """Add a function to `STATISTICS` under its own name, headed by the name's first word."""
 
     def add(function: _Function) -> _Function:
         name = function.__name__
-        words = heading or name.removesuffix("_weight")
-        STATISTICS.append(Statistic(name=name, of=function, caption=caption, meaning=meaning, heading=words, **others))
+        STATISTICS.append(Statistic(name, function, meaning, heading or name.removesuffix("_weight"), **others))
         return function
 
     return add
 
 
 @statistic(
-    "entropy of the weights",
     "entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0",
     "entropy (bits)",
     unit="bits",
@@ -289,7 +287,6 @@ def _times_log(values: Array) -> Array:
 
 
 @statistic(
-    "distance in {unit}s",
     "how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ, "
     "or of weights below 0",
     unit="tokens",
@@ -301,29 +298,25 @@ def distance(rows: Rows) -> Array | None:
     return rows.mean(rows.moment("distance")) if is_known else None
 
 
-@statistic("weight on the first key", "weight on key 0", nothing=(0.0,))
+@statistic("weight on key 0", nothing=(0.0,))
 def first_weight(rows: Rows) -> Array:
     """Where attention sinks usually are."""
     return rows.mean(rows.on(first_key))
 
 
-@statistic(
-    "on the previous {unit} (0 for the first)",
-    "weight on the token (or word) before the query; null where queries and keys differ",
-)
+@statistic("weight on the token (or word) before the query; null where queries and keys differ")
 def previous_weight(rows: Rows) -> Array | None:
     """Of previous token heads."""
     return rows.mean(rows.on(1)) if rows.first.same_tokens else None
 
 
-@statistic("on the query itself", "weight on the query itself; null where queries and keys differ")
+@statistic("weight on the query itself; null where queries and keys differ")
 def self_weight(rows: Rows) -> Array | None:
     """On the diagonal."""
     return rows.mean(rows.on(0)) if rows.first.same_tokens else None
 
 
 @statistic(
-    "on what followed the query's {unit} before (over queries that have it)",
     "weight on the token (or word) that followed when the query's token (or word) last came up, "
     "over the queries whose did; null where none does",
     nothing=(math.nan,),
@@ -335,14 +328,13 @@ def induction_weight(rows: Rows) -> Array:
     return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
-@statistic("on the learned sink", "weight on the learned sink; 0 without one", nothing=(0.0,))
+@statistic("weight on the learned sink; 0 without one", nothing=(0.0,))
 def sink_weight(rows: Rows) -> Array:
     """The sink has a score but no value (gpt-oss)."""
     return rows.mean(rows.sink)
 
 
 @statistic(
-    "on the next {unit}",
     "weight on the token (or word) after the query; null where queries and keys differ, "
     "or no query may attend to what follows it",
     nothing=(math.nan,),
@@ -356,7 +348,6 @@ def next_weight(rows: Rows) -> Array | None:
 
 
 @statistic(
-    "max score: the largest before the softmax",
     "largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
     "max score",
     unit="score",
@@ -372,7 +363,6 @@ def max_score(rows: Rows) -> Array | None:
 
 
 @statistic(
-    f"ruled: share of queries that give one key {RULES} or more",
     f"share of queries whose largest weight is {RULES} or more; null where keys are hidden, or of weights below 0",
     unit="share of rows",
     nothing=(0.0, math.nan),
