@@ -1,6 +1,5 @@
 """The visible keys of every query, by the mask alone: a key whose weight underflows to 0 is visible."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,51 +10,32 @@ from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
 _CELLS = 2**22  # of a mask at a time
 
 
-class Sight(ABC):
-    """Which of m keys each of n queries may see, by the mask; `count` says how many `[n]`."""
-
-    count: np.ndarray
-
-    @abstractmethod
-    def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each of n queries and each of its c keys `[n, c]`, True if it may see the key; False for key -1."""
-
-    @abstractmethod
-    def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """For each query the sum of `of_keys` `[m]` over the keys that it sees, `[n]`."""
-
-    @abstractmethod
-    def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """For each key the sum of `of_rows` `[n]` over the queries that see it, `[m]`."""
-
-    def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """What each key gets `[m]` if each query shares its number of `of_rows` `[n]` evenly among the keys it sees."""
-        return self.along_columns(of_rows * _inverse(self.count))
-
-
-class IntervalSight(Sight):
-    """Which keys each query may see, where these are adjacent: from `first` to before `last`."""
+class Sight:
+    """The keys that each of n queries may see, of m: from `first` to before `last`; `count` of them `[n]`."""
 
     def __init__(self, seen: Intervals, m: int) -> None:
         self.first, self.last = seen.first.astype(np.int64), np.maximum(seen.first, seen.last).astype(np.int64)
-        self.m = m
-        self.count = self.last - self.first
+        self.m, self.count = m, self.last - self.first
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each of n queries and each of its c keys `[n, c]`, True if it sees the key."""
+        """For each of n queries and each of its c keys `[n, c]`, True if it may see the key; False for key -1."""
         return (keys >= np.maximum(self.first, 0)[:, None]) & (keys < self.last[:, None])
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """The sum of `of_keys` `[m]` over each query's interval of keys `[n]`, by differences of a running sum."""
+        """For each query the sum of `of_keys` `[m]` over the keys that it sees, `[n]`."""
         sums = np.concatenate([[0.0], np.cumsum(of_keys)])
         return sums[self.last] - sums[self.first]
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """The sum of `of_rows` `[n]` over the queries that see each key `[m]`, by a running sum."""
+        """For each key the sum of `of_rows` `[n]` over the queries that see it, `[m]`."""
         steps = np.zeros(self.m + 1)
         np.add.at(steps, self.first, of_rows)
         np.subtract.at(steps, self.last, of_rows)
         return np.cumsum(steps)[: self.m]
+
+    def uniform(self, of_rows: np.ndarray) -> np.ndarray:
+        """What each key gets `[m]` if each query shares its number of `of_rows` `[n]` evenly among the keys it sees."""
+        return self.along_columns(of_rows * _inverse(self.count))
 
 
 class MaskSight(Sight):
@@ -63,35 +43,31 @@ class MaskSight(Sight):
 
     def __init__(self, mask: Mask, n: int, m: int, like: Array) -> None:
         self.mask, self.n, self.m, self.like = mask, n, m, like
-        self.count = np.concatenate([np.zeros(0, int), *(cells.sum(axis=1) for _, cells in self._rows())])
+        self.count = np.concatenate([np.zeros(0, int), *(cells.any(axis=0).sum(axis=1) for _, cells in self._cells())])
+
+    def sees(self, keys: np.ndarray) -> np.ndarray:
+        """As that of `Sight`."""
+        seen = np.zeros(keys.shape, dtype=bool)
+        for rows, cells in self._cells():
+            inside = np.take_along_axis(cells.any(axis=0), np.maximum(keys[rows], 0), axis=1)
+            seen[rows] = inside & (keys[rows] >= 0)
+        return seen
+
+    def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
+        """As that of `Sight`."""
+        return np.concatenate([np.zeros(0), *(cells.any(axis=0) @ of_keys for _, cells in self._cells())])
+
+    def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
+        """As that of `Sight`."""
+        return sum((of_rows[rows] @ cells.any(axis=0) for rows, cells in self._cells()), start=np.zeros(self.m))
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """What each of m keys gets `[m]` if each query shares its `of_rows` `[n]` evenly among the keys it sees."""
+        """As that of `Sight`, mean over heads where they differ."""
         sums = np.zeros(self.m)
         for rows, cells in self._cells():
             shares = of_rows[rows] * _inverse(cells.sum(axis=-1))  # [h, b]
             sums += (shares[:, None] @ cells).mean(axis=(0, 1))
         return sums
-
-    def sees(self, keys: np.ndarray) -> np.ndarray:
-        """For each of n queries and its c keys `[n, c]`, True if the mask allows it in some head; False for -1."""
-        seen = np.zeros(keys.shape, dtype=bool)
-        for rows, cells in self._rows():
-            seen[rows] = np.take_along_axis(cells, np.maximum(keys[rows], 0), axis=1) & (keys[rows] >= 0)
-        return seen
-
-    def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
-        """For each of n queries the sum of `of_keys` `[m]` over the keys that it sees in any head, `[n]`."""
-        return np.concatenate([np.zeros(0), *(cells @ of_keys for _, cells in self._rows())])
-
-    def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
-        """For each of m keys the sum of `of_rows` `[n]` over the queries that see it in any head, `[m]`."""
-        return sum((of_rows[rows] @ cells for rows, cells in self._rows()), start=np.zeros(self.m))
-
-    def _rows(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for rows, cells in self._cells():
-            of_any_head: np.ndarray = np.asarray(cells.any(axis=0))
-            yield rows, of_any_head
 
     def _cells(self) -> Iterator[tuple[slice, np.ndarray]]:
         step, j = max(1, _CELLS // max(1, self.m)), indices(0, self.m, self.like)[None]
@@ -102,16 +78,16 @@ class MaskSight(Sight):
             yield rows, np.broadcast_to(cells, (len(cells), rows.stop - start, self.m))
 
 
-def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
-    """Which of m keys each of n queries may see by `mask`; `like` is an array of the mask's library.
+def sight_of(mask: Mask, n: int, m: int, like: Array, seen: Intervals | None = None) -> Sight:
+    """Which of m keys each of n queries may see by `mask`, or as `seen`; `like` is an array of the mask's library.
 
     >>> from attn_cli.kernel.definition.masks import Causal
     >>> sight = sight_of(Causal(), 4, 4, np.empty(0))
     >>> sight.count.tolist(), sight.uniform(np.array([0, 1, 0, 1])).tolist()
     ([1, 2, 3, 4], [0.75, 0.75, 0.25, 0.25])
     """
-    seen = intervals(mask, n, m)
-    return MaskSight(mask, n, m, like) if seen is None else IntervalSight(seen, m)
+    seen = intervals(mask, n, m) if seen is None else seen
+    return MaskSight(mask, n, m, like) if seen is None else Sight(seen, m)
 
 
 def _inverse(count: np.ndarray) -> np.ndarray:

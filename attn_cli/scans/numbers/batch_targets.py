@@ -12,7 +12,7 @@ from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
 from attn_cli.summaries.reducers.heads.statistics import TextRows as HeadTextRows
 from attn_cli.summaries.reducers.kinds.targets import RowFactors, Targets, TextRows, factors_of, hashed, targets_of_rows
-from attn_cli.summaries.sight import IntervalSight
+from attn_cli.summaries.sight import Sight
 
 LARGEST = TopK(1, scores=False)
 
@@ -23,7 +23,7 @@ class BatchTargets:
     def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:
         self.rows, self.learned_sink, self.seed = rows, learned_sink, seed
         span = Intervals(span.first, np.where(rows.real, span.last, span.first))  # padding sees nothing
-        self.sight = IntervalSight(span, len(rows.real))
+        self.sight = Sight(span, len(rows.real))
         seen = self.sight.count.astype(np.float64)  # [R]
         after = np.maximum(np.arange(len(rows.real)) + 1, self.sight.first)  # each row's first key that is ahead
         self.is_causal = bool((self.sight.last <= after).all())

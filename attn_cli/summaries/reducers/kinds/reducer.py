@@ -26,7 +26,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     factors_of,
     targets_of,
 )
-from attn_cli.summaries.sight import IntervalSight, MaskSight, Sight
+from attn_cli.summaries.sight import Sight, sight_of
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks
 
 STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CLS] and [SEP]
@@ -200,7 +200,7 @@ class HeadKindsReducer:
         targets, mask, learned = self._targets(call), call.rule.mask, call.rule.sink is not None
 
         def make() -> _Rows:
-            sight = MaskSight(mask, call.n, call.m, call.like) if seen is None else IntervalSight(seen, call.m)
+            sight = sight_of(mask, call.n, call.m, call.like, seen)
             return _Rows(factors_of(targets, sight, learned_sink=learned), sight, SinkRows.of(sight))
 
         of_mask = (id(mask),) if seen is None else (seen.first.tobytes(), seen.last.tobytes())
