@@ -49,23 +49,23 @@ class Output:
 
     def __init__(self, array: Array) -> None:
         self.array = array
-        self.rows = 0  # of all heads together
+        self.done = np.zeros(array.shape[:2], dtype=bool)  # which rows of which heads are there
 
     def add(self, band: Band) -> None:
         """Copy the output of a band (some adjacent rows of some heads), unless all rows are there already."""
         if self.complete:
             return
         self.array[band.heads, band.start : band.stop, :] = band.output
-        self.rows += (band.stop - band.start) * band.output.shape[0]
+        self.done[band.heads, band.start : band.stop] = True
 
     def filled(self) -> None:
         """Note that all rows of the output were written by other code, so that `add` copies nothing more."""
-        self.rows = int(self.array.shape[0] * self.array.shape[1])
+        self.done[:] = True
 
     @property
     def complete(self) -> bool:
         """True if every row of every head is there."""
-        return self.rows == int(self.array.shape[0] * self.array.shape[1])
+        return bool(self.done.all())
 
 
 class Call(ABC):

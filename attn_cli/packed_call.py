@@ -40,7 +40,7 @@ class PackedCall(AttentionCall):
         """True if the output of all texts' rows was written, of all at once or of each text by itself."""
         if self.output is None:
             return False
-        if self.output.rows >= self.h * self.texts[-1].stop:
+        if self.output.done[:, : self.texts[-1].stop].all():
             return True
         return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
 
@@ -63,7 +63,7 @@ class PackedCall(AttentionCall):
         output = None if self.output is None else self.output.array
         stats = padded_stats(self.q, self.k, self.v, self.rule, self.texts, wanted, output)
         if stats is not None and self.output is not None:
-            self.output.rows = self.h * self.texts[-1].stop
+            self.output.done[:, : self.texts[-1].stop] = True
         return stats
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast
+from functools import reduce as reduce_all
+from operator import or_
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 
 from attn_cli.call import Call, Place
 from attn_cli.display import Displayed
-from attn_cli.kernel.bands.band import Band
-from attn_cli.kernel.stats.of_bands import BandStats
 from attn_cli.kernel.stats.packed import apart, together
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.packed_call import PackedCall
@@ -45,8 +45,8 @@ class Part:
         return ""
 
 
-class RowReducer(Protocol):
-    """Makes a `Part` of the statistics of a call's rows: NumPy's arrays, or the GPU's."""
+class Reducer(Protocol):
+    """Makes a `Part` of the statistics of a call's rows, NumPy's arrays or the GPU's, or of its bands."""
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the statistics that it needs of the rows of `call`."""
@@ -55,32 +55,8 @@ class RowReducer(Protocol):
         """The finished numbers of `call`, from its row statistics; `stats` has what `wanted` named, or more."""
 
 
-class BandReducer(Protocol):
-    """Makes a `Part` of every weight of a call: `start` allocates, `add` takes a band, `result` hands over.
-
-    rows          the ascending query rows it wants to see, None for all (then it gets every row exactly once)
-    whole_heads   whether a band must be of all heads, for means over heads; otherwise `band.heads` says its own
-    """
-
-    needs_scores: bool
-    whole_heads: bool
-    rows: Sequence[int] | None
-
-    def start(self, call: Call) -> None:
-        """Allocate memory for what is collected of `call`, before its first rows come."""
-
-    def add(self, band: Band) -> None:
-        """Take in the weights of a band, a few query rows; they may be rows that it did not ask for."""
-
-    def result(self) -> Part:
-        """The result of all rows that were taken in, its arrays in NumPy."""
-
-
-Reducer = RowReducer | BandReducer
-
-
-class TextsReducer(RowReducer, Protocol):
-    """A row reducer that makes the results of many packed texts, unless it takes some rows alone."""
+class TextsReducer(Reducer, Protocol):
+    """A reducer that makes the results of many packed texts, unless it takes some rows alone."""
 
     takes_texts: bool
 
@@ -142,70 +118,31 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     [[[0.73, 0.27], [0.27, 0.73]]]
     """
     wanted = _wanted(call, reducers)
-    stats = _stats(call, wanted, [x for x in reducers if _reads_bands(x)])
-    parts = tuple(x.result() if _reads_bands(x) else cast(RowReducer, x).part(call, stats) for x in reducers)
-    return _summary(call, parts)
+    stats = RowStats(wanted) if wanted.is_nothing else call.device_stats(wanted)
+    return _summary(call, tuple(reducer.part(call, stats) for reducer in reducers))
 
 
 def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
     """The summary of each packed text by its own reducers, `reducers[text]`, from one pass over all if that can be."""
-    parts = _parts_together(packed, reducers)
-    if parts is None:
-        return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]
-    return [_summary(call, own) for call, own in zip(packed.calls, parts, strict=True)]
-
-
-def _parts_together(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> Sequence[tuple[Part, ...]] | None:
-    """The parts of every text; None where something is wanted that is of each text alone."""
-    if any(_reads_bands(reducer) for own in reducers for reducer in own):
-        return None
     if len(reducers[0]) == 1 and getattr(reducers[0][0], "takes_texts", False):
         of_texts = cast(TextsReducer, reducers[0][0])
         stats = packed.stats_of_texts(of_texts.wanted_of_texts(packed))
-        return [(part,) for part in of_texts.parts_of_texts(packed, stats)]
+        parts = of_texts.parts_of_texts(packed, stats)
+        return [_summary(call, (part,)) for call, part in zip(packed.calls, parts, strict=True)]
     wanted = [_wanted(call, own) for call, own in zip(packed.calls, reducers, strict=True)]
     request = together(wanted, packed.texts, packed.n)
-    if request is None:
-        return None
+    if request is None or request.is_nothing:
+        return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]
     answers = apart(packed.stats_of_texts(request), wanted, packed.texts)
     return [
-        tuple(cast(RowReducer, reducer).part(call, stats) for reducer in own)
+        _summary(call, tuple(reducer.part(call, stats) for reducer in own))
         for call, own, stats in zip(packed.calls, reducers, answers, strict=True)
     ]
 
 
 def _wanted(call: Call, reducers: Sequence[Reducer]) -> Wanted:
-    wanted = Wanted()
-    for reducer in reducers:
-        if not _reads_bands(reducer):
-            wanted |= cast(RowReducer, reducer).wanted(call)
-    return wanted
+    return reduce_all(or_, (reducer.wanted(call) for reducer in reducers), Wanted())
 
 
 def _summary(call: Call, parts: tuple[Part, ...]) -> Summary:
     return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, hidden_keys(call))
-
-
-def _reads_bands(reducer: Reducer) -> TypeGuard[BandReducer]:
-    return hasattr(reducer, "add")
-
-
-def _stats(call: Call, wanted: Wanted, reducers: Sequence[BandReducer]) -> RowStats:
-    """The statistics that are wanted; where some reducers need bands, gathered from the same ones."""
-    if wanted.is_nothing and not reducers:
-        return RowStats(wanted)
-    if not reducers:
-        return call.device_stats(wanted)
-    stats = BandStats(call, wanted)
-    for reducer in reducers:
-        reducer.start(call)
-    readers: list[BandReducer | BandStats] = [*reducers, *([] if wanted.is_nothing else [stats])]
-    rows: Sequence[int] | None = None
-    if all(reader.rows is not None for reader in readers):
-        rows = sorted({row for reader in readers for row in reader.rows or ()})
-    want_scores = any(reader.needs_scores for reader in readers)
-    in_parts = not any(reader.whole_heads for reader in readers)
-    for band in call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
-        for reader in readers:
-            reader.add(band)
-    return stats.result()

@@ -16,7 +16,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
-from attn_cli.summaries.reduce import Part, Reducer, RowReducer, reduce
+from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.masked import MaskedRows
@@ -50,7 +50,7 @@ REDUCERS = {
 class FromBands:
     """A reducer whose statistics are read off bands, whatever else could say them."""
 
-    def __init__(self, reducer: RowReducer) -> None:
+    def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
 
     def wanted(self, call: Call) -> Wanted:

@@ -24,6 +24,10 @@ class Banded(Protocol):
         """The number of keys."""
 
     @property
+    def e(self) -> int:
+        """The width of a value."""
+
+    @property
     def rule(self) -> Rule:
         """How scores become weights: scale, softcap, bias, mask, learned sink, and whether there is a softmax."""
 

@@ -34,6 +34,7 @@ class BandStats:
             self.keys = KeySums(call, len(self.places), wanted.key_sets)
         self.vectors = [self._of_rows() for _ in wanted.vectors]
         self.bins = [self._of_rows(len(edges) - 1) for edges in wanted.distance_edges]
+        self.output = zeros((call.h, len(self.places), call.e), call.like) if wanted.output else None
         if wanted.seen:
             count = len(self.places)
             self.seen = np.full(count, call.m, np.int32), np.zeros(count, np.int32)
@@ -58,6 +59,8 @@ class BandStats:
             self.moments.add(band, fit.inside, fit.kept)
         if self.wanted.key_sets:
             self.keys.add(band, fit.inside, fit.kept)
+        if self.output is not None:
+            self.output[band.heads, fit.kept] = band.output[:, fit.inside]
         if self.vectors or self.bins:
             weights = band.weights[:, fit.inside]
             for out, vector in zip(self.vectors, self.wanted.vectors, strict=True):
@@ -90,5 +93,6 @@ class BandStats:
             seen=self.seen if self.wanted.seen else None,
             tops={top: ranking.result() for top, ranking in self.tops.items()},
             column_sums={each: columns.result() for each, columns in self.columns.items()},
+            output=self.output,
             pooled={pool: blocks.result() for pool, blocks in self.pools.items()},
         )

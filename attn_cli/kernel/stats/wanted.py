@@ -68,6 +68,7 @@ class Wanted:
     vectors         numbers of the keys `[m]`, by which a row's weights are multiplied: weights @ vector
     distance_edges  ascending edges of ranges of key position - query position: the weights in each are added up
     seen            whether the first and the last key on which a row has any weight are wanted
+    output          whether each row's output is
     """
 
     rows: Rows = None
@@ -76,6 +77,7 @@ class Wanted:
     vectors: tuple[np.ndarray, ...] = ()
     distance_edges: tuple[np.ndarray, ...] = ()
     seen: bool = False
+    output: bool = False
     tops: tuple[TopK, ...] = ()
     column_sums: tuple[ColumnSums, ...] = ()
     pools: tuple[Pool, ...] = ()
@@ -164,6 +166,7 @@ class RowStats(RowNumbers):
                    without any
     column_sums    by request the sum over rows for each key `[h, m]` in float64
     pooled         by request the blocks of the matrix `[h, blocks of rows, blocks of keys]`
+    output         weights times values `[h, R, e]`
     hidden         weight of each row on keys that the user hid `[h, R]`; None where none are, or no moments are wanted
     """
 
@@ -174,6 +177,7 @@ class RowStats(RowNumbers):
     tops: dict[TopK, RankedKeys] = field(default_factory=dict)
     column_sums: dict[ColumnSums, Array] = field(default_factory=dict)
     pooled: dict[Pool, Array] = field(default_factory=dict)
+    output: Array | None = None
     hidden: Array | None = None
 
     @cached_property

@@ -1,15 +1,15 @@
 """The attention output: weights times values, per head or joined and projected."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, to_numpy, zeros
+from attn_cli.arrays import Array, to_numpy
 from attn_cli.call import Call
-from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import join_heads
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.reduce import Part
 
 
@@ -34,30 +34,22 @@ class KeepOutput:
     value_up    U_V `[h, r, e]`, which raises latents of r numbers to values of e; None where values are no latents
     """
 
-    needs_scores = False
-    whole_heads = False
-    rows: Sequence[int] | None = None
-
     def __init__(self, *, joined: bool = False, projection: Array | None = None, value_up: Array | None = None) -> None:
         self.joined, self.projection, self.value_up = joined, projection, value_up
 
-    def start(self, call: Call) -> None:
-        """Allocate memory for the output of all rows, head by head, `[h, n, e]` of values e wide."""
-        self.heads = call.place.heads
-        self.kept = zeros((call.h, call.n, call.e), call.like)
+    def wanted(self, call: Call) -> Wanted:
+        """A request for each row's output."""
+        return Wanted(output=True)
 
-    def add(self, band: Band) -> None:
-        """Copy the output of the rows of a band, some adjacent query rows."""
-        self.kept[band.heads, band.start : band.stop, :] = band.output
-
-    def result(self) -> Outputs:
+    def part(self, call: Call, stats: RowStats) -> Outputs:
         """The output of all rows `[h, n, e]`, values e wide; if `joined`, heads side by side, times W_O if given."""
+        output, heads = stats.output, call.place.heads
         if self.value_up is not None:
-            self.kept = self.kept @ self.value_up[list(self.heads)]
+            output = output @ self.value_up[list(heads)]
         if not self.joined:
-            many = len(self.heads) > 1
-            return Outputs(to_numpy(self.kept), tuple(f"output · head {x}" if many else "output" for x in self.heads))
-        together = join_heads(self.kept)
+            many = len(heads) > 1
+            return Outputs(to_numpy(output), tuple(f"output · head {x}" if many else "output" for x in heads))
+        together = join_heads(output)
         if self.projection is not None:
             together = together @ self.projection
         return Outputs(to_numpy(together)[None], ("output",))
@@ -66,21 +58,16 @@ class KeepOutput:
 class PassOutput:
     """Hands the output `[b, e]` of each head and first row to `write` as bands pass; `Outputs` are empty."""
 
-    needs_scores = False
-    whole_heads = False
-    rows: Sequence[int] | None = None
-
     def __init__(self, write: Callable[[int, int, np.ndarray], None]) -> None:
         self.write = write
 
-    def start(self, call: Call) -> None:
-        """Do nothing: no output is kept."""
+    def wanted(self, call: Call) -> Wanted:
+        """An empty request: it reads bands."""
+        return Wanted()
 
-    def add(self, band: Band) -> None:
-        """Write the output of a band (some adjacent query rows), head by head."""
-        for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
-            self.write(head, band.start, rows)
-
-    def result(self) -> Outputs:
-        """`Outputs` without numbers: the rows were written as they came."""
+    def part(self, call: Call, stats: RowStats) -> Outputs:
+        """`Outputs` without numbers: the rows of each band are written as they come, head by head."""
+        for band in call.bands(in_parts=True):
+            for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
+                self.write(head, band.start, rows)
         return Outputs(np.empty((0, 0, 0)), ())

@@ -3,10 +3,10 @@
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
-from attn_cli.summaries.reduce import Part, RowReducer, reduce
+from attn_cli.summaries.reduce import Part, Reducer, reduce
 
 
-def of_whole_call(reducer: RowReducer, call: Call) -> RowReducer:
+def of_whole_call(reducer: Reducer, call: Call) -> Reducer:
     """The reducer itself where the user left no key of `call` out; else one that makes the same from all keys."""
     return _OfWholeCall(reducer) if isinstance(call, HiddenKeys) else reducer
 
@@ -14,7 +14,7 @@ def of_whole_call(reducer: RowReducer, call: Call) -> RowReducer:
 class _OfWholeCall:
     """Makes a reducer's part of a call with the keys that were left out put back; that takes a pass of its own."""
 
-    def __init__(self, reducer: RowReducer) -> None:
+    def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
 
     def wanted(self, call: Call) -> Wanted:

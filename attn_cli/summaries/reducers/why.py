@@ -16,6 +16,7 @@ from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
 from attn_cli.kernel.stats.topk import heaviest
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 
 # The numbers of a cell: of a query and a key.
@@ -111,14 +112,15 @@ def _named(cell: dict[str, Any], summary: Summary) -> dict[str, Any]:
 class ExplainedKeys:
     """Makes `Why` of a call: the `count` heaviest keys of rows, or of `keys`; InputError without softmax, q and k."""
 
-    needs_scores = True
-    whole_heads = False
-
     def __init__(self, count: int, *, rows: Sequence[int] | None = None, keys: Sequence[int] | None = None) -> None:
         self.count, self.rows, self.keys = count, rows, keys
 
-    def start(self, call: Call) -> None:
-        """Keep the call, and how rotary positions turned its queries and keys; InputError without q and k."""
+    def wanted(self, call: Call) -> Wanted:
+        """An empty request: it reads bands."""
+        return Wanted()
+
+    def part(self, call: Call, stats: RowStats) -> Why:
+        """The explained scores of all picked rows and heads, as `Why`; InputError without q and k."""
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q and k",
@@ -126,53 +128,45 @@ class ExplainedKeys:
             )
         if not call.rule.softmax:
             raise InputError("weights without a softmax are the scores themselves", "attn why explains a softmax")
-        self.call, self.places = call, RowPlaces(self.rows, call.n)
-        self.turning = None if call.ingredients.turning is None else call.ingredients.turning()
-        self.cells: list[tuple[int, int, list[dict[str, Any]]]] = []
-
-    def add(self, band: Band) -> None:
-        """Explain the picked rows of a band (some adjacent query rows), head by head."""
-        fit = self.places.of(band)
-        if fit is None or band.first == band.last:
-            return
-        inside = range(band.stop - band.start)[fit.inside] if isinstance(fit.inside, slice) else fit.inside
-        heads = range(self.call.h)[band.heads]
-        for at, head in enumerate(heads):
-            k = to_numpy(at_least_float32(self.call.k[head * self.call.k.shape[0] // self.call.h]))
-            for row in inside:
-                weights = to_numpy(band.weights[at, row])
-                scores = to_numpy(band.raw_scores[at, row])  # type: ignore[index]
-                cells = self._explained(head, band.start + row, k[band.first : band.last], weights, scores, band.first)
-                self.cells.append((head, band.start + row, cells))
+        turning = None if call.ingredients.turning is None else call.ingredients.turning()
+        rows, cells = RowPlaces(self.rows, call.n), list[dict[str, Any]]()
+        for band in call.bands(rows=self.rows, want_scores=True, in_parts=True):
+            fit = rows.of(band)
+            if fit is None or band.first == band.last:
+                continue
+            inside = range(band.stop - band.start)[fit.inside] if isinstance(fit.inside, slice) else fit.inside
+            for at in range(len(band.weights)):
+                for row in inside:
+                    cells += self._explained(call, turning, band, at, row)
+        cells.sort(key=lambda cell: (cell["head"], cell["query"]))
+        return Why(tuple(cells), columns_of(turning, int(call.q.shape[-1])), turning)
 
     def _explained(
-        self, head: int, row: int, k: np.ndarray, weights: np.ndarray, scores: np.ndarray, first: int
-    ) -> list[dict[str, Any]]:
-        """The cells of one row; keys k `[c, d]`, weights and scores `[c]` are those from key `first` on."""
+        self, call: AttentionCall, turning: Turning | None, band: Band, at: int, row: int
+    ) -> Iterator[dict[str, Any]]:
+        """The cells of one row of a band, of its head number `at`."""
+        head, query, rule = range(call.h)[band.heads][at], band.start + row, call.rule
+        first, last = band.first, band.last
+        weights, scores = to_numpy(band.weights[at, row]), to_numpy(band.raw_scores[at, row])  # type: ignore[index]
         visible = scores > lowest_of(scores)
         if not visible.any():
-            return []
-        call, rule, last = self.call, self.call.rule, first + len(k)
-        bias = rule.bias_of(row, row + 1, first, last)
+            return
+        bias = rule.bias_of(query, query + 1, first, last)
         if bias is not None:
             numbers = to_numpy(at_least_float32(bias))
             numbers = numbers.reshape((1,) * (3 - numbers.ndim) + numbers.shape)  # [h or 1, 1, c or 1]
             bias = numbers[head if numbers.shape[0] > 1 else 0, 0]
+        own = call.q[head, query], call.k[head * call.k.shape[0] // call.h, first:last]
+        q, k = (to_numpy(at_least_float32(x)) for x in own)
         terms = row_terms(
-            to_numpy(at_least_float32(call.q[head, row])), k, visible, rule.scale,
-            softcap=rule.softcap, bias=bias, turning=_of_keys(self.turning, first, last),
+            q, k, visible, rule.scale,
+            softcap=rule.softcap, bias=bias, turning=_of_keys(turning, first, last),
         )  # fmt: skip
-        of_row: dict[str, Any] = {
-            "head": head,
-            "query": row,
-            "mean_score": terms.mean_score,
-            "visible": int(visible.sum()),
-        }
-        of_row["sink_weight"] = None if rule.sink is None else float(1 - weights.sum())
-        return [
-            of_row | {"key": first + key, "weight": float(weights[key])} | _numbers(terms, key)
-            for key in self._picked(weights, visible, first)
-        ]
+        of_row = {"head": head, "query": query, "mean_score": terms.mean_score, "visible": int(visible.sum())}
+        sink = None if rule.sink is None else float(1 - weights.sum())
+        for key in self._picked(weights, visible, first):
+            of_key = {"key": first + key, "weight": float(weights[key]), "sink_weight": sink}
+            yield of_row | of_key | _numbers(terms, key)
 
     def _picked(self, weights: np.ndarray, visible: np.ndarray, first: int) -> list[int]:
         """The keys to explain, counted from `first`: those that were picked and are visible, or the heaviest ones."""
@@ -182,11 +176,6 @@ class ExplainedKeys:
         # a masked key never stands before a visible one
         _, order = heaviest(np.where(visible, weights, -1.0), min(self.count, int(visible.sum())))
         return [int(place) for place in order]
-
-    def result(self) -> Why:
-        """The explained scores of all picked rows and heads, as `Why`."""
-        cells = [cell for _, _, row in sorted(self.cells, key=lambda entry: entry[:2]) for cell in row]
-        return Why(tuple(cells), columns_of(self.turning, int(self.call.q.shape[-1])), self.turning)
 
 
 def _of_keys(turning: Turning | None, first: int, last: int) -> Turning | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import from_numpy, namespace, to_numpy
 from attn_cli.call import Call
-from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
@@ -52,32 +52,26 @@ class WordReads(Part):
 class WordReadsReducer:
     """Makes `WordReads` of a call whose queries and keys are the same tokens, from all its rows."""
 
-    needs_scores = False
-    whole_heads = True
-    rows: Sequence[int] | None = None
+    def wanted(self, call: Call) -> Wanted:
+        """An empty request: it reads bands."""
+        return Wanted()
 
-    def start(self, call: Call) -> None:
-        """Allocate `[u, u]` for what u words read of each other."""
-        norms = value_norms(call)
-        self.norms = None if norms is None else from_numpy(norms, call.like)[:, None]
-        self.starts, self.m = numbered_words(call.keys).starts, call.m
-        self.unit = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))  # of each token
-        self.sums, self.weights = (np.zeros((len(self.starts) - 1,) * 2, dtype=np.float32) for _ in range(2))
-
-    def add(self, band: Band) -> None:
-        """Add up the weights of a band (some adjacent query rows) by the word of query and of key."""
-        keys, xp = slice(band.first, band.last), namespace(band.weights)
-        lengths = band.weights if self.norms is None else band.weights * self.norms[..., keys]
-        read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
-        for sums, numbers in ((self.sums, read), (self.weights, xp.mean(band.weights, axis=0))):
-            rows = np.zeros((band.stop - band.start, self.m), dtype=np.float32)
-            rows[:, keys] = to_numpy(numbers)
-            np.add.at(sums, self.unit[band.start : band.stop], np.add.reduceat(rows, self.starts[:-1], axis=1))
-
-    def result(self) -> WordReads:
+    def part(self, call: Call, stats: RowStats) -> WordReads:
         """The shares and mean weights `[u, u]` of the call's u words: a row reads, a column is read."""
-        tokens = np.diff(self.starts)[:, None]
-        return WordReads(self.sums / tokens, self.weights / tokens)
+        norms, starts = value_norms(call), numbered_words(call.keys).starts
+        norms = None if norms is None else from_numpy(norms, call.like)[:, None]
+        unit = np.repeat(np.arange(len(starts) - 1), np.diff(starts))  # of each token
+        shares, weights = np.zeros((2, len(starts) - 1, len(starts) - 1), dtype=np.float32)
+        for band in call.bands():
+            keys, xp = slice(band.first, band.last), namespace(band.weights)
+            lengths = band.weights if norms is None else band.weights * norms[..., keys]
+            read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
+            for sums, numbers in ((shares, read), (weights, xp.mean(band.weights, axis=0))):
+                rows = np.zeros((band.stop - band.start, call.m), dtype=np.float32)
+                rows[:, keys] = to_numpy(numbers)
+                np.add.at(sums, unit[band.start : band.stop], np.add.reduceat(rows, starts[:-1], axis=1))
+        tokens = np.diff(starts)[:, None]
+        return WordReads(shares / tokens, weights / tokens)
 
 
 Reads: TypeAlias = list[dict[str, Any]]

@@ -18,7 +18,6 @@ from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Rows, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from tests.strategies import Problem, as_tensors, problems
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
@@ -160,10 +159,6 @@ def test_a_wish_that_compiled_code_does_not_know_is_left_to_bands() -> None:
     assert call.compiled_stats(_More(moments=known)) is not None
     assert call.compiled_stats(_More(moments=known, squares=True)) is None
     assert call.compiled_stats(Wanted(moments=(*known, "gini"))) is None
-    hidden = HiddenKeys(call, [0])
-    assert hidden.by_subtraction(call, Wanted(moments=("entropy_nats",))) is not None
-    assert hidden.by_subtraction(call, _More(moments=("entropy_nats",), squares=True)) is None
-    assert hidden.by_subtraction(call, Wanted(moments=("entropy_nats", "gini"))) is None
     assert _More(squares=True).notes_rows and not _More(column_sums=(ColumnSums(),)).notes_rows
 
 
