@@ -2,7 +2,7 @@
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, shows_report
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.run.text_run import CommandPlan, run
@@ -110,22 +110,18 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
             return CommandPlan(lambda rows, call: [judged], words=merges, finish=with_kinds)
 
         return run(options, "kinds", plan)
-    for name, value in (
-        ("--pair", options.pair),
-        ("--generate", options.generate),
-        ("--chat", options.chat or None),
-    ):
-        if value is not None:
-            raise InputError(f"{name} goes with a text", "give one; without it the model reads random tokens")
-    with options.view() as view:
-        _on_random_tokens(options, view, options.source())
-    return ExitCode.DONE
+    given = {"--pair": options.pair is not None, "--generate": options.generate is not None, "--chat": options.chat}
+    if without := next((name for name, is_given in given.items() if is_given), None):
+        raise InputError(f"{without} goes with a text", "give one; without it the model reads random tokens")
+    return _on_random_tokens(options=options)
 
 
-def _on_random_tokens(options: TextCommandOptions, view: View, source: Source) -> None:
-    """Judge the heads on random tokens written twice, and show it."""
+@shows_report
+def _on_random_tokens(options: TextCommandOptions) -> Report:
+    """Judge the heads on random tokens written twice."""
     from attn_cli.summaries.answers.kinds import CollectedKinds, kinds_of
 
+    source = options.source()
     prompts = source.repeated(0)
     collected = CollectedKinds(prompts, 0)
     layers = len(source.planned_layers(options.selection))
@@ -138,6 +134,5 @@ def _on_random_tokens(options: TextCommandOptions, view: View, source: Source) -
                 progress.step()
 
             source.each(batch, options.selection, visit)
-    summaries = collected.summaries
-    answer = kinds_of(summaries, prompts, 0)
-    view.show(Report("kinds", source.about, tuple(prompts), summaries, answer=answer))
+    answer = kinds_of(collected.summaries, prompts, 0)
+    return Report("kinds", source.about, tuple(prompts), collected.summaries, answer=answer)

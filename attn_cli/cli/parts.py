@@ -14,13 +14,7 @@ from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.sources import is_model
 from attn_cli.summaries.parts.answer import read_parts
-from attn_cli.summaries.parts.text_parts import (
-    MessageText,
-    TextPart,
-    message_spans,
-    named_parts,
-    parts_of,
-)
+from attn_cli.summaries.parts.text_parts import MessageText, TextPart, message_spans, named_parts, parts_of
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -76,9 +70,8 @@ def parts(
         how, text_parts = _cut(prompt, cut, messages)
         hidden = sum(part.kind != "generated" for part in text_parts) if isinstance(source, Predicting) else 0
         layers = len(source.planned_layers(options.selection))
-        with Progress(
-            layers + hidden, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="step"
-        ) as progress:
+        quiet, verbose = options.quiet, options.verbose
+        with Progress(layers + hidden, 1, number or 0, quiet=quiet, verbose=verbose, noun="step") as progress:
 
             def step(place: Place | None) -> None:
                 notes.extend([place.note] if place and place.note else [])

@@ -15,7 +15,7 @@ from attn_cli.cli.kit.options.text import TextOptions
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import current, option
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.errors import InputError
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import ALL, Selection
 from attn_cli.selection_syntax import selection_of
@@ -64,16 +64,17 @@ class OutputOptions:
             print_notes([f"wrote {excerpt(self.output)}"], quiet=self.quiet)
 
 
-def shows_report(command: Callable[..., Report]) -> Callable[..., None]:
+def shows_report(command: Callable[..., Report]) -> Callable[..., ExitCode]:
     """Decorator: shows the one report that a command returns, in the view that its options open, after its notes."""
 
     @wraps(command)
-    def shown(**options: Any) -> None:
+    def shown(**options: Any) -> ExitCode:
         output = next(each for each in options.values() if isinstance(each, OutputOptions))
         with output.view() as view:
             report = command(**options)
             print_notes(report.warnings, quiet=output.quiet)
             view.show(report)
+        return ExitCode.DONE
 
     return shown
 
