@@ -6,6 +6,7 @@ import select
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -117,10 +118,11 @@ class Texts(Iterator[str | InputError]):
     def __init__(self, text: str | None, file: str | None, *, lines: bool, option: str | None = "--file") -> None:
         if text is not None and file is not None:
             raise InputError("a text and --file at once", "give one of them")
-        if text not in (None, "-"):
-            refuse_path(text or "", option)
+        given = None if text == "-" else text
+        if given is not None:
+            refuse_path(given, option)
         self._stream: LineStream | None = None
-        self._texts = self._argument(text, lines) if text not in (None, "-") else self._file(file, text == "-", lines)
+        self._texts = self._read(given, file, explicit="-" in (text, file), lines=lines)
 
     def __next__(self) -> str | InputError:
         return next(self._texts)
@@ -129,40 +131,31 @@ class Texts(Iterator[str | InputError]):
         """True if the next text, or the end, is there already."""
         return self._stream is None or self._stream.has_line()
 
-    def _argument(self, text: str | None, lines: bool) -> Iterator[str | InputError]:
-        assert text is not None
-        try:
-            content = text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
-        yield from _by_line(io.BytesIO(content)) if lines else (text,)
-
-    def _file(self, file: str | None, dash: bool, lines: bool) -> Iterator[str | InputError]:
+    def _read(self, text: str | None, file: str | None, *, explicit: bool, lines: bool) -> Iterator[str | InputError]:
         label = "standard input" if file in (None, "-") else file or ""
-        source = _stdin(explicit=dash or file == "-") if file in (None, "-") else io.BytesIO(_content(label))
-        if not lines:
-            yield _decode(read_stream(source, label), label)
+        if text is not None:
+            try:
+                source: BinaryIO = io.BytesIO(text.encode())
+            except UnicodeEncodeError as error:
+                raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
         elif file in (None, "-"):
-            self._stream = _line_stream(source)
-            yield from _by_line(source if self._stream is None else self._stream)
+            source = _stdin(explicit=explicit)
+            with suppress(OSError, ValueError):  # no file descriptor: a stream in memory
+                self._stream = LineStream(source.fileno()) if lines else None
         else:
-            yield from _by_line(source)
-
-
-def _line_stream(source: BinaryIO) -> LineStream | None:
-    try:
-        return LineStream(source.fileno())
-    except (OSError, ValueError):
-        return None
+            source = io.BytesIO(_content(label))
+        if lines:
+            yield from _by_line(self._stream or source)
+        else:
+            yield _decode(read_stream(source, label), label) if text is None else text
 
 
 def whole_texts(texts: Sequence[str]) -> list[str]:
     """The texts given as arguments; one of them may be -, which stands for standard input."""
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
-    contents = [next(Texts(text, None, lines=False, option=None)) for text in texts]
     # never an error: without `lines` those are raised
-    return [content for content in contents if isinstance(content, str)]
+    return [str(next(Texts(text, None, lines=False, option=None))) for text in texts]
 
 
 def _content(file: str) -> bytes:
