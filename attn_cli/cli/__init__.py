@@ -135,7 +135,6 @@ def _leaf_through(texts: list[str]) -> None:
 
 
 def _exit_code(error: Exception, debug: bool) -> int:
-    """Print what went wrong in one line, and what to try in a second; return the exit code."""
     if isinstance(error, ReaderGone | BrokenPipeError):
         return ExitCode.DONE
     if debug:
@@ -168,7 +167,6 @@ def _print_error(message: str, hint: str, code: int) -> int:
 
 
 def _flushed(code: int) -> int:
-    """Flush the standard streams. Returns the exit code: `code`, or another one if standard output can't be written."""
     if sys.stdout is not None:
         try:
             sys.stdout.flush()

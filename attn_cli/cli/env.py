@@ -38,7 +38,6 @@ def env(
 
 
 def _unpacked() -> list[dict[str, Any]]:
-    """The models of .gguf files that are kept unpacked; none where the cache is off."""
     unpacked = unpacked_models()
     if unpacked is None:
         return []

@@ -88,7 +88,6 @@ def _in_one_line(text: str, width: int) -> str:
 
 
 def _page(name: str, screen: Screen) -> str:
-    """The page called `name`: drawn for a terminal or with colour, else as Markdown."""
     texts = {page.name: page.text for page in topics()}
     if name not in texts:
         if found := _search(name, screen):

@@ -98,7 +98,6 @@ def by_key(
 
 
 def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
-    """Name the heads on each text; without one on random tokens."""
     from attn_cli.summaries.answers.kinds import with_kinds
 
     without_text = (options.text, options.file, options.lines) == (None, None, False)
@@ -118,7 +117,6 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
 
 @shows_report
 def _on_random_tokens(options: TextCommandOptions) -> Report:
-    """Judge the heads on random tokens written twice."""
     from attn_cli.summaries.answers.kinds import CollectedKinds, kinds_of
 
     source = options.source()

@@ -5,13 +5,11 @@ from typing import Literal
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.run.by_logit import run_by_logit
 from attn_cli.cli.kit.run.text_run import CommandPlan, each_report, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
-from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
@@ -64,6 +62,8 @@ def top(
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
+        from attn_cli.cli.kit.run.by_logit import run_by_logit
+
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
         return run_by_logit(options, "--by logit", k, alone | hiding.given)
     if by == "through":
@@ -94,10 +94,11 @@ def _through(
     words: bool,
     hiding: HidingOptions,
 ) -> ExitCode:
-    """The tokens that each row is made of, through all layers of an encoder."""
     if is_recording(options.model):
         raise InputError(f"{options.model} is a recording, and --by through takes values, W_O and norms",
                          "choose the model itself")  # fmt: skip
+    from attn_cli.summaries.answers.through import through
+
     clashes = {"--layer": options.layer is not None, "--head": options.head is not None, "--mean": mean,
                "--token and --overall": token is not None and overall}  # fmt: skip
     refuse_beside("--by through", clashes | hiding.given, "it goes through all layers and heads, to every token")

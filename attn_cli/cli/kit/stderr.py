@@ -100,7 +100,6 @@ class StatusLine:
         self._line: RichProgress | None = None
 
     def __enter__(self) -> Self:
-        """Show the line."""
         if self.is_shown:
             from rich.console import Console
             from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

@@ -124,12 +124,10 @@ class _TextsVisit(PackedVisit):
         self._keys_of = [memoised(partial(self._keys, text)) for text in texts]
 
     def __call__(self, call: Call) -> None:
-        """Take in one attention call."""
         measured, reducers = self._seen(call)
         self._take(call, reduce(measured, *reducers) if reducers else None)
 
     def of_texts(self, packed: PackedCall) -> None:
-        """Take in one layer's attention of all texts: reduce it, and record it where that is asked for."""
         seen = [self._seen(call) for call in packed.calls]
         if all(reducers and own is call for (own, reducers), call in zip(seen, packed.calls, strict=True)):
             summaries: Sequence[Summary | None] = reduce_texts(packed, [reducers for _, reducers in seen])

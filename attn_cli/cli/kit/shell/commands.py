@@ -59,16 +59,14 @@ def _help_line(name: str) -> str:
 COMMANDS = {name: _help_line(name) for names in GROUPS.values() for name in names}
 
 
-class GroupedHelp(TyperCommand):
+class _GroupedHelp(TyperCommand):
     """A command whose --help lists the common options first, then those of each group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse a command line with values taken as they are where they fit; returns the words that are left."""
         coerce_plainly(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
-        """The text of --help; on a terminal that it is taller than, it is shown in the pager and typer.Exit raised."""
         return _leafed(super().get_help(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -77,14 +75,14 @@ class GroupedHelp(TyperCommand):
         return ["[OPTIONS]", *(_named(each) if each.required else f"[{_named(each)}]" for each in arguments)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write to `formatter` the arguments, the options without a group, and a section for every group."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
-            names, line = parameter.get_help_record(ctx) or ("", "")
+            record = parameter.get_help_record(ctx)
+            assert record is not None  # no option is hidden
             if parameter.param_type_name == "argument":
-                sections["Arguments"].append((_named(parameter), line))
+                sections["Arguments"].append((_named(parameter), record[1]))
             else:
-                sections.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append((names, line))
+                sections.setdefault(getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
@@ -92,6 +90,7 @@ class GroupedHelp(TyperCommand):
 
 
 def _leafed(text: str) -> str:
+    """The text of --help; on a terminal that it is taller than, it is shown in the pager and typer.Exit raised."""
     height = shutil.get_terminal_size().lines - 1 if sys.stdout is not None and sys.stdout.isatty() else None
     if is_leafed(text, height):
         leaf_through(f"{text}\n")
@@ -107,7 +106,7 @@ def imported_command(name: str) -> Any:
     """The Click command of that name, its module imported."""
     function = name.replace(" ", "_")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    alone.command(name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{function}"), function))
+    alone.command(name, cls=_GroupedHelp)(getattr(import_module(f"attn_cli.cli.{function}"), function))
     return get_command(alone)
 
 
