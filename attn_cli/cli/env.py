@@ -15,9 +15,7 @@ from attn_cli.views.drawing.screen import screen_of
 
 
 @takes_options
-def env(
-    json: bool = o.JSON,
-) -> None:
+def env(json: bool = o.JSON) -> None:
     """Report versions, devices, cached models and variables.
 
     For bug reports. No network is used, and nothing is changed. Values of variables that may hold a password are

@@ -40,10 +40,7 @@ _TERMINAL = Path("/dev/tty")
 
 
 @takes_options
-def explore(
-    options: ReadOptions,
-    quiet: bool = o.QUIET,
-) -> ExitCode:
+def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     """Explore in the terminal: all heads, one matrix, the text, a cell.
 
     TEXT may be a recording (FILE.attn), which needs no model. Arrows move, enter goes deeper, ? lists all keys, y
