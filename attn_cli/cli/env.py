@@ -28,20 +28,15 @@ def env(json: bool = o.JSON) -> None:
     """
     with open_view("json" if json else None) as view:
         warnings: list[str] = []
-        devices = _devices(warnings)
-        answer = installation(devices, _cache(warnings), _unpacked(), _stdout())
+        devices, cache, kept = _devices(warnings), _cache(warnings), unpacked_models()
+        unpacked = [
+            {"unpacked": model.path.name, "bytes": model.size, "folder": str(model.path.parent)}
+            for model in (kept.models() if kept else ())  # none where the cache is off
+        ]
         about = dict.fromkeys(("dtype", "device"), "none") | {"model": "this installation", "type": "installation"}
         print_notes(warnings, quiet=False)
+        answer = installation(devices, cache, unpacked, _stdout())
         view.show(Report("env", about | {"revision": None}, warnings=tuple(warnings), answer=answer))
-
-
-def _unpacked() -> list[dict[str, Any]]:
-    unpacked = unpacked_models()
-    if unpacked is None:
-        return []
-    return [
-        {"unpacked": model.path.name, "bytes": model.size, "folder": str(unpacked.path)} for model in unpacked.models()
-    ]
 
 
 def _devices(warnings: list[str]) -> list[Any]:
@@ -71,5 +66,4 @@ def _stdout() -> str:
     screen = screen_of(sys.stdout)
     kind = "a terminal" if sys.stdout is not None and sys.stdout.isatty() else "no terminal"
     encoding = getattr(sys.stdout, "encoding", None) or "no encoding"
-    parts = [kind, f"{screen.width} columns", f"colours {screen.depth}", encoding]
-    return ", ".join(parts)
+    return f"{kind}, {screen.width} columns, colours {screen.depth}, {encoding}"

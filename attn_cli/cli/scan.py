@@ -131,25 +131,18 @@ class ScanModelOptions(LoadOptions, LookOptions):
     COMMANDS_OWN_AFTER: ClassVar[str] = "head"
 
 
-@dataclass(frozen=True)
-class RunningOptions:
-    """Options for running a scan: batches, workers, limits."""
-
-    memory: str = option("4GB", "--memory SIZE", "Limit memory beside the loaded model.")
-    ray: str | None = option(
-        None, "--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."
-    )
-    force: bool = option(False, "--force", "Replace another scan in the folder.")
-    quiet: bool = o.QUIET
-
-
 @takes_options
 def scan(
     options: ScanModelOptions,
     output: str | None = option(None, "--output -o DIR", "Write the results to this folder."),
     *,
     documents: CorpusOptions,
-    running: RunningOptions,
+    memory: str = option("4GB", "--memory SIZE", "Limit memory beside the loaded model."),
+    ray: str | None = option(
+        None, "--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."
+    ),
+    force: bool = option(False, "--force", "Replace another scan in the folder."),
+    quiet: bool = o.QUIET,
 ) -> None:
     """Measure every head over a corpus: exact, resumable, as Parquet.
 
@@ -168,19 +161,19 @@ def scan(
         raise InputError(
             f"{excerpt(options.model)} is a table of words, and scans are of models", "name a model with -m"
         )
-    corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
+    corpus, most = documents.corpus(), bytes_of(memory, "--memory")
     opens: Callable[[], Source] = partial(options.open, options.model, quiet=True)
-    if running.ray is None:
-        opens = partial(_noting_gpus, opens, quiet=running.quiet)
+    if ray is None:
+        opens = partial(_noting_gpus, opens, quiet=quiet)
     what = ScanOptions(selection_of(options.layer, options.head), documents.chunk, documents.seed or 0)
     loads = excerpt(options.model, 40)
-    before = f"opening {loads}" if running.ray is None else f"starting workers of Ray, each with {loads}"
-    with ScanLine(corpus, output, before, quiet=running.quiet) as report:
-        how = Running(memory, running.ray, running.force, report)
+    before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
+    with ScanLine(corpus, output, before, quiet=quiet) as report:
+        how = Running(most, ray, force, report)
         done = run_scan(opens, corpus, output, what, how)
     if died := done.get("replaced_workers"):
         words = f"{counted(died, 'worker')} of Ray died and {'was' if died == 1 else 'were'} replaced"
-        print_notes([f"{words}: what had been under way there was computed again"], quiet=running.quiet)
+        print_notes([f"{words}: what had been under way there was computed again"], quiet=quiet)
     if not done["documents"]:
         if documents.sample is not None and not done["rejected"]:
             raise InputError(
@@ -191,7 +184,7 @@ def scan(
             f"{excerpt(output)}/rejected.parquet names the records" if done["rejected"] else "there was nothing to read"
         )
         raise InputError(f"nothing of {inputs} could be scanned: {_reasons(done) or 'no text'}", hint)
-    if not running.quiet:
+    if not quiet:
         print("\n".join(_lines(done, output)))
 
 
