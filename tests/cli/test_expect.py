@@ -270,10 +270,11 @@ def test_every_batch_entry_has_its_verdict() -> None:
 
 
 def test_a_large_matrix_is_checked_in_bands() -> None:
-    q = RANDOM.normal(size=(1, 2100, 4))
+    q = RANDOM.normal(size=(1, 2100, 16))
     right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3, is_causal=True).numpy()
     command = [*save(q=q), "--mask", "causal"]
     assert check(command, right).code == 0
+    assert "right for float32, not for float64" in check(command, right.astype(np.float32).astype(np.float64)).text
     assert (
         "the mask is missing" in check(command, scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()).text
     )

@@ -264,24 +264,24 @@ class CauseSearch:
 
     def _rounding(self, wrong: ErrorSize) -> tuple[str, str]:
         """The precision whose rounding the errors are, or "" and what tells them from it."""
-        user, right = self.numbers.user, self.numbers.right
+        right, first = self.numbers.right, slice(self.rows)
+        errors = {what: x - right[what] for what, x in self.numbers.user.items()}
         for name in _COARSER:
             precision, is_last = PRECISIONS[name], name == _COARSER[-1]
             if precision.tolerance <= self.tolerance or (wrong.worst > precision.tolerance and not is_last):
                 continue
-            rounded = self.numbers.rounded(precision)
+            rounding = {what: x - right[what] for what, x in self.numbers.rounded(precision).items()}
             is_small = wrong.worst <= precision.tolerance and all(
-                np.mean((user[what] - right[what]) ** 2) <= _SAME_ROUNDING**2 * np.mean((x - right[what]) ** 2)
-                for what, x in rounded.items()
+                np.mean(errors[what] ** 2) <= _SAME_ROUNDING**2 * np.mean(x**2) for what, x in rounding.items()
             )
-            if not (is_small or is_last):
-                continue
-            share = LEAST_SHARE if is_small else _MUCH
-            reasons = [
-                structure(user[what] - right[what], x - right[what], self._directions(what), share)
-                for what, x in rounded.items()
-            ]
-            return (name if is_small and not any(reasons) else ""), "".join(reasons[:1])
+            if is_small or is_last:
+                share = LEAST_SHARE if is_small else _MUCH
+                reasons = (
+                    structure(errors[what][:, first], x[:, first], self._directions(what), share)
+                    for what, x in rounding.items()
+                )
+                why_not = next(filter(None, reasons), "")
+                return (name if is_small and not why_not else ""), why_not
         return "", ""
 
     def _directions(self, what: str) -> Arrays:
