@@ -1,6 +1,5 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, shows_report
 from attn_cli.cli.kit.options.hiding import HidingOptions
@@ -117,20 +116,10 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
 
 @shows_report
 def _on_random_tokens(options: TextCommandOptions) -> Report:
-    from attn_cli.summaries.answers.kinds import CollectedKinds, kinds_of
+    from attn_cli.summaries.answers.kinds import judge_heads, kinds_of
 
     source = options.source()
-    prompts = source.repeated(0)
-    collected = CollectedKinds(prompts, 0)
-    layers = len(source.planned_layers(options.selection))
-    for start in range(0, len(prompts), source.batch_size):
-        batch = prompts[start : start + source.batch_size]
-        with Progress(layers, len(batch), start, quiet=options.quiet, verbose=options.verbose) as progress:
-
-            def visit(call: Call) -> None:
-                collected.visit(call)
-                progress.step()
-
-            source.each(batch, options.selection, visit)
-    answer = kinds_of(collected.summaries, prompts, 0)
-    return Report("kinds", source.about, tuple(prompts), collected.summaries, answer=answer)
+    prompts, layers = source.repeated(0), len(source.planned_layers(options.selection))
+    with Progress(layers, len(prompts), 0, quiet=options.quiet, verbose=options.verbose) as progress:
+        summaries = judge_heads(source, prompts, 0, options.selection, progress.step)
+    return Report("kinds", source.about, tuple(prompts), summaries, answer=kinds_of(summaries, prompts, 0))

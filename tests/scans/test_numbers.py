@@ -19,7 +19,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.kinds import CollectedKinds
+from attn_cli.summaries.answers.kinds import judge_heads
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
@@ -75,14 +75,12 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
     kinds: dict[int, list[HeadKinds]] = {}
     for line in LINES:
         prompts = source.read([line])
-        collected = CollectedKinds(prompts, 0)
 
-        def visit(call: Any, collected: CollectedKinds = collected) -> None:
+        def visit(call: Any) -> None:
             of_texts.setdefault(call.place.layer, []).append(reduce(call, HeadStatistics()).part(Heads))
-            collected.visit(call)
 
         source.each(prompts, LAYERS, visit)
-        for summary in collected.summaries:
+        for summary in judge_heads(source, prompts, 0, LAYERS):
             kinds.setdefault(summary.place.layer, []).append(summary.part(HeadKinds))
     for row in table(folder, "statistics"):
         values = np.array([of_text.statistics[row["statistic"]][row["head"]] for of_text in of_texts[row["layer"]]])

@@ -1,6 +1,6 @@
 """attn heads --kinds: what every head looks at, against uniform attention, on a text or on repeated random tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from attn_cli.call import Call, Place
@@ -71,39 +71,28 @@ def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, select
     seed       of the random tokens, and of the keys that are compared with targets
     """
     prompts = source.repeated(seed) if text is None else source.read([text])
-    collected = CollectedKinds(prompts, seed)
+    return kinds_of(judge_heads(source, prompts, seed, selection or ALL), prompts, seed if text is None else None)
+
+
+def judge_heads(
+    source: Source, prompts: Sequence[Prompt], seed: int, selection: Selection, step: Callable[[], None] = lambda: None
+) -> tuple[Summary, ...]:
+    """For each attention module and run of it, in the order of the forward pass, `HeadKinds` of all prompts."""
+    reducer = HeadKindsReducer([tokens for each in prompts for tokens in (each.tokens, *each.others.values())], seed)
+    found: dict[Place, list[Summary]] = {}
+
+    def visit(call: Call) -> None:
+        found.setdefault(replace(call.place, text=0), []).append(reduce(call, reducer))
+        step()
+
     for start in range(0, len(prompts), source.batch_size):
-        batch = prompts[start : start + source.batch_size]
-        source.each(batch, selection or ALL, collected.visit)
-    return kinds_of(collected.summaries, prompts, seed if text is None else None)
-
-
-class CollectedKinds:
-    """Sums each head's weights on the targets of kinds over the rows of prompts."""
-
-    def __init__(self, prompts: Sequence[Prompt], seed: int) -> None:
-        streams = [tokens for prompt in prompts for tokens in (prompt.tokens, *prompt.others.values())]
-        self.reducer = HeadKindsReducer(streams, seed)
-        self._summaries: dict[Place, Summary] = {}
-
-    @property
-    def summaries(self) -> tuple[Summary, ...]:
-        """For each attention module and run of it, in the order of the forward pass, `HeadKinds` of all prompts."""
-        return tuple(self._summaries.values())
-
-    def visit(self, call: Call) -> None:
-        """Keep for each head of a layer, in one prompt, the sums over rows of its weights on keys that define kinds."""
-        summary = reduce(call, self.reducer)
-        place = replace(call.place, text=0)
-        earlier = self._summaries.get(place)
-        self._summaries[place] = summary if earlier is None else _together(earlier, summary)
-
-
-def _together(one: Summary, other: Summary) -> Summary:
-    first, second = one.part(HeadKinds), other.part(HeadKinds)
-    assert first is not None and second is not None
-    numbers = KindNumbers.together([first.numbers, second.numbers])
-    return replace(one, parts=(replace(first, numbers=numbers),))
+        source.each(prompts[start : start + source.batch_size], selection, visit)
+    judged = []
+    for summaries in found.values():
+        parts = [part for _, part in with_part(summaries, HeadKinds)]
+        together = replace(parts[0], numbers=KindNumbers.together([part.numbers for part in parts]))
+        judged.append(replace(summaries[0], parts=(together,)))
+    return tuple(judged)
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
