@@ -168,33 +168,32 @@ def families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
     """Rows of a table: heads counted by kind in the order of `KINDS`, those of none, and those that may be of one."""
     streams = by_stream(summaries)
     return [
-        row | {"family": f"{stream} {row['family']}"} if len(streams) > 1 else row
+        {
+            "family": (f"{stream} " if len(streams) > 1 else "") + _PERHAPS * perhaps + _family(kind),
+            "heads": len(heads),
+            "weight": heads[0][0] if kind else None,
+            "strongest": "  ".join(head for _, head in heads[:_NAMED]) if kind else "",
+        }
         for stream, own in streams.items()
-        for row in _families(own)
+        for perhaps, kind, heads in _groups(own)
     ]
 
 
-def _families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
-    groups: dict[tuple[bool, int, str], list[tuple[float, str]]] = {}
+def _groups(summaries: Sequence[Summary]) -> list[tuple[bool, Kind | None, list[tuple[float, str]]]]:
+    """Heads by whether few rows tell, and kind, those of 2 to 8 back as one: their weights and names, largest first."""
+    groups: dict[tuple[bool, int], list[tuple[float, str]]] = {}
     few = {(out.call, out.at): out for out in standing_out(summaries) if not out.is_judged}
     for call, (summary, part) in enumerate(with_part(summaries, HeadKinds)):
         for at, head in enumerate(summary.place.heads):
             out = few.get((call, at))
             kind = named_kind(summary, at) if out is None else out.kind
-            place = len(KINDS) if kind is None else KINDS.index(kind)
-            weight = 0.0 if kind is None else float(part.judged.weight[place, at])
-            name = (_PERHAPS if out else "") + _family(kind)
-            place = KINDS.index(BACK[0]) if kind in BACK else place
-            groups.setdefault((out is not None, place, name), []).append((weight, f"{summary.place.layer}.{head}"))
-    rows = []
-    for (_, place, name), heads in sorted(groups.items()):
-        heads.sort(key=lambda head: -head[0])
-        has_kind = place < len(KINDS)
-        rows.append({
-            "family": name, "heads": len(heads), "weight": heads[0][0] if has_kind else None,
-            "strongest": "  ".join(head for _, head in heads[:_NAMED]) if has_kind else "",
-        })  # fmt: skip
-    return rows
+            weight = 0.0 if kind is None else float(part.judged.weight[KINDS.index(kind), at])
+            number = len(KINDS) if kind is None else KINDS.index(BACK[0] if kind in BACK else kind)
+            groups.setdefault((out is not None, number), []).append((weight, f"{summary.place.layer}.{head}"))
+    return [
+        (perhaps, KINDS[number] if number < len(KINDS) else None, sorted(heads, key=lambda head: -head[0]))
+        for (perhaps, number), heads in sorted(groups.items())
+    ]
 
 
 def _family(kind: Kind | None) -> str:
@@ -209,15 +208,15 @@ def finding(summaries: Sequence[Summary]) -> str:
         return f"too few tokens to name heads: a kind takes {LEAST_ROWS} rows"
     streams = by_stream(summaries)
     for stream, own in streams.items():
-        rows = {row["family"].removeprefix(_PERHAPS): row for row in _families(own)}
-        for row, kind in ((rows[kind.words], kind) for kind in KINDS if kind.rank == CONTENT and kind.words in rows):
-            name = f"{f'{stream} ' if len(streams) > 1 else ''}{row['strongest'].split()[0]}"
-            if row["family"].startswith(_PERHAPS):
+        found = [(KINDS.index(kind), perhaps, kind, heads) for perhaps, kind, heads in _groups(own)
+                 if kind is not None and kind.rank == CONTENT]  # fmt: skip
+        for _, perhaps, kind, heads in sorted(found)[:1]:
+            name = f"{f'{stream} ' if len(streams) > 1 else ''}{heads[0][1]}"
+            if perhaps:
                 return f"head {name} may be of the kind {kind.words}: few rows tell"
-            others = row["heads"] - 1
-            return f"head {name} {does(kind)}" + (
-                f"; {counted(others, 'other')} do{'es' * (others == 1)}, too" if others else ""
-            )
+            others = len(heads) - 1
+            more = f"; {counted(others, 'other')} do{'es' * (others == 1)}, too" if others else ""
+            return f"head {name} {does(kind)}{more}"
     if any(token.row is not None for token in summaries[0].queries):  # patches, of which none repeats another
         return "no head finds content: patches don't repeat"
     return "no head looks at what followed a token before, or at the same token"
