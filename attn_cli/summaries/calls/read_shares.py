@@ -1,10 +1,12 @@
 """A call with what is read, weight times length of value, as shares of a row (Kobayashi et al. 2020)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
-from attn_cli.arrays import Array, at_least_float32, namespace, zeros
+import numpy as np
+
+from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
@@ -12,6 +14,7 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
+from attn_cli.summaries.median import median
 
 By = Literal["weight", "value", "output"]
 
@@ -21,45 +24,45 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 class ReadShares(DerivedCall):
     """One layer's attention whose bands also carry each key's share of what its row reads, by weight times norm.
 
-    by        "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
-    each      whether bands get the shares of every head
-    together  whether they get those of all heads at once: of the norm of the heads' vectors side by side, by output of
-              their sum
+    by    "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
+    mean  whether shares are those of all heads at once, and not of each: of the norm of the heads' vectors side by
+          side, by output of their sum
 
     A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for attention that shows no values, and
     InputError for "output" without W_O, or of a recording.
     """
 
-    def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
+    def __init__(self, call: Call, by: By, *, mean: bool = False) -> None:
         super().__init__(call, call.queries, call.keys)
-        self.v, self.each, self.together = call.v, each, together  # its keys are those of the call
+        self.v, self.mean = call.v, mean  # its keys are those of the call
         self.products: Array = None
         self.lengths: Array = None
         if isinstance(call, RecordedLayer) and by == "value" and call.value_norms is not None:
             self.lengths = expand_groups(call.value_norms[..., None], call.h)[..., 0]  # [h, m]
             return
         v, matrix = vectors_of(call, by)
-        self.products = products_of_heads(v, matrix) if together and by == "output" and matrix is not None else None
-        if each or self.products is None:
-            self.lengths = expand_groups(_lengths(v, matrix)[..., None], call.h)[..., 0]  # [h, m]
+        if mean and by == "output" and matrix is not None:
+            self.products = products_of_heads(v, matrix)
+        else:
+            lengths = namespace(v).concat([_norms(sent) for _, sent in outputs(v, matrix)], axis=-1)
+            self.lengths = expand_groups(lengths[..., None], call.h)[..., 0]  # [h, m]
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share."""
-        in_parts = in_parts and not self.together
+        in_parts = in_parts and not self.mean
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)
-            lengths = None if self.lengths is None else band.weights * self.lengths[band.heads, None, keys]
-            shares = row_shares(lengths) if self.each else None
-            joint = row_shares(self._joint(band, lengths)) if self.together else None
-            yield replace(band, shares=shares, joint=joint)
-
-    def _joint(self, band: Band, lengths: Array) -> Array:
-        if self.products is not None:
-            squares = joint_squares(band.weights, self.products[band.first : band.last])
-            return namespace(squares).sqrt(squares)[None]
-        return namespace(lengths).sqrt((lengths * lengths).sum(0)[None])
+            if self.products is not None:
+                squares = joint_squares(band.weights, self.products[keys])
+                yield replace(band, joint=row_shares(namespace(squares).sqrt(squares)[None]))
+                continue
+            lengths = band.weights * self.lengths[band.heads, None, keys]
+            if self.mean:
+                yield replace(band, joint=row_shares(namespace(lengths).sqrt((lengths * lengths).sum(0)[None])))
+            else:
+                yield replace(band, shares=row_shares(lengths))
 
 
 def row_shares(lengths: Array) -> Array:
@@ -69,22 +72,20 @@ def row_shares(lengths: Array) -> Array:
     return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
 
-    together   whether shares are needed of all heads' outputs added up
+    mean       whether shares are needed of all heads at once
     rotations  whether it must be known how rotary positions turned queries and keys
     """
 
     by: By = "weight"
-    each: bool = True
-    together: bool = False
+    mean: bool = False
     rotations: bool = False
 
     def of(self, call: Call) -> Call:
         """`call` itself for the weight; else its attention with shares of the measure."""
-        return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
+        return call if self.by == "weight" else ReadShares(call, self.by, mean=self.mean)
 
 
 WEIGHTS = Measure()
@@ -125,10 +126,9 @@ def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
         yield keys, xp.reshape(v[:, None, keys, :] @ of_group, (h, -1, width))  # [g, 1, c, e] @ [g, r, e, width]
 
 
-def _lengths(v: Array, matrix: Array | None) -> Array:
-    xp = namespace(v)
-    parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in outputs(v, matrix)]
-    return xp.concat(parts, axis=-1)
+def _norms(vectors: Array) -> Array:
+    xp = namespace(vectors)
+    return xp.sqrt(xp.sum(vectors * vectors, axis=-1))
 
 
 def products_of_heads(v: Array, matrix: Array) -> Array:
@@ -147,3 +147,31 @@ def joint_squares(weights: Array, products: Array) -> Array:
     by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]
     squares = xp.matrix_transpose(xp.sum((by_key @ products) * by_key, axis=-1))  # [b, c]
     return xp.where(squares > 0, squares, xp.zeros_like(squares))
+
+
+def key_head_norms(call: Call) -> np.ndarray | None:
+    """The norm of each value `[g, m]`, of g key heads and m keys, summed in float32 or longer."""
+    if isinstance(call, ReadShares):
+        call = call.call
+    if isinstance(call, RecordedLayer):
+        return call.value_norms
+    if call.v is None or call.e == 0 or (isinstance(call, AttentionCall) and call.ingredients.value_up is not None):
+        return None
+    v = at_least_float32(call.v)
+    return to_numpy(namespace(v).linalg.vector_norm(v, axis=-1))
+
+
+def value_norms(call: Call) -> np.ndarray | None:
+    """The norm of each of m keys' values in float64, for every query head `[h, m]`."""
+    norms = key_head_norms(call)
+    return None if norms is None else np.repeat(norms.astype(np.float64), call.h // max(1, len(norms)), axis=0)
+
+
+def relative_value_norms(call: Call) -> np.ndarray | None:
+    """The norm of each value over the median of its key head's, `[g, m]` of g key heads and m keys."""
+    norms = key_head_norms(call)
+    if norms is None or not norms.size:
+        return None
+    norms = norms.astype(np.float64)
+    middle = median(norms, axis=1)[:, None]
+    return np.divide(norms, middle, out=np.ones_like(norms), where=middle > 0)

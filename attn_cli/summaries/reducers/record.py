@@ -16,7 +16,7 @@ from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.recording.layer import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ranges
-from attn_cli.summaries.calls.value_norms import key_head_norms
+from attn_cli.summaries.calls.read_shares import key_head_norms
 from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares

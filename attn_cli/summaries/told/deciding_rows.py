@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
-from attn_cli.summaries.calls.value_norms import value_norms
+from attn_cli.summaries.calls.read_shares import value_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sinks import special_places
 from attn_cli.summaries.text_sinks import text_sinks

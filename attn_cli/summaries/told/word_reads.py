@@ -12,8 +12,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.calls.read_shares import row_shares
-from attn_cli.summaries.calls.value_norms import value_norms
+from attn_cli.summaries.calls.read_shares import row_shares, value_norms
 from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.sinks import special_places
 

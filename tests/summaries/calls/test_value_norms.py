@@ -12,8 +12,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.answers.record import recorded
-from attn_cli.summaries.calls.read_shares import ReadShares
-from attn_cli.summaries.calls.value_norms import relative_value_norms, value_norms
+from attn_cli.summaries.calls.read_shares import ReadShares, relative_value_norms, value_norms
 
 H, G, N, D = 4, 2, 9, 8
 

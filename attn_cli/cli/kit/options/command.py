@@ -211,7 +211,7 @@ def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
     """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O)."""
     if words and by != "weight":
         raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
-    return Measure(by, each=not mean, together=mean)
+    return Measure(by, mean)
 
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.mask import Intervals, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.calls.value_norms import relative_value_norms
+from attn_cli.summaries.calls.read_shares import relative_value_norms
 from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.head_kinds import KINDS, Kind

@@ -142,13 +142,13 @@ def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], select
     apart: list[float] = []
 
     def visit(call: object) -> None:
-        read = ReadShares(call, "output", together=True)  # type: ignore[arg-type]
-        each = reduce(
-            read,
-            MatrixOf(kinds=("weights", "shares"), by="output"),
-            MatrixOf(kinds=("weights", "shares"), by="output", mean_heads=True),
+        own, together = (
+            reduce(
+                ReadShares(call, "output", mean=mean),  # type: ignore[arg-type]
+                MatrixOf(kinds=("weights", "shares"), by="output", mean_heads=mean),
+            ).parts[0]
+            for mean in (False, True)
         )
-        own, together = each.parts
         assert isinstance(own, Matrix) and isinstance(together, Matrix) and own.weights is not None
         matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined]
         h = own.weights.shape[0]
