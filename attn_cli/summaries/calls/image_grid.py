@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 
 import numpy as np
 
@@ -70,16 +69,24 @@ def _grids_of_image(tokens: Sequence[Token], patches: Sequence[int]) -> list[Ima
 
 def _by_numbers(tokens: Sequence[Token], patches: Sequence[int]) -> ImageGrid | None:
     """The grid of patches whose rows and columns are those of the image; None where several have the same."""
-    places = {(tokens[at].row, tokens[at].column): at for at in patches}
-    if len(places) < _FEWEST or len(places) != len(patches):
+    rows, of_row = np.unique([tokens[at].row or 0 for at in patches], return_inverse=True)
+    columns, of_column = np.unique([tokens[at].column or 0 for at in patches], return_inverse=True)
+    cells = _cells(patches, of_row, of_column)
+    if cells is None:
         return None
-    rows, columns = (sorted({int(place[axis] or 0) for place in places}) for axis in (0, 1))
-    if len(rows) * len(columns) != len(places):
-        return None
-    cells = np.array([[places[row, column] for column in columns] for row in rows])
     gapless = all(numbers[-1] - numbers[0] < len(numbers) for numbers in (rows, columns))
-    box = _around(tokens, cells) if gapless else None
-    return ImageGrid(cells, [str(row) for row in rows], [str(column) for column in columns], box=box)
+    boxes = [box for at in patches if (box := tokens[at].box)]
+    box = reduce(Box.around, boxes) if gapless and len(boxes) == len(patches) else None
+    return ImageGrid(cells, [*map(str, rows.tolist())], [*map(str, columns.tolist())], box=box)
+
+
+def _cells(patches: Sequence[int], rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+    """The patches at their rows and columns; None where they are few, or make up no even rectangle."""
+    if len(patches) < _FEWEST:
+        return None
+    cells = np.full((rows.max() + 1, columns.max() + 1), -1)
+    cells[rows, columns] = patches
+    return None if (cells < 0).any() or cells.size != len(patches) else cells
 
 
 def _by_boxes(tokens: Sequence[Token], patches: Sequence[int], name: str) -> ImageGrid | None:
@@ -89,11 +96,9 @@ def _by_boxes(tokens: Sequence[Token], patches: Sequence[int], name: str) -> Ima
         return None
     rows = _lines([box.top for box in boxes], float(np.median([box.bottom - box.top for box in boxes])))
     columns = _lines([box.left for box in boxes], float(np.median([box.right - box.left for box in boxes])))
-    cells = np.full((max(rows) + 1, max(columns) + 1), -1)
-    cells[rows, columns] = patches
-    if (cells < 0).any() or cells.size != len(patches):
+    cells, extent = _cells(patches, rows, columns), reduce(Box.around, boxes)
+    if cells is None:
         return None
-    extent = reduce(Box.around, boxes)
     height, width = (extent.bottom - extent.top) / cells.shape[0], (extent.right - extent.left) / cells.shape[1]
     for row, column, box in zip(rows, columns, boxes, strict=True):
         down, across = box.middle
@@ -105,14 +110,10 @@ def _by_boxes(tokens: Sequence[Token], patches: Sequence[int], name: str) -> Ima
     return ImageGrid(cells, names, across_names, name, extent)
 
 
-def _lines(edges: Sequence[float], size: float) -> list[int]:
+def _lines(edges: Sequence[float], size: float) -> np.ndarray:
     """For each edge the number of its row, or column, by order; edges nearer than a part of `size` are of one."""
-    ordered = sorted(set(edges))
-    numbers, number = {ordered[0]: 0}, 0
-    for before, edge in pairwise(ordered):
-        number += edge - before > _NEAR * size
-        numbers[edge] = number
-    return [numbers[edge] for edge in edges]
+    ordered, places = np.unique(edges, return_inverse=True)
+    return np.cumsum(np.diff(ordered, prepend=ordered[0]) > _NEAR * size)[places]
 
 
 def _whole_piece(tokens: Sequence[Token], pieces: dict[int | None, list[int]]) -> int | None:
@@ -127,9 +128,3 @@ def _whole_piece(tokens: Sequence[Token], pieces: dict[int | None, list[int]]) -
         if np.mean(inside) >= _MOST:
             return piece
     return None
-
-
-def _around(tokens: Sequence[Token], cells: np.ndarray) -> Box | None:
-    boxes = [tokens[at].box for at in cells.ravel()]
-    known = [box for box in boxes if box is not None]
-    return reduce(Box.around, known) if known and len(known) == len(boxes) else None
