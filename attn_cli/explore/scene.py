@@ -119,12 +119,11 @@ class Scene:
     @property
     def opening(self) -> Viewpoint:
         """Where to begin: at the main head of the recording's story, at that most clearly of a kind, or at head 0."""
-        head, last = opening_head(self.recording), len(self.recording.layers[0].queries) - 1
-        if head is not None:
-            return Viewpoint(at=head[0], head=head[1], query=head[2], key=head[3])
+        if (head := opening_head(self.recording)) is not None:
+            return Viewpoint(**head)
         out = next(iter(self.judge().outs if self.is_judged or self.is_quickly_judged else ()), None)
         if out is None:
-            view = Viewpoint(query=last)
+            view = Viewpoint(query=len(self.recording.layers[0].queries) - 1)
             return self.on_heaviest(view) if self.is_judged or self.is_quickly_judged else view
         view = Viewpoint(at=out.call, head=out.at)
         if out.strongest is None:

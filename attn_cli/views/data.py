@@ -175,7 +175,6 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 def _tokens_of_calls(
     prefix: str, different: Sequence[Sequence[Token]], every: Sequence[Sequence[Token]]
 ) -> dict[str, np.ndarray]:
-    """The labels of a layer's calls: of all alike, else `[calls, n]`, such as those of windows of an image."""
     arrays = [_tokens(prefix, tokens) for tokens in (every if len(different) > 1 else different)]
     if len(arrays) == 1:
         return arrays[0]

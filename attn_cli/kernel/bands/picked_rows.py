@@ -17,12 +17,7 @@ class Fit(NamedTuple):
 
 
 class RowPlaces:
-    """The place of each of some query rows in an array that stores these alone: the picked rows.
-
-    >>> places = RowPlaces([2, 5, 6], n=8)
-    >>> places.fit(4, 7)
-    Fit(inside=slice(1, 3, None), kept=slice(1, 3, None))
-    """
+    """The place of each of some query rows in an array that stores these alone: the picked rows."""
 
     def __init__(self, rows: Sequence[int] | None, n: int) -> None:
         self.numbers: Sequence[int] = range(n) if rows is None else rows
@@ -31,19 +26,15 @@ class RowPlaces:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def fit(self, start: int, stop: int) -> Fit | None:
-        """The picked ones among the query rows start:stop, as indices; None if there are none."""
-        if self.places is None:
-            return Fit(slice(0, stop - start), slice(start, stop))
-        rows = [row for row in range(start, stop) if row in self.places]
-        if not rows:
-            return None
-        inside, kept = [row - start for row in rows], [self.places[row] for row in rows]
-        return Fit(_as_slice(inside), _as_slice(kept))
-
     def of(self, band: Band) -> Fit | None:
         """The picked rows of `band`, as indices into its rows and into the array of all picked rows; None for none."""
-        return self.fit(band.start, band.stop)
+        if self.places is None:
+            return Fit(slice(0, band.stop - band.start), slice(band.start, band.stop))
+        rows = [row for row in range(band.start, band.stop) if row in self.places]
+        if not rows:
+            return None
+        inside, kept = [row - band.start for row in rows], [self.places[row] for row in rows]
+        return Fit(_as_slice(inside), _as_slice(kept))
 
 
 def _as_slice(places: list[int]) -> RowIndex:

@@ -13,7 +13,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights."""
     stats = BandStats(call, wanted)
-    for band in call.bands(rows=stats.rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
+    for band in call.bands(rows=wanted.walked_rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
         stats.add(band)
     return stats.result()
 
@@ -22,7 +22,7 @@ class BandStats:
     """Row statistics that are gathered band by band, a band being the weights of some adjacent rows."""
 
     def __init__(self, call: Banded, wanted: Wanted) -> None:
-        self.call, self.wanted, self.rows = call, wanted, wanted.walked_rows
+        self.call, self.wanted = call, wanted
         of_scores = {"maximum", "logsumexp", "entropy_nats"} & {*wanted.moments} or any(x.scores for x in wanted.tops)
         self.needs_scores = (call.shows_scores and bool(of_scores)) or any(x.of == "scores" for x in wanted.pools)
         of_all_heads = [x.mean_heads for x in wanted.tops] + [x.mean_heads for x in wanted.pools]
@@ -49,9 +49,8 @@ class BandStats:
         """Take in a band (weights of some adjacent rows); its rows of which nothing is wanted are passed over."""
         if band.first == band.last:
             return
-        for parts in (self.columns, self.pools):
-            for part in parts.values():
-                part.add(band)
+        for part in (*self.columns.values(), *self.pools.values()):
+            part.add(band)
         fit = self.places.of(band)
         if fit is None:
             return
@@ -65,7 +64,8 @@ class BandStats:
             weights = band.weights[:, fit.inside]
             for out, vector in zip(self.vectors, self.wanted.vectors, strict=True):
                 out[band.heads, fit.kept] = weights @ from_numpy(vector[band.first : band.last], weights)
-            ahead = np.arange(band.first, band.last) - self._own_places(band)[fit.inside, None]  # [b, c]
+            own = np.arange(band.start, band.stop) + (self.call.m - self.call.n)
+            ahead = np.arange(band.first, band.last) - own[fit.inside, None]  # [b, c]
             for out, edges in zip(self.bins, self.wanted.distance_edges, strict=True):
                 for at, (begin, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
                     inside = from_numpy(((ahead >= begin) & (ahead < end)).astype(np.float32), weights)
@@ -78,9 +78,6 @@ class BandStats:
             self.seen[1][fit.kept] = np.maximum(last, np.where(live, end, last))
         for ranking in self.tops.values():
             ranking.add(band, fit.inside, fit.kept)
-
-    def _own_places(self, band: Band) -> np.ndarray:
-        return np.arange(band.start, band.stop) + (self.call.m - self.call.n)
 
     def result(self) -> RowStats:
         """The wanted statistics of all rows that were added, in NumPy; None for statistics that weren't wanted."""

@@ -54,8 +54,8 @@ class PooledBlocks:
     def __init__(self, call: Banded, pool: Pool) -> None:
         self.pool, self.places = pool, RowPlaces(pool.picked, call.n)
         self.columns = None if pool.columns is None else np.array(pool.columns, dtype=np.int64)
-        m = call.m if pool.columns is None else len(pool.columns)
-        shape = (1 if pool.mean_heads else call.h, -(-len(self.places) // pool.rows), -(-m // pool.keys))
+        n, m = len(self.places), call.m if pool.columns is None else len(pool.columns)
+        shape = (1 if pool.mean_heads else call.h, -(-n // pool.rows), -(-m // pool.keys))
         signed = pool.of == "scores" or not call.rule.softmax  # without a softmax weights may be negative
         dtype = np.float64 if itemsize(call.like) == 8 else np.float32
         self.kept = np.full(shape, -np.inf if signed or pool.lowest else 0.0, dtype)

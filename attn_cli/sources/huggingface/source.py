@@ -88,7 +88,6 @@ class ModelSource(ModelPasses):
         return answered(self.loaded, prompt, answer)
 
     def _unpadded(self, prompt: Prompt) -> dict[str, Any]:
-        """The forward's arguments for one prompt; LoadError where its rows are not the prompt's tokens."""
         arguments = self.reader.arguments([prompt])
         mask = arguments.get("attention_mask")
         if self.reader.arrays is not None and mask is not None and mask.ndim == 2 and not bool(mask.all()):

@@ -76,7 +76,6 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
 
 
 def _fixed(text: str, masks: MaskParts, shape: ScoreShape) -> RuleParts:
-    """The rule of fixed weights: "uniform" is the softmax of equal scores, those of a file are added to scores of 0."""
     if text == "uniform":
         return RuleParts(0.0, shape.m, masks, masks.biases)
     cells = read_array(text, name="weights")

@@ -205,7 +205,6 @@ def _of_story(story: Story) -> dict[str, Table]:
 
 
 def _of_reads(reads: Reads) -> Iterator[dict[str, Any]]:
-    """A row for each word and word that it reads, itself first."""
     for word in reads:
         query = {"query": word["query"], "query_token": word["query_word"]}
         own = {"key": word["query"], "key_word": word["query_word"], "share": word["own"], "weight": word["own_weight"]}

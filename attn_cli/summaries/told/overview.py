@@ -52,7 +52,6 @@ def with_one_head(summary: Summary) -> Summary:
 
 
 def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
-    """The head of the strongest keys past sinks, of a call in which none stands out."""
     at, place = int(kinds.peaks.weight.argmax()), summary.place
     weight = float(kinds.peaks.weight[at])
     return StandOut(0, at, place.layer, place.heads[at], None, False, weight, kinds.peaks.uniform, 0, None)

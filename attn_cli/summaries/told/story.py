@@ -48,8 +48,8 @@ def _is_story(story: object) -> bool:
     )
 
 
-def opening_head(recording: Recording) -> tuple[int, int, int, int] | None:
-    """The main head of a recording's story, by indices of its layer and itself, the row that decides, what it reads."""
+def opening_head(recording: Recording) -> dict[str, Any] | None:
+    """The main head of a recording's story, by indices: `at` its layer, `head`, the deciding `query`, its `key`."""
     story = kept_story(recording.told)
     head = None if story is None else main_head(story)
     if story is None or head is None:
@@ -58,7 +58,7 @@ def opening_head(recording: Recording) -> tuple[int, int, int, int] | None:
     for at, layer in enumerate(recording.layers):
         own = layer.place, head["head"] in layer.place.heads, row in range(layer.n), key in range(layer.m)
         if (own[0].stream, own[0].layer) == (head["stream"], head["layer"]) and all(own[1:]):
-            return at, own[0].heads.index(head["head"]), row, key
+            return {"at": at, "head": own[0].heads.index(head["head"]), "query": row, "key": key}
     return None
 
 
@@ -172,7 +172,6 @@ def _cut(prompt: Prompt) -> tuple[str, tuple[TextPart, ...]]:
 def _words_tried(
     parts: Sequence[TextPart], seen: Seen, sinks: set[int], last: int, budget: int
 ) -> list[tuple[TextPart, tuple[int, ...]]]:
-    """The parts that may be hidden, those read most first, each with its tokens that are no sinks."""
     strength = np.sum([part.strength for _, part in seen], axis=0)
     own = [(part, tuple(at for at in part.tokens if at not in sinks and at != last)) for part in parts]
     own = [(part, tokens) for part, tokens in own if tokens and part.kind != "other"]

@@ -158,7 +158,7 @@ def title(recording: Recording) -> str:
 def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, int]:
     """The head to begin with, by indices: that of the recording's story, else the one most clearly of a kind."""
     head = opening_head(recording)
-    return head[:2] if head else (outs[0].call, outs[0].at) if outs else (0, 0)
+    return (head["at"], head["head"]) if head else (outs[0].call, outs[0].at) if outs else (0, 0)
 
 
 def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, Any]:

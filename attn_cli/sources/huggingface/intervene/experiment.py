@@ -179,12 +179,10 @@ class ModelExperiment:
 
     @cached_property
     def _without_cache(self) -> RunMode:
-        """The mode of runs of all rows: "prefix", which skips the first blocks, if that gives the baseline's output."""
         return "prefix" if self._is_batchable and self._can_skip("prefix", 0) else "whole"
 
     @cached_property
     def _skips_with_cache(self) -> bool:
-        """True if the last rows alone, over kept keys and values, can also skip blocks."""
         return self._can_skip("cache", self._runner.first)
 
     def _can_skip(self, mode: RunMode, first: int) -> bool:
@@ -192,7 +190,6 @@ class ModelExperiment:
         return blocks > 1 and all(self._is_baseline(RunPlan(mode, first, x)) for x in sorted({blocks // 2, blocks - 1}))
 
     def _is_baseline(self, plan: RunPlan) -> bool:
-        """True if a run without changes gives the baseline's output to rounding; False if not, or it fails."""
         return self._tried(plan, [], with_loss=False) is not None
 
     def _tried(self, plan: RunPlan, changes: Sequence[Change], with_loss: bool) -> list[Outcome] | None:

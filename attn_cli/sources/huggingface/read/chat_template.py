@@ -69,7 +69,6 @@ def in_parts(content: Any) -> list[dict[str, Any]]:
 
 
 def _said(conversation: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The texts of users and systems; templates leave out thoughts of the assistant, and rewrite tools' answers."""
     for message in conversation:
         if message["role"] in ("user", "system"):
             parts = in_parts(message.get("content") or ())

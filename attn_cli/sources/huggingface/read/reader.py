@@ -292,7 +292,6 @@ class PromptReader:
         return [replace(x, warnings=x.warnings + notes) for x, (_, notes) in zip(prompts, chats, strict=True)]
 
     def _going_on(self, chat: Mapping[str, Any], text: str) -> Mapping[str, Any]:
-        """The chat before a text; what the assistant says last isn't ended if the model writes after it."""
         if self.generator is None or text or not chat["messages"]:
             return chat
         last = chat["messages"][-1]

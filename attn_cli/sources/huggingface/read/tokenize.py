@@ -143,7 +143,6 @@ def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
 
 
 def _is_byte(tokenizer: PreTrainedTokenizerBase, number: int) -> bool:
-    """True for a part of a character in a vocabulary of bytes, as ByT5's, which decodes it as nothing."""
     name = str(tokenizer.convert_ids_to_tokens(number))
     return len(name) == 1 and 128 <= ord(name) < 256
 
@@ -161,7 +160,6 @@ def _spans_by_decoding(
 def _pieces(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], added: Sequence[int], target: bool
 ) -> dict[int, str]:
-    """By the index of a token the piece of a source text that it stands for; empty where offsets tell."""
     if tokenizer.is_fast or target:
         return {}
     pieces = [piece for text in texts for piece in tokenizer.tokenize(text)]

@@ -54,7 +54,6 @@ def with_words(
 
 
 def _has_spaces_between_words(text: str) -> bool:
-    """Whether spaces part words of a script that has none: short pieces side by side, without a mark between them."""
     pieces = [(piece, sum(map(_weight, piece))) for piece in text.split()]
     weights = [weight for _, weight in pieces if weight]
     beside = any(one and other and _is_unspaced(piece[-1]) for (piece, one), (_, other) in pairwise(pieces))

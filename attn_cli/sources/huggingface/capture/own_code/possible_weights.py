@@ -228,7 +228,6 @@ def _called_on(
 
 
 def _mixed_keys(func: Callable[..., Any], args: tuple[Any, ...], at: int, keys: torch.Tensor) -> torch.Tensor:
-    """The number of each weight's key in a product that sums over other axes: the mean of numbers that are the same."""
     ones = tuple(torch.ones_like(x, dtype=torch.float32) if isinstance(x, torch.Tensor) else x for x in args)
     return (_called_on(func, ones, {}, at, keys.float()) / func(*ones)).round()
 
