@@ -17,7 +17,7 @@ from attn_cli.selection import ALL
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
-from attn_cli.sources.matrices.mask_syntax import MASK_HELP
+from attn_cli.sources.matrices.mask_syntax import MASK_HELP, MASKS
 from attn_cli.sources.matrices.options import MatrixOptions, position_options, projection_options
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.check import OutputChecks
@@ -78,7 +78,12 @@ class ProblemOptions:
         "Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k; rotary:500000 sets the "
         "base), alibi (to scores; alibi:0.5,0.25 gives a slope per head).",
     )
-    mask: list[str] | None = option(None, "--mask MASK", MASK_HELP, autocompletion=completion.masks)
+    mask: list[str] | None = option(
+        None,
+        "--mask MASK",
+        MASK_HELP,
+        autocompletion=completion.one_of(lambda: [entry.example or entry.name for entry in MASKS]),
+    )
     causal: bool = _rule(False, "--causal", "Short for --mask causal.")
     scale: str | None = _rule(None, "--scale NUMBER", "Multiply q kᵀ by this, or off; default: 1 / sqrt(d).")
     softcap: float | None = _rule(None, "--softcap C", "Cap scores: C tanh(score / C).")

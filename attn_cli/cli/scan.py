@@ -19,7 +19,6 @@ from attn_cli.model.source import Source
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.run.run import ScanProgress
 from attn_cli.scans.run.scan import Running, run_scan
-from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
 from attn_cli.text import counted, cut, excerpt
@@ -100,31 +99,6 @@ def _duration(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class CorpusOptions:
-    """Options for the documents of a corpus."""
-
-    inputs: list[str] | None = argument(
-        None, "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
-    )
-    fields: list[str] | None = o.reading(
-        None, "--field NAME", "Read the text from this field or column; several by commas."
-    )
-    kind: str | None = o.reading(None, "--as KIND", f"Read the inputs as {', '.join(KINDS)}.")
-    chunk: int | None = o.reading(None, "--chunk N", "Split documents into chunks of N tokens.", min=2)
-    sample: str | None = o.reading(None, "--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000.")
-    seed: int | None = option(None, "--seed N", "Seed random draws (default: 0).", min=0)
-
-    def corpus(self) -> Corpus:
-        """The documents; InputError for options that don't go together, and for no input."""
-        if not self.inputs:
-            raise InputError("no INPUT", "give files, folders, globs, or - for standard input")
-        names = [name for each in self.fields or () for name in each.split(",")]
-        if (self.seed or 0) >= 2**63:
-            raise InputError(f"--seed {excerpt(str(self.seed), 40)} is too large", "a number below 2**63")
-        return open_corpus(self.inputs, fields=names, kind=self.kind, sample=self.sample, seed=self.seed or 0)
-
-
-@dataclass(frozen=True)
 class ScanModelOptions(LoadOptions, LookOptions):
     """The options of the model, its layers and heads."""
 
@@ -136,7 +110,16 @@ def scan(
     options: ScanModelOptions,
     output: str | None = option(None, "--output -o DIR", "Write the results to this folder."),
     *,
-    documents: CorpusOptions,
+    inputs: list[str] | None = argument(
+        None, "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
+    ),
+    fields: list[str] | None = o.reading(
+        None, "--field NAME", "Read the text from this field or column; several by commas."
+    ),
+    kind: str | None = o.reading(None, "--as KIND", f"Read the inputs as {', '.join(KINDS)}."),
+    chunk: int | None = o.reading(None, "--chunk N", "Split documents into chunks of N tokens.", min=2),
+    sample: str | None = o.reading(None, "--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000."),
+    seed: int | None = option(None, "--seed N", "Seed random draws (default: 0).", min=0),
     memory: str = option("4GB", "--memory SIZE", "Limit memory beside the loaded model."),
     ray: str | None = option(
         None, "--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."
@@ -161,11 +144,18 @@ def scan(
         raise InputError(
             f"{excerpt(options.model)} is a table of words, and scans are of models", "name a model with -m"
         )
-    corpus, most = documents.corpus(), bytes_of(memory, "--memory")
+    if not inputs:
+        raise InputError("no INPUT", "give files, folders, globs, or - for standard input")
+    seed = seed or 0
+    if seed >= 2**63:
+        raise InputError(f"--seed {excerpt(str(seed), 40)} is too large", "a number below 2**63")
+    names = [name for each in fields or () for name in each.split(",")]
+    corpus = open_corpus(inputs, fields=names, kind=kind, sample=sample, seed=seed)
+    most = bytes_of(memory, "--memory")
     opens: Callable[[], Source] = partial(options.open, options.model, quiet=True)
     if ray is None:
         opens = partial(_noting_gpus, opens, quiet=quiet)
-    what = ScanOptions(selection_of(options.layer, options.head), documents.chunk, documents.seed or 0)
+    what = ScanOptions(options.selection, chunk, seed)
     loads = excerpt(options.model, 40)
     before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
     with ScanLine(corpus, output, before, quiet=quiet) as report:
@@ -175,15 +165,13 @@ def scan(
         words = f"{counted(died, 'worker')} of Ray died and {'was' if died == 1 else 'were'} replaced"
         print_notes([f"{words}: what had been under way there was computed again"], quiet=quiet)
     if not done["documents"]:
-        if documents.sample is not None and not done["rejected"]:
-            raise InputError(
-                f"--sample {excerpt(documents.sample)} has drawn no document", "take more, or another --seed"
-            )
-        inputs = excerpt(", ".join(documents.inputs or ()), 60)
+        if sample is not None and not done["rejected"]:
+            raise InputError(f"--sample {excerpt(sample)} has drawn no document", "take more, or another --seed")
+        given = excerpt(", ".join(inputs), 60)
         hint = (
             f"{excerpt(output)}/rejected.parquet names the records" if done["rejected"] else "there was nothing to read"
         )
-        raise InputError(f"nothing of {inputs} could be scanned: {_reasons(done) or 'no text'}", hint)
+        raise InputError(f"nothing of {given} could be scanned: {_reasons(done) or 'no text'}", hint)
     if not quiet:
         print("\n".join(_lines(done, output)))
 

@@ -1,4 +1,4 @@
-"""Values that a shell completes: names of a list, models, tables, masks."""
+"""Values that a shell completes: names of a list, models, tables."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -28,14 +28,6 @@ def models(incomplete: str) -> list[str]:
 def tables(incomplete: str) -> list[str]:
     """Completions of a table's name, typed so far as `incomplete`: built-in tables, and files with a table's suffix."""
     return [name for name in models(incomplete) if name.startswith("toy") or "." in Path(name).name]
-
-
-def masks(incomplete: str) -> list[str]:
-    """Completions of --mask, typed so far as `incomplete`: names, some with a number, and files of arrays."""
-    from attn_cli.sources.matrices.mask_syntax import MASKS
-
-    names = [entry.example or entry.name for entry in MASKS]
-    return one_of(lambda: names)(incomplete) + _files(incomplete, (".npy", ".npz", ".csv"))
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
