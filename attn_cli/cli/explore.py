@@ -77,7 +77,6 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
 
 
 def _of_recording(options: ReadOptions) -> ReadOptions:
-    """The options, with a text that is the name of a recording as the model."""
     text = options.text
     if text is None or not is_recording(text):
         return options

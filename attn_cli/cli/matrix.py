@@ -120,7 +120,6 @@ def matrix(
 
 
 def _say_no_scores(report: Report) -> Report:
-    """The report with a warning that the own code of some layers shows weights alone."""
     layers = {x.place.layer for x, matrix in report.parts_of(Matrix) if matrix.scores is None}
     line = f"no scores of layers {ranges(sorted(layers))}: their own code shows weights alone"
     return replace(report, warnings=(*report.warnings, line)) if layers else report

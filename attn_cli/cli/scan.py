@@ -177,7 +177,6 @@ def scan(
 
 
 def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
-    """The opened source, with a note where it is on one of several GPUs."""
     source = opens()
     if str(source.about.get("device")).startswith("cuda"):
         from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch

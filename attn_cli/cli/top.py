@@ -62,10 +62,10 @@ def top(
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
-        from attn_cli.cli.kit.run.by_logit import run_by_logit
+        from attn_cli.cli.heads import by_logit
 
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
-        return run_by_logit(options, "--by logit", k, alone | hiding.given)
+        return by_logit(options, "--by logit", k, alone | hiding.given)
     if by == "through":
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = measure_of(by, mean=mean, words=merges)

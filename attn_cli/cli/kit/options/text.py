@@ -77,7 +77,6 @@ class TextOptions:
 
     @cached_property
     def _arguments(self) -> dict[str, Any]:
-        """The values that --arg sets, by name."""
         given: dict[str, Any] = {}
         for each in self.arg or ():
             name, equals, value = each.partition("=")
