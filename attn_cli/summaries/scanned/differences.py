@@ -1,7 +1,7 @@
 """attn scan show --against: two scans head by head, and what differs beyond chance."""
 
 from collections.abc import Mapping, Sequence
-from math import inf, nan, sqrt
+from math import nan
 
 import numpy as np
 
@@ -73,49 +73,37 @@ def differences_answer(
 
 
 def differences(first: Mapping[Number, Row], second: Mapping[Number, Row], paired: Paired | None = None) -> list[Row]:
-    """Every number of both scans, tested; those that differ first, the largest |effect| first."""
+    """Every number of both scans, tested (by Welch, unless paired); those that differ first, by |effect|."""
     numbers = [number for number, row in first.items() if number in second and not _says_nothing(row, second[number])]
     if not numbers:
         return []
-    pairs = [(first[number], second[number]) for number in numbers]
-    apart = [
-        paired[number] if paired is not None and number in paired else _welch(*pair)
-        for number, pair in zip(numbers, pairs, strict=True)
-    ]
-    difference = np.array([two["document_mean"] - one["document_mean"] for one, two in pairs])
-    error, freedom = np.array(apart).T
+    scans = [[rows[number] for number in numbers] for rows in (first, second)]
+    means, deviations, counts = (
+        np.array([[row[name] for row in rows] for rows in scans], dtype=float)
+        for name in ("document_mean", "standard_deviation", "documents")
+    )  # [2, numbers]
+    freedoms = np.maximum(counts - 1, 0)
+    squares = deviations**2 / np.where(counts > 1, counts, nan)  # of the errors of means
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = squares.sum(axis=0) ** 2 / (squares**2 / np.maximum(freedoms, 1)).sum(axis=0)
+    freedom = np.where(squares.sum(axis=0) > 0, freedom, counts.sum(axis=0) - 2)
+    apart = list(zip(np.sqrt(squares.sum(axis=0)).tolist(), freedom.tolist(), strict=True))
+    error, freedom = np.array([(paired or {}).get(*pair) for pair in zip(numbers, apart, strict=True)]).T
+    difference = means[1] - means[0]
+    pooled = np.sqrt((freedoms * deviations**2).sum(axis=0) / np.maximum(freedoms.sum(axis=0), 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
+        effect = np.where(difference == 0, 0.0, difference / np.nan_to_num(pooled))
     width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
-    tested = np.stack([difference, difference - width, difference + width, p_value, holm(p_value)], axis=1)
-    rows = []
-    for (one, two), (apart_by, low, high, p, adjusted) in zip(pairs, tested.tolist(), strict=True):
-        rows.append(
-            {name: one[name] for name in one if name in _PLACE}
-            | {"statistic": one["statistic"], "document_mean": one["document_mean"]}
-            | {"other_mean": two["document_mean"], "difference": apart_by, "low": low, "high": high}
-            | {"effect": _effect(apart_by, one, two), "p_value": p, "adjusted_p_value": adjusted}
-            | {"differs": adjusted < LEVEL}
-        )
+    tested = np.stack([difference, difference - width, difference + width, effect, p_value, holm(p_value)], axis=1)
+    rows = [
+        {name: one[name] for name in one if name in _PLACE}
+        | {"statistic": one["statistic"], "document_mean": one["document_mean"], "other_mean": two["document_mean"]}
+        | dict(zip(_DIFFERENCE, (*of_number, of_number[-1] < LEVEL), strict=True))
+        for one, two, of_number in zip(*scans, tested.tolist(), strict=True)
+    ]
     return sorted(rows, key=lambda row: (not row["differs"], -min(abs(row["effect"]), 1e300)))
 
 
 def _says_nothing(one: Row, two: Row) -> bool:
     return one["standard_deviation"] == two["standard_deviation"] == 0 and one["document_mean"] == two["document_mean"]
-
-
-def _welch(one: Row, two: Row) -> tuple[float, float]:
-    counts = one["documents"], two["documents"]
-    parts = [
-        row["standard_deviation"] ** 2 / count if count > 1 else nan
-        for row, count in zip((one, two), counts, strict=True)
-    ]
-    below = sum(part**2 / max(count - 1, 1) for part, count in zip(parts, counts, strict=True))
-    return sqrt(sum(parts)), sum(parts) ** 2 / below if below > 0 else float(sum(counts) - 2)
-
-
-def _effect(difference: float, one: Row, two: Row) -> float:
-    freedom = [max(row["documents"] - 1, 0) for row in (one, two)]
-    pooled = sum(count * row["standard_deviation"] ** 2 for count, row in zip(freedom, (one, two), strict=True))
-    deviation = sqrt(pooled / max(sum(freedom), 1))
-    return difference / deviation if deviation > 0 else np.copysign(inf, difference) if difference else 0.0
