@@ -49,10 +49,8 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     several = [f"sum over {counted(keys_summed, 'key')}"] * (keys_summed > 1)
     several += [f"mean over {counted(rows, 'row')}"] * (rows > 1)
     findings += [", ".join(several)] if several and weight else []
-    tables, onwards = (
-        {"heads": Table.of([row for row, *_ in found][:count])},
-        Next("matrix", None, ("-H", head_choice(named))),
-    )
+    tables = {"heads": Table.of([row for row, *_ in found][:count])}
+    onwards = Next("matrix", None, ("-H", head_choice(named)))
     answer = Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards)
     return replace(report, answer=answer)
 

@@ -34,7 +34,7 @@ SHAPE = Shape(
         "wrong": (
             *("what", "entry", "head", "bad", "bad_rows", "worst_absolute_error", "worst_relative_error"),
             *("first_bad_row", "first_bad_column"),
-        ),
+        )
     },
     legend=("of size: over the root of the squares that add up to it, or a row's largest weight",),
 )

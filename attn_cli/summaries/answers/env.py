@@ -39,10 +39,7 @@ _TABLES = {
     "unpacked": ("unpacked", "bytes", "folder"),
 }
 SHAPE = Shape(
-    "attn.env/3",
-    "What is installed here. input is empty.",
-    _TABLES,
-    screen=_TABLES | {"extras": ("extra", "install")},
+    "attn.env/3", "What is installed here. input is empty.", _TABLES, screen=_TABLES | {"extras": ("extra", "install")}
 )
 
 

@@ -5,15 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import (
-    AttentionLayer,
-    Experiment,
-    HeadPlace,
-    Outcome,
-    ablate,
-    hide,
-    without_rounding,
-)
+from attn_cli.model.intervention import AttentionLayer, Experiment, HeadPlace, Outcome, ablate, hide, without_rounding
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection

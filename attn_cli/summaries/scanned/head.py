@@ -42,11 +42,7 @@ _SHOWN = 10
 
 
 def head_answer(
-    folder: str,
-    model: str,
-    head: Row,
-    tables: Mapping[str, Sequence[Row]],
-    corpus: tuple[Mapping[str, Table], str],
+    folder: str, model: str, head: Row, tables: Mapping[str, Sequence[Row]], corpus: tuple[Mapping[str, Table], str]
 ) -> Answer:
     """One head of a scan: its kind, and the rows that the scan has of it, examples of its kind first."""
     examples = sorted(tables["examples"], key=lambda example: example["kind"] != head["kind"])
