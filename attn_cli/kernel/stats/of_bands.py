@@ -35,9 +35,7 @@ class BandStats:
         self.vectors = [self._of_rows() for _ in wanted.vectors]
         self.bins = [self._of_rows(len(edges) - 1) for edges in wanted.distance_edges]
         self.output = zeros((call.h, len(self.places), call.e), call.like) if wanted.output else None
-        if wanted.seen:
-            count = len(self.places)
-            self.seen = np.full(count, call.m, np.int32), np.zeros(count, np.int32)
+        self.seen = np.full(len(self.places), call.m, np.int32), np.zeros(len(self.places), np.int32)
         self.tops = {top: RankedRows(call, len(self.places), top) for top in wanted.tops}
         self.columns = {each: SummedColumns(call, each) for each in wanted.column_sums}
         self.pools = {pool: PooledBlocks(call, pool) for pool in wanted.pools}
@@ -49,8 +47,9 @@ class BandStats:
         """Take in a band (weights of some adjacent rows); its rows of which nothing is wanted are passed over."""
         if band.first == band.last:
             return
-        for part in (*self.columns.values(), *self.pools.values()):
-            part.add(band)
+        sums: list[SummedColumns | PooledBlocks] = [*self.columns.values(), *self.pools.values()]
+        for of_all in sums:
+            of_all.add(band)
         fit = self.places.of(band)
         if fit is None:
             return
