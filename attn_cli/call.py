@@ -58,10 +58,6 @@ class Output:
         self.array[band.heads, band.start : band.stop, :] = band.output
         self.done[band.heads, band.start : band.stop] = True
 
-    def filled(self) -> None:
-        """Note that all rows of the output were written by other code, so that `add` copies nothing more."""
-        self.done[:] = True
-
     @property
     def complete(self) -> bool:
         """True if every row of every head is there."""
@@ -77,6 +73,7 @@ class Call(ABC):
     q, k     queries `[h, n, d]`, keys of g key heads `[g, m, d]`; None where weights alone are known, or were changed
     v        the values `[g, m, e]`, one for each key head; None likewise
     output   memory for the output `[h, n, e]`; None where nobody goes on with it
+    hidden   the indices of keys that the user left out, ascending
     """
 
     place: Place
@@ -87,6 +84,7 @@ class Call(ABC):
     k: Array | None = None
     v: Array | None = None
     output: Output | None = None
+    hidden: tuple[int, ...] = ()
 
     @property
     @abstractmethod
@@ -161,7 +159,7 @@ class Call(ABC):
         output = None if self.output is None else self.output.array
         stats = compiled_stats(self.q, self.k, self.v, self.rule, wanted, output)
         if stats is not None and self.output is not None:
-            self.output.filled()
+            self.output.done[:] = True
         return stats
 
 

@@ -11,7 +11,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.calls.in_words import prompt_in_words
-from attn_cli.summaries.reducers.row_keys import RowKeys
+from attn_cli.summaries.reducers.keys import RowKeys
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View

@@ -11,7 +11,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.summaries.calls.read_shares import Measure
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.row_keys import MANY_ROWS
+from attn_cli.summaries.reducers.keys import MANY_ROWS
 from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.views.view import View
 

@@ -20,10 +20,9 @@ from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.keys import ReceivedShares
+from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.row_keys import RowKeys
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
 from attn_cli.summaries.told.told_run import looked_and_told, opened_to_tell

@@ -14,7 +14,6 @@ from attn_cli.kernel.stats.packed import apart, together
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
 class Part:
@@ -145,4 +144,4 @@ def _wanted(call: Call, reducers: Sequence[Reducer]) -> Wanted:
 
 
 def _summary(call: Call, parts: tuple[Part, ...]) -> Summary:
-    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, hidden_keys(call))
+    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, call.hidden)

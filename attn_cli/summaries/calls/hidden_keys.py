@@ -51,14 +51,3 @@ class HiddenKeys(DerivedCall):
             self.weight.weight += float(to_numpy(namespace(hidden).sum(hidden)))
             self.weight.rows += weights.shape[0] * weights.shape[1]
             yield replace(band, hidden=hidden)
-
-
-def hidden_keys(call: Call) -> tuple[int, ...]:
-    """The indices of the keys of `call` that the user left out, for all queries, ascending; () for none."""
-    return call.hidden if isinstance(call, HiddenKeys) else ()
-
-
-def keys_left(call: Call) -> list[int] | None:
-    """The indices of the keys of `call` that the user didn't leave out, ascending; None where none is left out."""
-    hidden = set(hidden_keys(call))
-    return [key for key in range(call.m) if key not in hidden] if hidden else None

@@ -83,10 +83,6 @@ class Measure(NamedTuple):
     mean: bool = False
     rotations: bool = False
 
-    def of(self, call: Call) -> Call:
-        """`call` itself for the weight; else its attention with shares of the measure."""
-        return call if self.by == "weight" else ReadShares(call, self.by, mean=self.mean)
-
 
 WEIGHTS = Measure()
 

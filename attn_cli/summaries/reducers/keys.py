@@ -10,9 +10,11 @@ from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
-from attn_cli.summaries.calls.read_shares import By
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.calls.read_shares import By, value_norms
+from attn_cli.summaries.reduce import Part, Reducer, Summary
 
+MANY_ROWS = 64  # queries; of more a screen has no room for the keys of each
+_KEYS = 12  # of a head that are kept of deciding rows
 _ARRAYS = {"weight": "weights", "score": "scores"}  # their names in files of arrays
 
 
@@ -192,3 +194,84 @@ class OverallKeys(ReceivedShares):
         keys[np.take_along_axis(received.measured, keys, axis=-1) == 0] = -1
         rows = tuple(range(call.n)) if self.rows is None else self.rows
         return Overall(numbers, keys, rows, received.averaged, self.by, self.abridged)
+
+
+@dataclass(frozen=True, eq=False)
+class DecidingRows(Part):
+    """What each head attends to in the r rows that choose the answer, as means over these rows.
+
+    keys      for each of h heads the k = 12 keys (or all of fewer) of the largest `lengths`, largest first `[h, k]`
+    lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
+    weight    the mean weight on each of m keys, added up over heads `[m]`
+    strength  the squares of weight times norm, added up over heads `[m]`: high where a head reads much of one key
+    causal    whether attention is causal, so that the first key is a sink, if any is
+    """
+
+    name: ClassVar[str] = "deciding_rows"
+    together: ClassVar[bool] = True
+
+    rows: tuple[int, ...]
+    keys: np.ndarray
+    weights: np.ndarray
+    lengths: np.ndarray
+    weight: np.ndarray
+    strength: np.ndarray
+    causal: bool = True
+
+
+def _deciding_queries(call: Call) -> tuple[int, ...]:
+    if not call.is_causal:
+        return tuple(range(call.n))
+    chosen = tuple(place - 1 for place, token in enumerate(call.queries) if token.generated and place > 0)
+    return chosen or (call.n - 1,)
+
+
+class DecidingRowsReducer:
+    """Makes `DecidingRows` of a call: what heads attend to in the queries with indices `rows`."""
+
+    def __init__(self, rows: Sequence[int] | None = None) -> None:
+        self.picked = rows
+
+    def wanted(self, call: Call) -> Wanted:
+        """A request for the sum of weights on each key, over the rows that choose the answer (such as the last)."""
+        self.rows = _deciding_queries(call) if self.picked is None else tuple(self.picked)
+        self.sums = ColumnSums(self.rows)
+        return Wanted(column_sums=(self.sums,))
+
+    def part(self, call: Call, stats: RowStats) -> DecidingRows:
+        """For each head the 12 keys of largest weight times value norm, and sums over heads by key."""
+        weights = to_numpy(stats.column_sums[self.sums]).astype(np.float64) / max(1, len(self.rows))  # [h, m]
+        norms = value_norms(call)
+        lengths = weights if norms is None else weights * norms
+        keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
+        kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
+        return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0),
+                            call.is_causal)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """Makes the reducers of the keys that rows attend to most: of each row, of all together, or over all heads.
+
+    by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
+    together    whether the rows are ranked together
+    abridges    for a screen: whether the rows of a call of more than 64 queries are ranked together, too
+    all_heads   whether all heads are taken together, in the picked rows or those that choose the next token
+    """
+
+    count: int
+    mean_heads: bool = False
+    by: By = "weight"
+    scores: bool = True
+    together: bool = False
+    abridges: bool = False
+    all_heads: bool = False
+
+    def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+        """The reducer for these rows of a call, None for all."""
+        if self.all_heads:
+            return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows)]
+        count, mean, by = self.count, self.mean_heads, self.by
+        if self.together or (self.abridges and call.n > MANY_ROWS):
+            return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by)]
+        return [TopKeys(count, rows=rows, mean_heads=mean, scores=self.scores, by=by)]

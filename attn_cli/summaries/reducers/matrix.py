@@ -11,7 +11,6 @@ from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.kernel.bands.blocks import farthest
 from attn_cli.kernel.stats.wanted import Pool, RowStats, Wanted
-from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -154,8 +153,9 @@ class MatrixOf:
         return Wanted(pools=(*pools, *(replace(pool, lowest=True) for pool in pools if _is_signed(pool, call))))
 
     def _pools(self, call: Call) -> list[Pool]:
-        left = None if self.most[1] is None else keys_left(call)
-        columns = self.keys if left is None else tuple(left)
+        hidden, columns = set(call.hidden), self.keys
+        if hidden and self.most[1] is not None:
+            columns = tuple(key for key in range(call.m) if key not in hidden)
         n, m = (size if of is None else len(of) for size, of in ((call.n, self.rows), (call.m, columns)))
         rows, keys = (1 if most is None else -(-size // most) for size, most in zip((n, m), self.most, strict=True))
         return [

@@ -6,12 +6,12 @@ from dataclasses import replace
 from attn_cli.call import Call
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.keys import DecidingRows
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
-from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.story import head_place, main_head
 from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, reads_of
 

@@ -11,7 +11,9 @@ from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.told.deciding_rows import DecidingRows, Seen, resting_keys
+from attn_cli.summaries.reducers.keys import DecidingRows
+from attn_cli.summaries.sinks import special_places
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.text import cut_after_word, quoted
 
 LEAST_BITS = 0.1  # of an effect that is told
@@ -29,6 +31,24 @@ _ROWS = {
     "words": {"name", "text", "key", "tokens", "bits"},
     "heads": {"stream", "layer", "head", "bits", "key", "key_token", "weight"},
 }
+
+
+Seen: TypeAlias = Sequence[tuple[Summary, DecidingRows]]
+
+
+def resting_keys(seen: Seen) -> set[int]:
+    """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text."""
+    (summary, part), first = seen[0], {0} if seen[0][1].causal else set()
+    sinks = {sink["key"] for sink in text_sinks(summary for summary, _ in seen)}
+    alone = part.rows if len(part.rows) == 1 else ()
+    return (first | set(special_places(summary.keys).tolist()) | sinks) - set(alone)
+
+
+def read_shares(seen: Seen) -> np.ndarray:
+    """The share of each of m keys in what the rows that choose the answer read `[m]`, 0 to 1, mean over layers."""
+    lengths = [np.sqrt(part.strength) for _, part in seen]
+    shares: np.ndarray = np.mean([each / max(each.sum(), np.finfo(float).tiny) for each in lengths], axis=0)
+    return shares
 
 
 def kept_story(told: Mapping[str, Any] | None, rows: Sequence[int] | None = None) -> Story | None:

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.keys import DecidingRows
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.deciding_rows import DecidingRows, Seen, read_shares, resting_keys
+from attn_cli.summaries.told.story import Seen, read_shares, resting_keys
 from attn_cli.text import counted
 from attn_cli.views.answers import story
 from attn_cli.views.answers.story import named, token_name

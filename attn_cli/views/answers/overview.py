@@ -10,13 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.keys import Received, mean_received
+from attn_cli.summaries.reducers.keys import DecidingRows, Received, mean_received
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import any_judged, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.deciding_rows import DecidingRows
 from attn_cli.summaries.told.story import main_head, needed
 from attn_cli.views.answers import (
     deciding_rows,

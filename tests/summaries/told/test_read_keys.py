@@ -9,8 +9,9 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.keys import DecidingRows, DecidingRowsReducer
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
-from attn_cli.summaries.told.deciding_rows import DecidingRows, DecidingRowsReducer, resting_keys
+from attn_cli.summaries.told.story import resting_keys
 
 N = 24
 ITSELF = list(range(N))

@@ -26,7 +26,7 @@ from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
+from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure, ReadShares
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
@@ -149,7 +149,7 @@ class _TextsVisit(PackedVisit):
         if text.display is not text.prompt and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
         rows, picked = self._rows_of[at](call.queries), self._keys_of[at](call.keys)
-        hidden = plan.hiding.keys(call, text.display.text)
+        hidden = plan.hiding.keys(call, text.display.text) if plan.hiding.hide else []
         shown = HiddenKeys(call, hidden) if hidden else call
         reducers: tuple[Reducer, ...] = ()
         if rows != [] and picked != []:
@@ -162,7 +162,8 @@ class _TextsVisit(PackedVisit):
         if not reducers:
             return call, ()
         text.hidden |= dict.fromkeys(call.keys[key] for key in hidden)
-        measured = plan.measure.of(call)
+        by, mean, _ = plan.measure
+        measured = call if by == "weight" else ReadShares(call, by, mean=mean)
         return HiddenKeys(measured, hidden, text.hidden_weight) if hidden else measured, reducers
 
     def _take(self, call: Call, summary: Summary | None) -> None:

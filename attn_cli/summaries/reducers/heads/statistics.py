@@ -14,7 +14,6 @@ from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import hidden_keys
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.calls.memo import memoised
 
@@ -47,7 +46,7 @@ class TextRows(NamedTuple):
         shows_scores = call.shows_scores and not isinstance(call, InWords)
         return cls(
             *(call.n, call.m, call.keys, call.place.stream != "cross", call.is_causal, call.rule.sink is not None),
-            *(shows_scores, bool(hidden_keys(call)), not call.rule.softmax),
+            *(shows_scores, bool(call.hidden), not call.rule.softmax),
         )
 
 
