@@ -38,7 +38,6 @@ _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
 _latent, _rule = (partial(option, rich_help_panel=group) for group in ("Latent keys", "Rule"))
 _CHECKED = ("output", "weights")
 CallReducers = Callable[[Call], Sequence[Reducer]]
-"""The reducers that look at one call."""
 
 
 @dataclass(frozen=True)

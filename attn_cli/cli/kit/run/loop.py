@@ -11,9 +11,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
 Read = TypeVar("Read")
-Shown = tuple[Report, Recording | None]
-"""A report, and the recording that is shown beside it, if there is one."""
-
+Shown = tuple[Report, Recording | None]  # a report, and the recording that is shown beside it, if there is one
 _BLANK = InputError("a blank line has no answer")
 _BLANK.code = ExitCode.DONE  # and needs none
 

@@ -42,39 +42,29 @@ if TYPE_CHECKING:  # few commands tell a story
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
 
-PickedRows = Sequence[int] | None
-"""The picked query rows of a call; None for all of them."""
-
-ReducersFor = Callable[..., Sequence[Reducer]]
-"""The reducers for some rows of a call, and where a plan has a `key` for its keys; none for calls left out."""
+PickedRows = Sequence[int] | None  # the picked query rows of a call; None for all of them
+ReducersFor = Callable[..., Sequence[Reducer]]  # of rows of a call, and with a `key` of its keys
 
 
 @dataclass(frozen=True)
 class CommandPlan:
-    """What a command computes of each text and how it reports it; reducers turn a layer's attention into results.
-
-    reducers  makes the reducers for the picked rows and one layer's attention call
-    token     names the query rows; key the keys: calls that lack them are left out
-    memory    a sentence on the memory that a text's rows take, "" for none; may raise LimitError before the model runs
-    settle    changes a layer's results as soon as they are there, to keep less; None to keep them as they are
-    budget    the memory for a recording; None without a limit
-    tells     whether each report says what words and heads the model's answer needs, on one text
-    """
+    """What a command computes of each text and how it reports it; reducers turn a layer's attention into results."""
 
     reducers: ReducersFor
-    token: str | None = None
+    token: str | None = None  # names the query rows
     hiding: HidingOptions = NOTHING_HIDDEN
     words: bool = False
     measure: Measure = WEIGHTS
     ranking: Ranking | None = None
     scale: str = "linear"
+    # a sentence on the memory that a text's rows take, "" for none; may raise LimitError before the model runs
     memory: Callable[[Prompt, PickedRows], str] = lambda prompt, rows: ""
-    settle: Callable[[Summary], Summary] | None = None
+    settle: Callable[[Summary], Summary] | None = None  # keeps less of a layer's results as soon as they are there
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
-    budget: MemoryBudget | None = None
-    tells: bool = False
-    key: str | None = None
+    budget: MemoryBudget | None = None  # the memory for a recording
+    tells: bool = False  # whether each report says what words and heads the model's answer needs, on one text
+    key: str | None = None  # names the keys: calls that lack them are left out
 
 
 @contextmanager

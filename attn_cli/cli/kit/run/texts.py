@@ -4,7 +4,6 @@ import io
 import os
 import select
 import sys
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,23 +25,21 @@ class LineStream:
     """Reads a file descriptor by lines, like a binary file, and can say whether a line would have to be waited for."""
 
     def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.lines: deque[bytes] = deque()
-        self.rest = bytearray()
-        self.ended = False
+        self.descriptor, self.ahead, self.searched, self.ended = descriptor, bytearray(), 0, False
 
     def readline(self, limit: int) -> bytes:
         """The next line with its end, b"" at the end; one of more than `limit` bytes may come in pieces."""
-        while not self.lines and not self.ended and len(self.rest) < limit:
+        while not self._holds_line() and len(self.ahead) < limit:
             self._read()
-        if self.lines:
-            return self.lines.popleft()
-        line, self.rest = bytes(self.rest), bytearray()
+        end = self.ahead.find(b"\n", self.searched) + 1
+        line = bytes(self.ahead[: end or None])
+        del self.ahead[: len(line)]
+        self.searched = 0
         return line
 
     def has_line(self) -> bool:
         """True if a line, or the end of the stream, is there, so that `readline` doesn't wait."""
-        while not self.lines and not self.ended:
+        while not self._holds_line():
             try:
                 readable, _, _ = select.select([self.descriptor], [], [], 0)
             except (OSError, ValueError):  # Windows asks sockets alone
@@ -52,17 +49,15 @@ class LineStream:
             self._read()
         return True
 
+    def _holds_line(self) -> bool:
+        end = self.ahead.find(b"\n", self.searched)
+        self.searched = len(self.ahead) if end < 0 else end
+        return end >= 0 or self.ended
+
     def _read(self) -> None:
         chunk = os.read(self.descriptor, _CHUNK)
         self.ended = not chunk
-        first, end, others = chunk.partition(b"\n")
-        self.rest += first + end
-        if not end:
-            return
-        self.lines.append(bytes(self.rest))
-        *whole, last = others.split(b"\n")
-        self.lines.extend(line + b"\n" for line in whole)
-        self.rest = bytearray(last)
+        self.ahead += chunk
 
 
 _READ_BY = {  # by suffix; others hold texts
@@ -109,11 +104,7 @@ _MOST_BAD_LINES = 100
 
 
 class Texts(Iterator[str | InputError]):
-    """The texts to answer, in order: one, or with `lines` each line, which may come slowly.
-
-    A line that isn't UTF-8 yields an InputError, so later lines are still answered. Raises InputError for no text, for
-    text and file at once, for a file's name, and for a whole text that isn't UTF-8.
-    """
+    """The texts to answer, in order: one, or with `lines` each line, an InputError for one that isn't UTF-8."""
 
     def __init__(self, text: str | None, file: str | None, *, lines: bool, option: str | None = "--file") -> None:
         if text is not None and file is not None:
