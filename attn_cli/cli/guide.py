@@ -83,10 +83,6 @@ def _contents(screen: Screen) -> str:
     return "\n".join([*summaries, "", last, ""])
 
 
-def _in_one_line(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
-
-
 def _page(name: str, screen: Screen) -> str:
     texts = {page.name: page.text for page in topics()}
     if name not in texts:
@@ -117,4 +113,6 @@ def _search(word: str, screen: Screen) -> str:
         if not lines and page.name in called:
             lines = [(number, line) for number, line in numbered if line == page.summary][:1]
         found += [f"{page.name}:{number}: {line}" for number, line in lines]
-    return "".join(f"{line if screen.height is None else _in_one_line(line, screen.width)}\n" for line in found)
+    if screen.height is not None:
+        found = [line if len(line) <= screen.width else f"{line[: screen.width - 1].rstrip()}…" for line in found]
+    return "".join(f"{line}\n" for line in found)

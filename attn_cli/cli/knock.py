@@ -61,16 +61,13 @@ def knock(
                 "--token is for models that choose next tokens; of others all rows are changed", "leave out --token"
             )
         prompt = source.read([text], options.pair)[0]
-        rows: list[int] | None = None
-        notes: tuple[str, ...] = ()
-        if token is not None:
-            rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
+        tokens = prompt.others.get("decoder", prompt.tokens)
+        rows, notes = (None, ()) if token is None else picked_tokens(token, tokens, prompt.text)
+        ablation = Ablation(rows, everywhere, mean, together is not None, vector or "mean")
+        shown = None if view.largest is None else k
         layers, quiet = 2 * len(source.planned_layers(selection)), options.quiet  # each runs, and then its heads
         with Progress(layers, 1, number or 0, quiet=quiet, verbose=options.verbose, noun="step") as progress:
-            answer = knock_heads(
-                source, prompt, Ablation(rows, everywhere, mean, together is not None, vector or "mean"),
-                selection=selection, shown=None if view.largest is None else k, step=progress.step,
-            )  # fmt: skip
+            answer = knock_heads(source, prompt, ablation, selection=selection, shown=shown, step=progress.step)
         warnings = (*prompt.warnings, *notes)
         return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)
 

@@ -96,7 +96,9 @@ def matrix(
             chosen = [of_whole_call(judged, call)] if chooses else []
             return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=measure.by)]
 
-        _check_maps(1 if chooses else heads, figure_width)
+        if too_many and not chooses:
+            reason = f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}"
+            raise InputError(reason, "choose heads with -l and -H, or add --mean")
         holds_both = view.largest is None and not (merges or scores)
         kinds = 1 + holds_both + (measure.by != "weight")
 
@@ -123,10 +125,3 @@ def _say_no_scores(report: Report) -> Report:
     layers = {x.place.layer for x, matrix in report.parts_of(Matrix) if matrix.scores is None}
     line = f"no scores of layers {ranges(sorted(layers))}: their own code shows weights alone"
     return replace(report, warnings=(*report.warnings, line)) if layers else report
-
-
-def _check_maps(heads: int, figure_width: float | None) -> None:
-    if figure_width is not None and heads > MOST_PANELS:
-        raise InputError(
-            f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H, or add --mean"
-        )

@@ -7,7 +7,6 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import ExitCode
 from attn_cli.sources import open_table_source
-from attn_cli.sources.tables.source import TableSource
 from attn_cli.summaries.answers.nearest import nearest as nearest_words
 from attn_cli.summaries.report import Report
 
@@ -37,17 +36,12 @@ def nearest(
     """
     with output.view() as view:
         source = open_table_source(model)
-        return answer(
-            Texts(text, None, lines=lines),
-            view,
-            lambda number, question: _answer(source, question, k, number if lines else None),
-            lines=lines,
-            quiet=output.quiet,
-        )
 
+        def report(number: int, question: str) -> Report:
+            prompt, signs = source.read_terms(question)
+            rows = [token.id for token in prompt.tokens if token.id is not None]
+            neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
+            index = number if lines else None
+            return Report("nearest", source.about, (prompt,), warnings=prompt.warnings, answer=neighbours, index=index)
 
-def _answer(source: TableSource, question: str, k: int, index: int | None) -> Report:
-    prompt, signs = source.read_terms(question)
-    rows = [token.id for token in prompt.tokens if token.id is not None]
-    neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
-    return Report("nearest", source.about, (prompt,), warnings=prompt.warnings, answer=neighbours, index=index)
+        return answer(Texts(text, None, lines=lines), view, report, lines=lines, quiet=output.quiet)
