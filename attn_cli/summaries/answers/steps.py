@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, to_numpy
+from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
@@ -112,18 +112,14 @@ class WalkSteps:
             raise LimitError(f"the steps of {shape} are too many to keep", "pick a row: --token 0")
         self.call = call
         rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
-        stages = [
-            Stage(name, formula, axes, to_numpy(values))
-            for name, formula, axes, values in (*self._inputs(rows), *self._walk(rows))
-        ]
-        return Steps(rows, tuple(stages), self.call.rule.sink is not None)
+        return Steps(rows, (*self._inputs(rows), *self._walk(rows)), self.call.rule.sink is not None)
 
-    def _inputs(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
+    def _inputs(self, rows: tuple[int, ...]) -> Iterator[Stage]:
         call, ingredients = self.call, self.call.ingredients
         if ingredients.x is not None:
-            yield "x", "embeddings", ("queries", "width"), ingredients.x[list(rows)]
+            yield Stage("x", "embeddings", ("queries", "width"), to_numpy(ingredients.x[list(rows)]))
         if ingredients.context is not None:
-            yield "context", "embeddings", ("keys", "width"), ingredients.context
+            yield Stage("context", "embeddings", ("keys", "width"), to_numpy(ingredients.context))
         source = "x" if ingredients.context is None else "context"
         origins = (
             ("x W_Q", f"{source} W_K", f"{source} W_V") if ingredients.projected else ("queries", "keys", "values")
@@ -131,11 +127,11 @@ class WalkSteps:
         if ingredients.latent is not None:
             absorbed = ingredients.value_up is not None
             origins = ("x W_Q U_Kᵀ", "latents", "latents") if absorbed else ("x W_Q", "latents U_K", "latents U_V")
-        yield "q", origins[0], ("heads", "queries", "d"), call.q[:, list(rows)]
-        yield "k", origins[1], ("heads", "keys", "d"), call.k
-        yield "v", origins[2], ("heads", "keys", "e"), call.v
+        yield Stage("q", origins[0], ("heads", "queries", "d"), to_numpy(call.q[:, list(rows)]))
+        yield Stage("k", origins[1], ("heads", "keys", "d"), to_numpy(call.k))
+        yield Stage("v", origins[2], ("heads", "keys", "e"), to_numpy(call.v))
 
-    def _walk(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
+    def _walk(self, rows: tuple[int, ...]) -> Iterator[Stage]:
         call = self.call
         together = [(0, call.n)] if rows == tuple(range(call.n)) else [(row, row + 1) for row in rows]
         pieces = [
@@ -145,19 +141,19 @@ class WalkSteps:
         for same in zip(*pieces, strict=True):
             values = np.concatenate([to_numpy(step.values) for step in same], axis=1)
             axes = ("heads", "queries", "e" if same[0].name == "output" else "keys")
-            yield same[0].name, same[0].formula, axes, values
+            yield Stage(same[0].name, same[0].formula, axes, values)
         yield from self._after(values)
 
-    def _after(self, output: np.ndarray) -> Iterator[tuple[str, str, tuple[str, ...], np.ndarray]]:
+    def _after(self, output: np.ndarray) -> Iterator[Stage]:
         """The stages after attention: U_V for mixed latents, joined heads, W_O."""
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:
             output = output @ to_numpy(ingredients.value_up)
-            yield "raised", "output U_V", ("heads", "queries", "e"), output
+            yield Stage("raised", "output U_V", ("heads", "queries", "e"), output)
         if ingredients.projection is None and (ingredients.x is None or len(output) == 1):
             return
         joined = join_heads(output)
         if len(output) > 1:
-            yield "joined", "heads concatenated", ("queries", "h e"), joined
+            yield Stage("joined", "heads concatenated", ("queries", "h e"), joined)
         if ingredients.projection is not None:
-            yield "projected", "joined W_O", ("queries", "width"), joined @ to_numpy(ingredients.projection)
+            yield Stage("projected", "joined W_O", ("queries", "width"), joined @ to_numpy(ingredients.projection))

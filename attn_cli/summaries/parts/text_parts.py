@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
@@ -13,8 +13,6 @@ from attn_cli.sentences import piece_starts
 CUTS = ("lines", "paragraphs", "sentences", "words")
 
 _NEAR = 3  # parts at the end of a text among which its question stands
-
-Kind = Literal["given", "generated", "other"]
 
 
 class PartSpan(NamedTuple):
@@ -38,7 +36,7 @@ class TextPart:
     name: str
     spans: tuple[tuple[int, int], ...]
     tokens: tuple[int, ...]
-    kind: Kind = "given"
+    kind: str = "given"
 
     def text(self, whole: str) -> str:
         """The part's characters of the `whole` text, one span after the other."""
@@ -71,8 +69,8 @@ def named_parts(prompt: Prompt, spans: Sequence[PartSpan], cut: str | None = Non
     written = _written(prompt, cut)
     ordered = [*sorted(spans), *written]
     starts = [span.start for span in ordered]
-    keys: list[tuple[str, Kind]] = [(span.name, "generated" if span in written else "given") for span in ordered]
-    tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in keys}
+    keys = [(span.name, "generated" if span in written else "given") for span in ordered]
+    tokens: dict[tuple[str, str], list[int]] = {key: [] for key in keys}
     for token in prompt.tokens:
         at = -1 if token.start is None else bisect_right(starts, token.start) - 1
         inside = at >= 0 and (token.start or 0) < ordered[at].end
