@@ -125,57 +125,46 @@ def kind_numbers(
     def of_texts(of_rows: np.ndarray) -> np.ndarray:
         return of_rows.reshape(len(KINDS), texts, -1).sum(axis=-1)
 
-    counted, rest, control_rows = (of_texts(x > 0) for x in (factors.counted, factors.rest, factors.controls))
+    rows, rest_rows, control_rows = (of_texts(x > 0) for x in (factors.counted, factors.rest, factors.controls))
     with np.errstate(divide="ignore", invalid="ignore"):
-        baseline = of_texts(factors.uniform) / counted
-        sums = _sums(stats, targets, factors, baseline)
-        weight, share = sums["weight"] / counted[:, None], sums["rest"] / sums["rest_total"]
-        past, row_support = sums["rest"] / rest[:, None], sums["support"] / sums["support_total"]
-        control = sums["control"] / sums["control_total"]
+        baseline = of_texts(factors.uniform) / rows
+        given, high, whole, past, beyond, control, beyond_control = _sums(stats, targets, factors, baseline)
+        weight, share, past = given / rows[:, None], past / beyond, past / rest_rows[:, None]
+        row_support, control = high / whole, control / beyond_control
     of_weight = [KINDS.index(kind) for kind in (FIRST, DELIMITER, UNIFORM)]
     share[of_weight] = past[of_weight] = weight[of_weight]
-    return KindNumbers(weight, share, past, row_support, control, baseline, rest, control_rows, first_is_sink)
+    row_support[[kind.rank not in MOST_ROWS for kind in KINDS]] = np.nan
+    return KindNumbers(weight, share, past, row_support, control, baseline, rest_rows, control_rows, first_is_sink)
 
 
-def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray) -> dict[str, np.ndarray]:
-    """Sums over the rows of each text, by what is added up `[K, h, B]`; NaN of kinds that have none."""
+def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray) -> np.ndarray:
+    """For each kind seven sums over the rows of each text `[7, K, h, B]`; 0 of kinds that have no targets."""
     mass, texts = stats.weight_sum, baseline.shape[1]
     assert mass is not None
-    beyond = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
+    all_past = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
     counted, rest, controls = (moved_to(mass, x) for x in (factors.counted, factors.rest, factors.controls))
-    found: dict[tuple[str, int], Array] = {}
-
-    def add(name: str, at: int, x: Array, of_rows: Array) -> None:
-        found[name, at] = found.get((name, at), 0) + _total(x, of_rows, texts)
-
+    least = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.repeat(baseline, mass.shape[1] // texts, axis=1))  # [K, R]
+    least, nothing, sums = moved_to(mass, least), 0 * mass, list[Array]()
     for at, kind in enumerate(KINDS):
+        given = past = control = nothing  # [h, R]
         if kind is UNIFORM:
-            add("weight", at, stats.entropy_nats, counted[at])
-        if kind is not DELIMITER and kind not in targets.lists:
-            continue
-        given = stats.along(targets.marks[0]) if kind is DELIMITER else stats.on_keys(targets.lists[kind])  # [h, R]
+            given = stats.entropy_nats
+        elif kind is DELIMITER:
+            given = stats.along(targets.marks[0])
+        elif kind in targets.lists:
+            given = past = stats.on_keys(targets.lists[kind])
         if kind is FIRST:
             given = given + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
-        add("weight", at, given, counted[at])
-        if kind.rank != MARKS:
-            add("rest_total", at, beyond, rest[at])
-            add("rest", at, given, rest[at])
-            if kind in targets.on_sinks:
-                add("rest", at, -stats.on_keys(targets.on_sinks[kind]), rest[at])
-        if kind.rank in MOST_ROWS:
-            whole = beyond * rest[at] if kind.rank == PLACE else counted[at] + 0 * mass
-            least = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.repeat(baseline[at], mass.shape[1] // texts))  # [R]
-            high = namespace(whole).where(given >= whole * moved_to(whole, least), whole, whole * 0)
-            add("support", at, high, counted[at])
-            add("support_total", at, whole, counted[at])
+        if kind in targets.on_sinks:
+            past = past - stats.on_keys(targets.on_sinks[kind])
         if kind in targets.controls:
-            add("control", at, stats.on_keys(targets.controls[kind]), controls[at])
-            add("control_total", at, beyond, controls[at] > 0)
-    names = ("weight", "rest", "rest_total", "support", "support_total", "control", "control_total")
-    sums = {name: np.full((len(KINDS), len(mass), texts), np.nan) for name in names}
-    for (name, at), of_heads in zip(found, to_numpy_together([*found.values()]), strict=True):
-        sums[name][at] = of_heads
-    return sums
+            control = stats.on_keys(targets.controls[kind])
+        whole = all_past * rest[at] if kind.rank == PLACE else counted[at] + nothing
+        high = namespace(whole).where(given >= whole * least[at], whole, nothing)
+        sums += [_total(x, counted[at], texts) for x in (given, high, whole)]
+        sums += [_total(x, rest[at], texts) for x in (past, all_past)]
+        sums += [_total(control, controls[at], texts), _total(all_past, controls[at] > 0, texts)]
+    return np.stack(to_numpy_together(sums)).reshape(len(KINDS), 7, len(mass), texts).swapaxes(0, 1)
 
 
 def _total(x: Array, factors: Array, texts: int) -> Array:
