@@ -16,6 +16,8 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.reducers.kinds.head_kinds import INDUCTION
+from attn_cli.summaries.reducers.kinds.targets import content_lists, names_of
 
 RULES = 0.95  # of a row's weight
 _BITS_PER_NAT = float(1 / np.log(2))
@@ -74,19 +76,8 @@ def _keys_of(rule: KeyRule, text: TextRows) -> np.ndarray:
 
 @memoised
 def followers(tokens: Sequence[Token]) -> np.ndarray:
-    """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none.
-
-    >>> followers([Token(i, text) for i, text in enumerate("a b a a".split())]).tolist()
-    [-1, -1, 1, 3]
-    """
-    places = np.full(len(tokens), -1)
-    last: dict[int | str, int] = {}
-    for place, token in enumerate(tokens):
-        if not token.special:
-            name = token.text if token.id is None else token.id
-            places[place] = last.get(name, -2) + 1
-            last[name] = place
-    return places
+    """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none."""
+    return content_lists(names_of(tokens), is_causal=True)[INDUCTION][:, 0]
 
 
 @dataclass(frozen=True, eq=False)
