@@ -39,7 +39,6 @@ class StandOut:
     kind: Kind | None
     is_judged: bool
     weight: float
-    baseline: float
     rows: int
     strongest: tuple[int, int, float] | None
 
@@ -49,23 +48,12 @@ class StandOut:
         return f"{self.layer}.{self.head}"
 
     @property
-    def reason(self) -> str:
-        """Why it is shown, in words: its kind (induction ...) and mean weight there, or that on one key a row."""
-        if not self.rows:
-            return "no head stands out"
-        if self.kind is None:
-            return f"{self.weight:.2f} of a row on one key, sinks excluded"
-        return f"{self.kind.words} {self.weight:.2f}{self._few}, baseline {self.baseline:.3f}"
-
-    @property
     def sentence(self) -> str:
         """What it attends to, with its mean weight there."""
-        may_be = "" if self.is_judged else "may be "
-        return f"{may_be}{kind_words(self)}: {does(self.kind)}, weight {self.weight:.2f}{self._few}"
-
-    @property
-    def _few(self) -> str:
-        return "" if self.is_judged else f" on {self.rows} rows"
+        if not self.rows:
+            return f"a row's strongest key past sinks gets {self.weight:.2f}, mean over rows"
+        may_be, few = ("", "") if self.is_judged else ("may be ", f" on {self.rows} rows")
+        return f"{may_be}{kind_words(self)}: {does(self.kind)}, weight {self.weight:.2f}{few}"
 
     @property
     def order(self) -> tuple[float, float]:
@@ -99,18 +87,18 @@ def _of_call(call: int, summary: Summary) -> Iterator[StandOut]:
             number, is_judged = few_placed, few_placed is None
         if number is None:
             kind, rows = None, peaks.counted
-            weight, baseline, count = peaks.weight[at], peaks.uniform, rows.sum()
+            weight, count = peaks.weight[at], rows.sum()
         else:
             kind = KINDS[number]
             rows = part.reading_rows(at, kind)
-            weight, baseline, count = judged.weight[number, at], judged.baseline[number], judged.rows[number]
+            weight, count = judged.weight[number, at], judged.rows[number]
             if peaks.weights[at][rows].sum() < LEAST_WEIGHT * count:  # targets that are sinks of this head
                 continue
         weights = np.where(rows & (peaks.keys[at] >= 0), peaks.weights[at], 0)
         row = int(weights.argmax())
         strongest = (row, int(peaks.keys[at, row]), float(weights[row])) if weights[row] else None
-        yield StandOut(call, at, place.layer, place.heads[at], kind, is_judged, float(weight), float(baseline),
-                       int(count), strongest)  # fmt: skip
+        lead = call, at, place.layer, place.heads[at]
+        yield StandOut(*lead, kind, is_judged, float(weight), int(count), strongest)
 
 
 def does(kind: Kind | None) -> str:

@@ -102,7 +102,7 @@ class Matrix(Part, Displayed):
         row: dict[str, Any] = {"layer": place.layer, "stream": place.stream, "call": place.call}
         row |= {"heads": self.head_names(summary), "queries": [*self.row_numbers(summary)], "block": [*self.block]}
         row["pooling"] = self.pooling if pooled else None
-        row |= {"reason": self.chosen.reason} if self.chosen else {}
+        row |= {"reason": self.chosen.sentence} if self.chosen else {}
         if self.keys is not None:
             row["keys"] = [*self.keys]
         elif summary.hidden:

@@ -54,7 +54,7 @@ def with_one_head(summary: Summary) -> Summary:
 def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
     at, place = int(kinds.peaks.weight.argmax()), summary.place
     weight = float(kinds.peaks.weight[at])
-    return StandOut(0, at, place.layer, place.heads[at], None, False, weight, kinds.peaks.uniform, 0, None)
+    return StandOut(0, at, place.layer, place.heads[at], None, False, weight, 0, None)
 
 
 def _changed(summary: Summary, change: Callable[[Matrix], Matrix | None]) -> Summary:
