@@ -39,8 +39,7 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     page, opening = document(Path("page.html").read_bytes()), made.scene.opening
     place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
     assert tuple(page["start"]) == (opening.at, opening.head) == place and opening.key == brings["key"]
-    heads = page["work"]["heads"]
-    assert [(head["layer"], head["head"]) for head in heads] == [out[:2] for out in outs]
+    assert [(head["layer"], head["head"]) for head in page["work"]["heads"]] == [out[:2] for out in outs]
 
 
 def named(heads: list[dict]) -> dict[str, set[tuple[int, int]]]:  # type: ignore[type-arg]
