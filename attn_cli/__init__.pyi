@@ -21,7 +21,6 @@ from attn_cli.notebook.commands import top as top
 from attn_cli.notebook.experiments import head_kinds as head_kinds
 from attn_cli.notebook.experiments import knock as knock
 from attn_cli.notebook.experiments import read_parts as read_parts
-from attn_cli.notebook.experiments import through as through
 from attn_cli.prompt import Prompt as Prompt
 from attn_cli.prompt import Token as Token
 from attn_cli.recording import RecordedLayer as RecordedLayer
@@ -49,5 +48,3 @@ from attn_cli.summaries.reducers.keys import Top as Top
 from attn_cli.summaries.reducers.keys import TopKeys as TopKeys
 from attn_cli.summaries.reducers.matrix import Matrix as Matrix
 from attn_cli.summaries.reducers.matrix import MatrixOf as MatrixOf
-from attn_cli.summaries.reducers.why import ExplainedKeys as ExplainedKeys
-from attn_cli.summaries.reducers.why import Why as Why

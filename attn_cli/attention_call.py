@@ -9,7 +9,7 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import Planner, plan_of
 from attn_cli.kernel.definition.latent import Latent
-from attn_cli.kernel.definition.positions import Rotation, Turning
+from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 
@@ -26,8 +26,6 @@ class Ingredients:
     projected   whether q, k and v are products of x and not x itself
     projections  W_Q, W_K and W_V of all heads, those that there are, by "q", "k" and "v" `[width, heads * d]`
     rotation    base, pairs and offset of the rotary positions of q and k
-    turning     a function: the pairs of columns that rotary positions turned, and their angles, read off the running
-                model; callable while the call is visited
     residual_lengths  a function: the lengths of the keys' residual vectors before the block `[m]`, None where unseen;
                       callable while the call is visited
     """
@@ -40,7 +38,6 @@ class Ingredients:
     projected: bool = False
     projections: Mapping[str, Array] = field(default_factory=dict)
     rotation: Rotation | None = None
-    turning: Callable[[], Turning] | None = None
     residual_lengths: Callable[[], Array | None] | None = None
 
 

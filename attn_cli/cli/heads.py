@@ -1,16 +1,14 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
-from collections.abc import Mapping
-
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, refuse_without_model, shows_report
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, shows_report
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import ranking_of
-from attn_cli.cli.kit.run.text_run import CommandPlan, each_report, run
+from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.model.source import Predicting, Source
+from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
@@ -39,8 +37,7 @@ def heads(
     do, and as --sort, --layer and --head do.
     --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention; without a
     TEXT the model reads repeated random tokens, on which induction heads show.
-    --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest; by logit heads
-    by what they write to the logit of the answer.
+    --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest.
 
     \b
     Examples:
@@ -55,9 +52,6 @@ def heads(
         return by_key(options, token, key, top, hiding, words=options.merges(words))
     if token is not None:
         raise InputError("--token needs --key", "add --key WORD, or see attn top")
-    if sort in ("logit", "-logit"):
-        alone = {"--kinds": kinds, "--words": words} | hiding.given
-        return by_logit(options, "--sort logit", top, alone, by_head=True, turned=sort == "-logit")
     ranking = ranking_of(sort, top)
     if kinds:
         if ranking is not None:
@@ -94,30 +88,6 @@ def by_key(
         )  # fmt: skip
 
     return run(options, "attending", plan)
-
-
-def by_logit(
-    options: TextCommandOptions,
-    name: str,
-    count: int | None,
-    others: Mapping[str, bool],
-    *,
-    by_head: bool = False,
-    turned: bool = False,
-) -> ExitCode:
-    """List what heads write to the logit of each text's answer: by key or by head."""
-    from attn_cli.summaries.answers.logit_keys import logit_keys
-
-    refuse_beside(name, others, "it is of the rows that choose the answer")
-    refuse_without_model(options.model, f"{name} needs logits")
-
-    def report(source: Source, view: View, text: str, number: int | None) -> Report:
-        assert isinstance(source, Predicting)
-        prompt = source.read([text], options.pair)[0]
-        answer = logit_keys(source, prompt, options.selection, by_head=by_head, turned=turned, shown=count)
-        return Report("logit_keys", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)
-
-    return each_report(options, report)
 
 
 def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:

@@ -1,19 +1,17 @@
 """List the keys that each query attends to most."""
 
+from functools import partial
 from typing import Literal
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside
+from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside, refuse_without_model
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, each_report, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
-from attn_cli.errors import ExitCode, InputError
-from attn_cli.model.source import Source
-from attn_cli.sources import is_recording
-from attn_cli.summaries.calls.in_words import prompt_in_words
+from attn_cli.errors import ExitCode
+from attn_cli.model.source import Predicting, Source
 from attn_cli.summaries.reducers.keys import RowKeys
 from attn_cli.summaries.report import Report
-from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
 
@@ -25,11 +23,10 @@ def top(
     token: str | None = o.TOKEN,
     overall: bool = option(False, "--overall", "Rank the keys that all these queries together attend to most."),
     key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key."),
-    by: Literal["weight", "value", "output", "logit", "through"] = option(
+    by: Literal["weight", "value", "output", "logit"] = option(
         "weight",
         "--by MEASURE",
-        "Rank by weight, value (weight x value norm), output (norm after W_O), logit "
-        "(to that of the answer), or through (all layers of an encoder).",
+        "Rank by weight, value (weight x value norm), output (norm after W_O), or logit (to that of the answer).",
     ),
     mean: bool = o.MEAN,
     words: bool = o.WORDS,
@@ -42,8 +39,7 @@ def top(
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
     unless --token picks queries.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
-    value; --by logit by what heads write from each key to the logit of the answer. --by through tells, for an encoder,
-    which tokens each token is made of after all layers.
+    value; --by logit by what heads write from each key to the logit of the answer.
 
     \b
     Examples:
@@ -51,7 +47,6 @@ def top(
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
-      attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
     merges = options.merges(words)
@@ -62,12 +57,10 @@ def top(
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
-        from attn_cli.cli.heads import by_logit
-
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
-        return by_logit(options, "--by logit", k, alone | hiding.given)
-    if by == "through":
-        return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
+        refuse_beside("--by logit", alone | hiding.given, "it is of the rows that choose the answer")
+        refuse_without_model(options.model, "--by logit needs logits")
+        return each_report(options, partial(_by_logit, options, k))
     measure = measure_of(by, mean=mean, words=merges)
 
     unchosen = options.chooses_no_head and not any((mean, overall, merges))
@@ -84,33 +77,10 @@ def top(
     return run(options, "overall" if overall else "top", plan)
 
 
-def _through(
-    options: TextCommandOptions,
-    k: int,
-    *,
-    mean: bool,
-    token: str | None,
-    overall: bool,
-    words: bool,
-    hiding: HidingOptions,
-) -> ExitCode:
-    if is_recording(options.model):
-        raise InputError(f"{options.model} is a recording, and --by through takes values, W_O and norms",
-                         "choose the model itself")  # fmt: skip
-    from attn_cli.summaries.answers.through import through
+def _by_logit(options: TextCommandOptions, k: int, source: Source, view: View, text: str, number: int | None) -> Report:
+    from attn_cli.summaries.answers.logit_keys import logit_keys
 
-    clashes = {"--layer": options.layer is not None, "--head": options.head is not None, "--mean": mean,
-               "--token and --overall": token is not None and overall}  # fmt: skip
-    refuse_beside("--by through", clashes | hiding.given, "it goes through all layers and heads, to every token")
-
-    def report(source: Source, view: View, text: str, number: int | None) -> Report:
-        prompt = source.read([text], options.pair)[0]
-        display = prompt_in_words(prompt) if words else prompt
-        rows, notes = (None, ()) if token is None else picked_tokens(token, display.tokens, display.text)
-        answer = through(source, prompt, rows, overall=overall, words=words, count=k)
-        merged = None if display is prompt else len(prompt.tokens)
-        warnings = (*display.warnings, *notes)
-        return Report("through", source.about, (display,), warnings=warnings, answer=answer, index=number,
-                      merged_from=merged)  # fmt: skip
-
-    return each_report(options, report)
+    assert isinstance(source, Predicting)
+    prompt = source.read([text], options.pair)[0]
+    answer = logit_keys(source, prompt, options.selection, k)
+    return Report("logit_keys", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)

@@ -34,10 +34,8 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
         statistic = scene.statistic(view)
         return origin.words("heads", ["--sort", statistic.name] if view.sorted else [])
     options = _head_options(scene, view)
-    if view.pane == "cell" and not origin.text:  # how positions turned queries takes the model
-        return origin.words("matrix", [*options, "-t", str(view.query)])
     if view.pane == "cell":
-        return origin.words("why", [*options, "-t", str(view.query), "--key", str(view.key)])
+        return origin.words("matrix", [*options, "-t", str(view.query), "--key", str(view.key)])
     options += _token_options(scene, view)
     if view.pane == "text" and not view.by_column:
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])

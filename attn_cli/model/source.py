@@ -10,7 +10,6 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
     from attn_cli.call import Call, Look
     from attn_cli.model.blocks import Block, BlockVectors
     from attn_cli.model.intervention import Experiment, LogitParts
-    from attn_cli.model.mixing import MixedLayer
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
 
@@ -42,7 +41,6 @@ class Source(Protocol):
         selection: Selection,
         visit: Callable[[Call], None],
         *,
-        rotations: bool = False,
         projections: bool = False,
     ) -> None:
         """Run the prompts: `visit` gets the attention (q, k, v, mask ...) of each chosen layer, for every prompt."""
@@ -89,11 +87,3 @@ class Predicting(Source, Protocol):
 
     def logit_parts(self, prompt: Prompt, experiment: Experiment) -> LogitParts:
         """The logit of the answer, less the mean logit: the sum of what each head adds by W_O, and a rest."""
-
-
-@runtime_checkable
-class Mixing(Protocol):
-    """A source whose model shows each layer's attention, the residual stream that it adds to, and the next norm."""
-
-    def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """For each layer its attention with W_O, the vectors that its output is added to, and the next norm's gain."""

@@ -1,4 +1,4 @@
-"""Kinds of heads, ablated heads, parts of a text, ways through a model: experiments as functions."""
+"""Kinds of heads, ablated heads, parts of a text: experiments as functions."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Unpack
@@ -11,7 +11,6 @@ from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
-from attn_cli.summaries.answers import through as of_through
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
 
@@ -88,24 +87,6 @@ def read_parts(
     chosen, cut = selected(layers, heads), parts if isinstance(parts, str) else "parts"
     parts = parts_of(prompt, parts) if isinstance(parts, str) else parts
     return of_parts.read_parts(source, prompt, parts, rows=rows, everywhere=everywhere, selection=chosen, cut=cut)
-
-
-def through(
-    text: str | Prompt, model: Model = DEFAULT_MODEL, rows: Sequence[int] | None = None, *,
-    tokenizer: Any = None, overall: bool = False, words: bool = False, count: int = 5, **loading: Unpack[Opening],
-) -> Answer:  # fmt: skip
-    """The share of each row that came from each token, through all layers of an encoder, as `attn top --by through`.
-
-    text     a text, or a prompt that the model's source has read
-    rows     the rows, of words with `words`; None for all
-    overall  their mean, in place of each
-    words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
-    count    how many tokens of each row are listed
-
-    Raises InputError for a source without layers, LoadError for a decoder and where W_O isn't found.
-    """
-    source = opened(text, model, tokenizer, loading)
-    return of_through.through(source, _read(source, text), rows, overall=overall, words=words, count=count)
 
 
 def _read(source: Source, text: str | Prompt) -> Prompt:

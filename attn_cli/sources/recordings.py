@@ -60,12 +60,9 @@ class RecordedSource:
         selection: Selection,
         visit: Callable[[Call], None],
         *,
-        rotations: bool = False,
         projections: bool = False,
     ) -> None:
         """Call `visit` with the attention of the chosen layers and heads, for each prompt."""
-        if rotations:
-            raise self._missing("the rotary layout is known while the model runs alone")
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
         selection.check_layers([(layer.place.stream, layer.place.layer) for layer in self._layers])

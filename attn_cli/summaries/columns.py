@@ -146,7 +146,6 @@ COLUMNS: Mapping[str, Column] = {
     "rate": Column(NUMBER, "the step size"),
     "steps": Column(COUNT, "how many steps were made"),
     "query_token": Column(or_none(TEXT), "the query's text", "query"),
-    "through_share": Column(SHARE, "share of the key in the query's vector behind the last layer", "share", ".3f"),
     "largest": Column(NUMBER, "the largest part of it, from that head or key", "most", "+.2f"),
     "logit": Column(NUMBER, "of the answer, minus the mean logit; over several tokens added up"),
     "heads_logit": Column(NUMBER, "what all heads of the model contribute"),

@@ -15,7 +15,6 @@ from tests.architectures.processes import check_all
 from tests.architectures.reasons import MOVED_IN_BATCHES, NOT_BUILT, OTHER_THAN_EAGER
 from tests.architectures.tiny import every_type
 from tests.architectures.w_o import is_found
-from tests.architectures.why import is_all_unproved
 
 TABLE = Path(__file__).with_name("RESULTS.md")
 _PACKAGES = ("torch", "timm", "torchvision", "torchaudio")  # some types need one of the last three
@@ -52,11 +51,6 @@ read with a cache of the keys and values before it, against the rows of all toke
 | left | {left} |
 | cache | {cache} |
 
-*why*: which columns of a query one angle turns (halves: p and p + d/2; interleaved: 2p and 2p + 1), proved by what the
-attention's own modules put out, so that `attn why` can tell content and position apart; *none needed* where
-nothing turns them. Proved or needless in all layers: {proved} types, {proved_texts} of those that read text; in some:
-{some}; in none: {unproved}.
-
 *knock*: how `attn knock` silences a head in the last row of a type that chooses next tokens: that row alone from the
 cache ({cached} types), by passes that skip the blocks below ({prefixed}), by whole passes ({whole}), or not at all
 ({unknocked}), with the reason; held against whole passes within 1e-4 bits.
@@ -73,8 +67,8 @@ add up to the logit ({known_parts} types of {speaking}), or the check that faile
 too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
 keys that the model adds beside those of the text move with its padding.
 
-| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | W_O | direct | note |
-|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|---|
+| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | knock | W_O | direct | note |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|
 """  # noqa: E501
 
 
@@ -90,26 +84,12 @@ def table(results: list[Result], seconds: float) -> str:
         minutes=seconds / 60,
         texts=len(texts),
         **counts,
-        **_proofs(results),
         **_ways_of_knock(results),
         **_projections(results),
         **_direct(results),
         **sides,
     )
     return head + "".join(_row(result) for result in results)
-
-
-def _proofs(results: list[Result]) -> dict[str, int]:
-    """The number of types with rotations verified in all, some and no layers."""
-    known = [result for result in results if result.why]
-    proved = [result for result in known if "no: " not in result.why]
-    unproved = [result for result in known if is_all_unproved(result.why)]
-    return {
-        "proved": len(proved),
-        "proved_texts": sum(bool(result.right) for result in proved),
-        "some": len(known) - len(proved) - len(unproved),
-        "unproved": len(unproved),
-    }
 
 
 def _ways_of_knock(results: list[Result]) -> dict[str, int]:
@@ -161,7 +141,6 @@ def _row(result: Result) -> str:
         _listed(result.ways),
         *("" if x is None else f"{x:.0e}" if x else "0" for x in numbers),
         *(_answer(result, side) for side in ("right", "left", "cache")),
-        result.why,
         result.knock,
         result.w_o,
         result.direct,

@@ -26,7 +26,6 @@ from tests.architectures.outputs import furthest, numbers, run
 from tests.architectures.softmax_recorder import SoftmaxRecorder
 from tests.architectures.tiny import tiny_model
 from tests.architectures.w_o import w_o_found
-from tests.architectures.why import why_verified
 
 # Sums of float32 in another order, on scores of size 10; measured 3e-7 where nothing is wrong.
 EXACT = 1e-5
@@ -47,7 +46,6 @@ class Result:
     right       of a type that reads text: how far padding on the right moves a text's weights, or why none can tell
     left        the same of padding on the left
     cache       how far a cache of keys and values moves the weights of the next token
-    why         how queries were turned by their positions, proved or not (see `why_verified`)
     knock       of a type that chooses next tokens: how heads are silenced (see `knock_from_cache`)
     alone       whether `attn` therefore never pads the type's texts
     w_o         how W_O was found (see `w_o_found`)
@@ -66,7 +64,6 @@ class Result:
     right: str = ""
     left: str = ""
     cache: str = ""
-    why: str = ""
     knock: str = ""
     w_o: str = ""
     direct: str = ""
@@ -94,7 +91,6 @@ def check(name: str, *, batches: bool = True) -> Result:
             result.cache = answer_or_error(cached, fresh, text)
             result.knock = knock_from_cache(deepcopy(fresh), text)
             result.direct = direct_parts(deepcopy(fresh), text)
-        result.why = why_verified(fresh, inputs)
         result.w_o = w_o_found(fresh, inputs)
     return result
 

@@ -1,4 +1,4 @@
-"""--by value, output and through: on screens, in data, and what is refused."""
+"""--by value, output and logit: on screens, in data, and what is refused."""
 
 from pathlib import Path
 
@@ -43,18 +43,6 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
     hold(attn("top", TEXT, "-m", models["llama"], "--by", by, "--overall", "--mean", "--json"), "overall")
 
 
-def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
-    run = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-k", "20", "--json")
-    hold(run, "through")
-    shares = [row["through_share"] for row in run.json["tables"]["through"] if row["query"] == 2]
-    assert sum(shares) == pytest.approx(1, abs=1e-5)
-    assert attn("top", TEXT, "-m", models["bert"], "--by", "through", "-o", tmp_path / "a.npz").code == 0
-    with np.load(tmp_path / "a.npz") as arrays:
-        assert arrays["through_share"][2].max() == pytest.approx(shares[0], abs=1e-6)
-    screen = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-t", "cat", terminal=True)
-    assert 'through 2 layers "cat" 2 is made of' in screen.text
-
-
 def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Path) -> None:
     """Keys and heads are two sums of the same numbers."""
     run = attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--json")
@@ -64,10 +52,6 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
     assert total["logit"] == pytest.approx(total["heads_logit"] + total["rest_logit"])
     for name in ("keys", "heads"):
         assert sum(row["direct_logit"] for row in tables[name]) == pytest.approx(total["heads_logit"], abs=1e-4)
-    rows = attn("heads", TEXT, "-m", models["llama"], "--sort", "-logit", "-f", "csv").lines
-    assert len(rows) == 1 + len(tables["heads"])
-    least = tables["heads"][-1]
-    assert rows[1].startswith(f"{least['layer']},{least['head']},{least['direct_logit']!r},")
     assert attn("top", TEXT, "-m", models["llama"], "--by", "logit", "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:
         by_head = {(row["layer"], row["head"]): row["direct_logit"] for row in tables["heads"]}
@@ -80,8 +64,6 @@ def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Pat
 @pytest.mark.parametrize(
     ("kind", "arguments", "words"),
     [
-        ("llama", ["--by", "through"], "sends everything to the first token"),
-        ("bert", ["--by", "through", "-l", "1"], "--by through and --layer at once"),
         ("bert", ["--by", "length"], "'length' is not one of"),
         ("bert", ["--by", "value", "--words"], "norms of subwords"),
         ("bloom", ["--by", "value"], "shows its weights alone"),

@@ -16,7 +16,6 @@ from attn_cli.summaries.answer import Table
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import shown_value, table_lines
 from tests.program import attn
-from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 COST = ("cost", "-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
@@ -36,15 +35,12 @@ ASKED: dict[str, tuple[object, ...]] = {
     "compare": ("compare", "the cat sat on a photo", "the cat sat on the photo", "-w", "photo", "-m", "LLAMA"),
     "plane": ("plane", RIVER),
     "learn": ("learn", "a cat", "-w", "a", "--to", "cat"),
-    "through": ("top", RIVER, "--by", "through", "-m", MINILM),
-    "through of a row": ("top", RIVER, "--by", "through", "-t", "bank", "-m", MINILM),
     "logit": ("top", "the cat sat on a photo", "--by", "logit", "-m", "LLAMA"),
     "scale": ("scale",),
     "decode": ("compute", "the cat sat", "--decode"),
     "decode grouped": ("compute", "the cat sat", "--decode", "--kv-heads", "1", "--projections", "1"),
     "cost latent": (*COST, "--latent", "64"),
     "cost window": (*COST, "--window", "32"),
-    "sort logit": ("heads", "the cat sat on a photo", "--sort", "-logit", "-m", "LLAMA"),
 }
 
 

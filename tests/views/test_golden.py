@@ -29,7 +29,6 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "overall": ("top", SENTENCE, "--overall"),
     "long-top": ("top", f"{LONG} {LONG}", "--mean"),
     "one-query": ("top", SENTENCE, "--token", "bank"),
-    "why": ("why", SENTENCE, "--token", "bank", "-k", "2", "-H", "0"),
     "heads": ("heads", SENTENCE),
     "nearest": ("nearest", "king - man + woman"),
     "compare": ("compare", SENTENCE, "the bank gave me a loan", "--word", "bank"),

@@ -61,7 +61,7 @@ def test_no_line_where_nobody_would_paste_it() -> None:
 TEXT = "a photo of the cat . the cat sat here"
 LIVE, RECORDED = ("encoder", "decoder"), ("encoder.attn", "decoder.attn")
 OF_ALL = (("inspect",), ("top", "-t", "-1", "-H", "1.1"), ("matrix", "-H", "1.0"), ("heads",), ("layers",))
-OF_MODELS = (("why", "-H", "1.0", "-t", "0"), ("heads", "--kinds"), ("knock",), ("parts",))
+OF_MODELS = (("heads", "--kinds"), ("knock",), ("parts",))
 
 
 @pytest.fixture(scope="module")

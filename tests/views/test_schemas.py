@@ -118,13 +118,6 @@ def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
     assert run.json["schema"] == "attn.overall/3"
 
 
-@pytest.mark.parametrize("options", [[], ["-t", "bank", "-k", "1"], ["-H", "1,2", "--key", "river"]], ids=" ".join)
-def test_explained_keys_hold(options: list[str]) -> None:
-    run = attn("why", TEXT, "--json", "--quiet", *options)
-    hold(run, "why")
-    assert run.json["schema"] == "attn.why/3"
-
-
 def test_data_of_a_long_text_tell_of_every_query() -> None:
     run = attn("top", "river bank " * 50, "--json", "--mean")
     hold(run, "top")

@@ -1,6 +1,5 @@
 """Positions of tokens: sines added to a token's vector, or rotations of its query and key."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from attn_cli.arrays import Array, indices, namespace
@@ -41,24 +40,6 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
     if interleaved:
         return xp.reshape(xp.stack(turned, axis=-1), x.shape)
     return xp.concat(turned, axis=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class Turning:
-    """The rotation of pairs of columns of queries and keys by rotary positions, and what is known of it.
-
-    first, second  the columns of every pair, which one angle turns
-    cos, sin       of that angle at every key `[m, pairs]`, times the factor that some models give both (YaRN)
-    layout         the pairs in words, such as "halves"; "" where nothing is turned
-    unknown        why nobody knows whether columns were turned; "" where that is known, and there are no pairs then
-    """
-
-    first: tuple[int, ...] = ()
-    second: tuple[int, ...] = ()
-    cos: Array = None
-    sin: Array = None
-    layout: str = ""
-    unknown: str = ""
 
 
 class Rotation(NamedTuple):

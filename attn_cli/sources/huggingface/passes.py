@@ -171,7 +171,6 @@ class ModelPasses:
         selection: Selection,
         visit: Visit,
         *,
-        rotations: bool = False,
         projections: bool = False,
     ) -> None:
         """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text."""
@@ -184,7 +183,7 @@ class ModelPasses:
             found = self._projections(arguments).rows if projections else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
             ledger.end_after_selection()
-            self._run(visit, arguments, ledger, rotations=rotations)
+            self._run(visit, arguments, ledger)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
         model = self.loaded.model

@@ -10,7 +10,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.intervention import Experiment, LogitParts
-from attn_cli.model.mixing import MixedLayer
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
@@ -26,7 +25,6 @@ from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
-from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
 
@@ -132,10 +130,3 @@ class ModelSource(ModelPasses):
             return run_to_logits(
                 self.loaded, *found, rows, len(experiment.tokens) - first, answer, lambda _: experiment.run_again()
             )
-
-    def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """For each layer of an encoder its attention, the stream that it adds to, and its norm."""
-        arguments = self._without_cache(self._unpadded(prompt))
-        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            found, places = self._projected_places(arguments)
-            return mixed_layers(self.loaded, prompt, arguments, found, places)

@@ -226,7 +226,6 @@ class TableSource:
         selection: Selection,
         visit: Callable[[Call], None],
         *,
-        rotations: bool = False,
         projections: bool = False,
     ) -> None:
         """Call `visit` once per prompt, with the attention of layer 0."""

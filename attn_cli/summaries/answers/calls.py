@@ -1,4 +1,4 @@
-"""The answers that are measured call by call (inspect, heads, top, matrix, why, steps) as tables of their parts."""
+"""The answers that are measured call by call (inspect, heads, top, matrix, steps) as tables of their parts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -10,7 +10,6 @@ from attn_cli.summaries.columns import Column
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds
-from attn_cli.summaries.reducers.why import CELL
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import finding
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
@@ -62,7 +61,6 @@ def _shape(
     return Shape(id, meaning, {**tables, "layers": _LAYERS}, own=own, **more)
 
 
-_NUMBERS = tuple(name for name in CELL if name != "weight")
 SHAPES = {
     "inspect": _shape(
         "attn.inspect/4",
@@ -105,34 +103,6 @@ SHAPES = {
         _COLUMNS,
     ),
     "heads": _shape("attn.heads/3", "Statistics of each head.", {"heads": _HEADS}, _COLUMNS),
-    "why": _shape(
-        "attn.why/3",
-        "Keys of queries: what the score of each has beyond that of the mean key.",
-        {
-            "terms": (*_CELL, "weight", *_NUMBERS, "pair", "columns", "contrast"),
-            "why": (*_CELL, *CELL, "visible", "cap_factor", "sink_weight", "rotation", "not_split", "pairs"),
-        },
-        _COLUMNS
-        | {
-            "mean_score": Column(NUMBER, "the mean of the scores of the visible keys"),
-            "content": Column(NUMBER, "score at the mean rotation, less its mean; null where not_split says why"),
-            "position": Column(NUMBER, "what its distance adds, and the bias; likewise"),
-            "bias": Column({"type": ["number", "boolean", "null"]}, "less its mean over visible keys; null without"),
-            "rank": Column(COUNT, "among the visible keys by score, 1 for the largest"),
-            "content_rank": Column(or_none(COUNT), "the rank that it would have by content alone"),
-            "distance_rank": Column(or_none(COUNT), "the same by distance alone, if every key were the mean key"),
-            "pair": Column(COUNT, "its number: pairs come first, the fastest turned is 0, then single columns"),
-            "columns": Column(TEXT, "its columns of the query and the key"),
-            "contrast": Column(NUMBER, "its term of q · k, scaled, less the mean of that term over the visible keys"),
-            "visible": Column(COUNT, "number of keys that the mask lets the query see"),
-            "cap_factor": Column(NUMBER, "ratio of the contrasts after and before the softcap; null without a softcap"),
-            "sink_weight": Column(NUMBER, "weight of a learned sink in the row; null without one"),
-            "rotation": Column(or_none(TEXT), "which columns one angle turns: halves, or interleaved; null: unknown"),
-            "not_split": Column(or_none(TEXT), "why content and position can't be separated; null where they are"),
-            "pairs": Column(each({"type": "object"}), "the terms of the dot product: pair, columns, contrast"),
-        },
-        rows_alone=True,
-    ),
     "steps": _shape(
         "attn.steps/3",
         "Every array from the embeddings to the output, in order.",

@@ -4,7 +4,6 @@ The direction is that in which the answer's logit grows over the mean logit, wit
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,13 +40,9 @@ SHAPE = Shape(
     bars=("direct_logit",),
     legend=("direct: what heads write to the answer's logit; later layers can undo it",),
 )
-_BY_HEAD = replace(SHAPE, screen={"heads": ("head", "direct_logit", "key_token", "largest")})
 
 
-def logit_keys(
-    source: Predicting, prompt: Prompt, selection: Selection, *, by_head: bool = False, turned: bool = False,
-    shown: int | None = None,
-) -> Answer:  # fmt: skip
+def logit_keys(source: Predicting, prompt: Prompt, selection: Selection, shown: int | None = None) -> Answer:
     """What each selected head adds, from each key, to the logit of the answer: `[heads, m]`, in logits."""
     experiment = source.experiment(prompt)
     target = experiment.target
@@ -76,7 +71,7 @@ def logit_keys(
     largest |= {(int(head), key) for key, row in enumerate(cells.T) for head in np.argsort(-np.abs(row))[:_NAMED]}
     tables = {
         "keys": Table.of(of_keys),
-        "heads": Table.of(of_heads[::-1] if turned else of_heads),
+        "heads": Table.of(of_heads),
         "cells": Table.of(
             named[head] | tokens[key] | {"direct_logit": float(cells[head, key])} for head, key in sorted(largest)
         ),
@@ -88,17 +83,12 @@ def logit_keys(
     word = quoted(cut("".join(token.text for token in target.tokens).strip(), _LONGEST))
     first, best = of_keys[0], f"{of_heads[0]['layer']}.{of_heads[0]['head']}"
     findings = (
-        f"heads write most to {word} from {quoted(first['key_token'])} {first['key']}: {first['direct_logit']:+.2f}"
-        if not by_head
-        else f"head {best} writes most to {word}: {of_heads[0]['direct_logit']:+.2f}",
+        f"heads write most to {word} from {quoted(first['key_token'])} {first['key']}: {first['direct_logit']:+.2f}",
         f"its logit is {parts.logit:+.2f} over the mean: all heads {of_all:+.2f}, the rest {parts.rest:+.2f}",
     )
-    if by_head:
-        tables = {"heads": tables.pop("heads"), **tables}
     places = {name: np.array([head[f"{name[:-1]}"] for head in named]) for name in ("layers", "heads")}
     matrices = {"direct_logit": cells, **places}
-    shape = _BY_HEAD if by_head else SHAPE
-    return Answer(shape, findings, tables, matrices, shown or _SHOWN, Next("knock", None, ("-H", best)))
+    return Answer(SHAPE, findings, tables, matrices, shown or _SHOWN, Next("knock", None, ("-H", best)))
 
 
 def _sums(

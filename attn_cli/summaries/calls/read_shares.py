@@ -76,12 +76,10 @@ class Measure(NamedTuple):
     """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
 
     mean       whether shares are needed of all heads at once
-    rotations  whether it must be known how rotary positions turned queries and keys
     """
 
     by: By = "weight"
     mean: bool = False
-    rotations: bool = False
 
 
 WEIGHTS = Measure()

@@ -12,7 +12,6 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import (
     READS,
     head_choice,
-    head_name,
     key_bars,
     key_cells,
     named_keys,
@@ -46,7 +45,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: why the largest weight is so large (attn why); after a mean of heads, each of them."""
+    """The next command: the matrix of the head of the largest weight; after a mean of heads, each of them."""
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
@@ -58,10 +57,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     trivial = float(top.weights[at, row].max()) == 1  # a row that sees one key, such as the first of a causal head
     if is_recorded(invocation) and not trivial:
         return on_same_input("inspect", report, invocation.without(HIDDEN), *query)
-    if trivial or is_recorded(invocation) or summary.place.way not in ("computed", "registry"):
-        return matrix_of_head(summary, int(at), report, invocation)
-    head = head_name(summary, int(at))
-    return on_same_input("why", report, invocation.without(HIDDEN), *query, "-H", head)
+    return matrix_of_head(summary, int(at), report, invocation)
 
 
 def _without_sinks(summary: Summary, top: Top) -> np.ndarray:

@@ -68,7 +68,6 @@ def test_inputs_that_do_not_fit_are_told_by_every_way_to_run(name: str, wrong: s
     for run in (
         lambda: source.each([prompt], Selection(), show),
         lambda: source.experiment(prompt),
-        lambda: source.mixed_layers(prompt),
     ):
         with pytest.raises(InputError, match="can't be run on this"):
             run()

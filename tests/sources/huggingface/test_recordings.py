@@ -117,7 +117,7 @@ def _buffer(data: bytes) -> Any:
 def test_what_takes_the_model_says_so(tmp_path: Path) -> None:
     file = tmp_path / "x.attn"
     assert attn("top", TEXT, "-m", "live", "-o", file).code == 0
-    for words in (["top", "--by", "output"], ["top", "--by", "through"], ["why"],
+    for words in (["top", "--by", "output"],
                   ["knock"], ["top", "--generate", "2"], ["heads", "--pair", "a cat"],
                   ["heads", "another text"]):  # fmt: skip
         run = attn(words[0], *words[1:], "-m", file)

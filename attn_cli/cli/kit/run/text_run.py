@@ -152,7 +152,7 @@ class _TextsVisit(PackedVisit):
         if not reducers:
             return call, ()
         text.hidden |= dict.fromkeys(call.keys[key] for key in hidden)
-        by, mean, _ = plan.measure
+        by, mean = plan.measure
         measured = call if by == "weight" else ReadShares(call, by, mean=mean)
         return HiddenKeys(measured, hidden, text.hidden_weight) if hidden else measured, reducers
 
@@ -243,9 +243,9 @@ class TextRun:
         if experiment is None or not experiment.visited:
             for text in texts:
                 text.forget()  # what an experiment that broke off has shown
-            rotations, projections = self.plan.measure.rotations, self.plan.measure.by == "output"
+            projections = self.plan.measure.by == "output"
             prompts = [text.prompt for text in texts]
-            self.source.each(prompts, self.options.selection, visit, rotations=rotations, projections=projections)
+            self.source.each(prompts, self.options.selection, visit, projections=projections)
         if not self.plan.tells or (experiment is None and not isinstance(self.source, RecordedSource)):
             return
         from attn_cli.summaries.told.story import kept_story, tell

@@ -42,7 +42,7 @@ def _process_value(parameter: Any, by_typer: Any, context: Any, value: Any) -> A
 
 GROUPS = {  # of --help, in its order
     "Look": ("inspect", "explore", "matrix", "top", "heads", "layers"),
-    "Explain": ("parts", "knock", "why", "compare"),
+    "Explain": ("parts", "knock", "compare"),
     "Your own numbers": ("compute",),
     "Corpus": ("scan", "scan show"),
     "Learn": ("plane", "nearest", "learn", "scale", "cost"),

@@ -22,7 +22,6 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import checked, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.rope.reader import RotationReader
 from attn_cli.weights_call import WeightsCall
 
 
@@ -59,10 +58,9 @@ class BatchVisitor:
         visit: Visit,
         ledger: Ledger,
         *,
-        rotations: RotationReader | None = None,
         row_of_texts: RowOfTexts | None = None,
     ) -> None:
-        self.visit, self.ledger, self.rotations = visit, ledger, rotations
+        self.visit, self.ledger = visit, ledger
         self.row_of_texts = row_of_texts
         self.blocks = BlockInputs()
         self._forget_layouts()
@@ -140,10 +138,7 @@ class BatchVisitor:
         size = key.shape[0], key.shape[2]
         is_own = place.stream != "cross"
         lengths = partial(self.blocks.lengths, place.name, index, size, text.keys) if is_own else None
-        turning = None
-        if self.rotations is not None:
-            turning = self.rotations.turning(query, index, text.rows, text.keys)
-        return Ingredients(turning=turning, projection=projection, residual_lengths=lengths)
+        return Ingredients(projection=projection, residual_lengths=lengths)
 
     def visit_weights(
         self,

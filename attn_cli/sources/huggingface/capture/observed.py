@@ -15,7 +15,6 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, Sel
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 """Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
@@ -29,15 +28,13 @@ class ObservedAttention:
         ledger: Ledger,
         visit: Visit | None,
         *,
-        rotations: bool = False,
         tap: Tap | None = None,
         row_of_texts: RowOfTexts | None = None,
     ) -> None:
         self.ledger, self.tap = ledger, tap
         self.visitor: BatchVisitor | None = None
         if visit is not None:
-            reader = RotationReader() if rotations else None
-            self.visitor = BatchVisitor(visit, ledger, rotations=reader, row_of_texts=row_of_texts)
+            self.visitor = BatchVisitor(visit, ledger, row_of_texts=row_of_texts)
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it."""

@@ -57,8 +57,6 @@ class Capture(AbstractContextManager[Ledger]):
             ledger.labels.read_arguments(self.stack, (), row.padded)
         if visitor is not None:
             yield visitor.blocks.watching(ledger.places.attention_blocks)
-            if visitor.rotations is not None:
-                yield visitor.rotations.watching(ledger.places.attention)
             seen = ledger.places.in_registry
             yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in seen))
         yield torch.compiler.set_stance("force_eager")
@@ -82,7 +80,6 @@ def capture(
     selection: Selection = ALL,
     texts: Sequence[Sequence[Token]] | None = None,
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
-    rotations: bool = False,
     tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Iterator[Ledger]:
     """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
@@ -97,7 +94,6 @@ def capture(
                text gives the same calls as if it ran alone.
     tokenizer  of the model, in place of texts: labels the tokens of every pass by their ids
     others     for each text the tokens of the stacks that read something else, by stack: decoder, vision, audio
-    rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     Entered, it gives the ledger: which layers attended, how often, and which could not be captured. Raises InputError
     for a layer that the model lacks, LoadError after passes without attention. Run no other models in other threads.
@@ -108,7 +104,7 @@ def capture(
     check_layer_numbers(selection.layers or (), blocks, type(model).__name__)
     with (
         hooked(model.register_forward_hook(lambda *_: passes.append(True))),
-        Capture(model, ObservedAttention(ledger, visit, rotations=rotations)),
+        Capture(model, ObservedAttention(ledger, visit)),
     ):
         yield ledger
     if passes and not ledger.calls:

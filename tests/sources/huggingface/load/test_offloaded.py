@@ -13,12 +13,11 @@ from tests.media import TEXT, tokenizer
 from tests.program import attn
 
 WORDS = "the cat sat what is the cat"
-PREDICTING = [("heads", "--sort", "logit"), ("inspect",), ("knock",), ("parts", "--cut", "words")]
+PREDICTING = [("top", "--by", "logit"), ("inspect",), ("knock",), ("parts", "--cut", "words")]
 ASKED = [
     ("heads",),
     ("top", "--by", "output"),
     ("matrix", "-H", "2.1", "--by", "value"),
-    ("why", "-H", "2.1", "-t", "-1"),
     *PREDICTING,
 ]
 
