@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from attn_cli.cli.kit.options.command import OutputOptions, shows_report
+from attn_cli.cli.kit.options.command import OutputOptions, about_of, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
@@ -86,11 +86,4 @@ def cost(
     dtype_name = (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
     itemsize, is_longest = _BYTES.get(dtype_name, 2), n is None
     answer = cost_of(sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize, is_longest=is_longest)
-    source = {
-        "model": size_options.model or "what attention takes",
-        "type": "cost",
-        "revision": None,
-        "dtype": dtype_name,
-        "device": "none",
-    }
-    return Report("cost", source, answer=answer)
+    return Report("cost", about_of(size_options.model or "what attention takes", "cost", dtype_name), answer=answer)

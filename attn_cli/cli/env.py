@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.command import about_of
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.kept.unpacked import unpacked_models
@@ -33,10 +34,10 @@ def env(json: bool = o.JSON) -> None:
             {"unpacked": model.path.name, "bytes": model.size, "folder": str(model.path.parent)}
             for model in (kept.models() if kept else ())  # none where the cache is off
         ]
-        about = dict.fromkeys(("dtype", "device"), "none") | {"model": "this installation", "type": "installation"}
         print_notes(warnings, quiet=False)
         answer = installation(devices, cache, unpacked, _stdout())
-        view.show(Report("env", about | {"revision": None}, warnings=tuple(warnings), answer=answer))
+        about = about_of("this installation", "installation")
+        view.show(Report("env", about, warnings=tuple(warnings), answer=answer))
 
 
 def _devices(warnings: list[str]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Show why scores are divided by sqrt(d)."""
 
-from attn_cli.cli.kit.options.command import OutputOptions, shows_report
+from attn_cli.cli.kit.options.command import OutputOptions, about_of, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.sources.numbers import numbers_in
@@ -36,11 +36,4 @@ def scale(
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a valid size", f"whole numbers from 1 to {_LARGEST:,}")
     answer = scaling(score_list, factor_list, list(map(int, sizes)))
-    source = {
-        "model": "the scale 1 / sqrt(d)",
-        "type": "demonstration",
-        "revision": None,
-        "dtype": "float64",
-        "device": "cpu",
-    }
-    return Report("scale", source, answer=answer)
+    return Report("scale", about_of("the scale 1 / sqrt(d)", "demonstration", "float64", "cpu"), answer=answer)
