@@ -84,15 +84,14 @@ class TextOptions:
                 several = _json_of(name, 'it looks like {"tools": [...], "enable_thinking": false}')
                 if not isinstance(several, dict):
                     raise InputError(f"{name} holds no JSON object", "a name and a value for each argument")
-                _check_halves(several, f"--arg {name}")
-                given |= several
             elif not equals or name == "messages":
                 raise InputError(f"--arg {each} sets nothing", "such as enable_thinking=false")
             else:
-                given[name] = value
+                several = {name: value}
                 with suppress(ValueError):
-                    given[name] = json.loads(value.lower() if value in ("True", "False") else value)
-                _check_halves({name: given[name]}, f"--arg {name}")
+                    several = {name: json.loads(value.lower() if value in ("True", "False") else value)}
+            _check_halves(several, f"--arg {name}")
+            given |= several
         return given
 
     def chat_before(self) -> dict[str, Any] | None:

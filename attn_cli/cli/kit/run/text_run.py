@@ -188,32 +188,27 @@ class TextRun:
 
     def read(self, number: int, text: str) -> ReadText:
         """The text as tokens, with the picked rows; raises all errors that show before the model runs."""
-        start, options = time.monotonic(), self.options
+        start, options, plan = time.monotonic(), self.options, self.plan
         with counted_tokens(self.source, options.generate, quiet=options.quiet):
-            read = self._tokens(number, text)
-        self.plan.hiding.check(read.display, read.rows)
-        memory = self.plan.memory(read.display, read.rows)
-        notes = [f"{len(read.prompt.tokens):,} tokens" + (f" · {memory}" if memory else "")]
-        generated = read.prompt.generated
-        if generated is not None:
-            notes = [f"generated {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s", *notes]
-        print_notes(notes, quiet=options.quiet or not options.verbose)
-        return read
-
-    def _tokens(self, number: int, text: str) -> ReadText:
-        prompt = self.source.read([text], self.options.pair)[0]
-        if (messages := self.options.messages_with(text)) is not None:
+            prompt = self.source.read([text], options.pair)[0]
+        if (messages := options.messages_with(text)) is not None:
             from attn_cli.summaries.parts.text_parts import template_tokens  # here: few texts are chats
 
             prompt = replace(prompt, template=template_tokens(prompt, messages))
         streams = (prompt.tokens, *prompt.others.values())
-        words = self.plan.words
-        display = prompt_in_words(prompt) if words and any(map(has_words, streams)) else prompt
+        display = prompt_in_words(prompt) if plan.words and any(map(has_words, streams)) else prompt
         notes: tuple[str, ...] = ()
-        if words and display is prompt and not any(t.start is not None and not t.special for t in prompt.tokens):
+        if plan.words and display is prompt and not any(t.start is not None and not t.special for t in prompt.tokens):
             notes = ("--words has no effect: these tokens have no character offsets",)
-        rows, more = picked_rows(self.plan.token, display)
-        _, of_keys = picked_rows(self.plan.key, display)
+        rows, more = picked_rows(plan.token, display)
+        _, of_keys = picked_rows(plan.key, display)
+        plan.hiding.check(display, rows)
+        memory = plan.memory(display, rows)
+        lines = [f"{len(prompt.tokens):,} tokens" + (f" · {memory}" if memory else "")]
+        if prompt.generated is not None:
+            written = counted(prompt.generated.tokens, "token")
+            lines = [f"generated {written} in {time.monotonic() - start:.2f} s", *lines]
+        print_notes(lines, quiet=options.quiet or not options.verbose)
         return ReadText(number, prompt, display, rows, tuple(dict.fromkeys(notes + more + of_keys)))
 
     def answers(self, texts: Sequence[ReadText], count: int) -> Iterator[Shown]:
