@@ -34,11 +34,6 @@ class HidingOptions:
         """Whether the option was given, by its flag."""
         return {"--hide": bool(self.hide)}
 
-    @property
-    def no_special(self) -> bool:
-        """True if special tokens are hidden, as queries and as keys."""
-        return SPECIAL in (self.hide or ())
-
     def refuse(self, reason: str) -> None:
         """Raise InputError if --hide was given; its message begins with `reason`."""
         if self.hide:
@@ -56,7 +51,7 @@ class HidingOptions:
 
     def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
         """The query rows that are shown: `rows` (None for all) without special tokens, if these are hidden."""
-        special = set(special_places(queries).tolist()) if self.no_special else set()
+        special = set(special_places(queries).tolist()) if SPECIAL in (self.hide or ()) else set()
         if not special:
             return rows
         return [row for row in (range(len(queries)) if rows is None else rows) if row not in special]
@@ -67,7 +62,7 @@ class HidingOptions:
         for pick in self.hide or () if streams else ():
             if pick not in _NAMED and not any(rows_of_stream(pick, tokens, prompt.text) for tokens in streams):
                 picked_tokens(pick, prompt.tokens, prompt.text)  # raises, with the tokens that there are
-        if self.no_special and prompt.tokens and self.rows(None, prompt.tokens) == []:
+        if self.rows(None, prompt.tokens) == []:
             raise InputError("the text has special tokens alone", "leave out --hide special")
         if rows and self.rows(rows, prompt.tokens) == []:
             raise InputError("--token picks special tokens, which --hide special hides", "leave out one of them")
