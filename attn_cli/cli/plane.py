@@ -1,6 +1,5 @@
 """Place words as points in the plane, before and after attention."""
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options.command import ModelCommandOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
@@ -36,12 +35,8 @@ def plane(
     with StatusLine("running the model", quiet=options.quiet):
         for prompt in prompts:
             steps: list[BlockVectors] = []
-            source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)
+            source.follow(prompt, range(len(prompt.tokens)), selection, lambda call: None, steps.append)
             journeys.append(steps)
     warnings = tuple(warning for prompt in prompts for warning in prompt.warnings)
     points = points_in_plane(prompts, journeys, unit=unit)
     return Report("plane", source.about, tuple(prompts), warnings=warnings, answer=points)
-
-
-def _ignore(call: Call) -> None:
-    """A visitor that ignores attention calls: the plane is computed from vectors alone."""

@@ -24,12 +24,8 @@ def schema(
     Examples:
       attn schema top | jq '.properties.result'
     """
-    text = _names() if name is None else schema_text(name)
+    text = schema_text(name) if name is not None else "\n".join(schema_names) + "\n"
+    if name is None and sys.stdout is not None and sys.stdout.isatty():
+        text = fill(text, max(shutil.get_terminal_size().columns, 20), break_on_hyphens=False) + "\n"
     with Sink(None, instead="attn schema NAME > FILE keeps it") as sink:
         sink.write(text.encode())
-
-
-def _names() -> str:
-    size = None if sys.stdout is None or not sys.stdout.isatty() else shutil.get_terminal_size()
-    names = "\n".join(schema_names)
-    return f"{names if size is None else fill(names, max(size.columns, 20), break_on_hyphens=False)}\n"

@@ -54,16 +54,15 @@ class TextOptions:
     def __post_init__(self) -> None:
         """Tell files of messages, or of all model inputs, from texts: `messages` and `inputs` are their paths."""
         text, file = (self.text or "").lower(), (self.file or "").lower()
+        taken: dict[str, str | None] = {}
         if self.chat and file.endswith(_MESSAGES):
-            self._take("messages", "file")
+            taken = {"messages": self.file, "file": None}
         elif self.chat and text.endswith(_MESSAGES) and leads_somewhere(str(expanded(self.text or ""))):
-            self._take("messages", "text")
+            taken = {"messages": self.text, "text": None}
         elif file.endswith((".npz", ".safetensors")):  # all that a model reads, as arrays
-            self._take("inputs", "file")
-
-    def _take(self, name: str, option: str) -> None:
-        object.__setattr__(self, name, getattr(self, option))
-        object.__setattr__(self, option, None)
+            taken = {"inputs": self.file, "file": None}
+        for name, value in taken.items():
+            object.__setattr__(self, name, value)
 
     @property
     def without_text(self) -> bool:

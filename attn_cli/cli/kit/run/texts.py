@@ -91,13 +91,6 @@ def refuse_path(text: str, option: str | None) -> None:
         raise InputError(f"{excerpt(text)} is a folder, not a text", f"what reads it: {scan}")
 
 
-def refuse_binary(file: str, beginning: bytes) -> None:
-    """InputError for a file that holds no text, by its first bytes."""
-    if b"\0" in beginning and not beginning.startswith(_UTF16):
-        reads = _READ_BY.get(Path(file).suffix.lower(), "attn compute --q")
-        raise InputError(f"{excerpt(file)} holds no text", f"what reads it: {reads} {quoted(file)}")
-
-
 _CONVERT = "convert it: iconv -t utf-8"
 _LONGEST_LINE = 10**8
 _MOST_BAD_LINES = 100
@@ -156,7 +149,9 @@ def _content(file: str) -> bytes:
         is_missing = isinstance(error, FileNotFoundError)
         hint = nearest_name(Path(file)) if is_missing else "check the name and the folder"
         raise InputError(f"can't read {file}: {reason(error)}", hint) from None
-    refuse_binary(file, content[:64])
+    if b"\0" in content[:64] and not content.startswith(_UTF16):
+        reads = _READ_BY.get(Path(file).suffix.lower(), "attn compute --q")
+        raise InputError(f"{excerpt(file)} holds no text", f"what reads it: {reads} {quoted(file)}")
     return content
 
 
