@@ -18,10 +18,9 @@ from attn_cli.token_syntax import first_place
 @shows_report
 def compare(
     options: ModelCommandOptions,
-    first: str = argument(..., "TEXT", "Read one text; - reads standard input."),
-    second: str = argument(..., "TEXT", "Read another text."),
+    first: str = argument("TEXT", "Read one text; - reads standard input.", ...),
+    second: str = argument("TEXT", "Read another text.", ...),
     word: list[str] | None = option(
-        None,
         "--word -w WORD|INDEX",
         "Compare this word: a word, word#2 (second occurrence) or an index. Twice: one for each text.",
     ),

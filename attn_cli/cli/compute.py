@@ -44,53 +44,47 @@ CallReducers = Callable[[Call], Sequence[Reducer]]
 class ProblemOptions:
     """Options for the operands of attention and its rule: matrices or words, projections, heads, positions, masks."""
 
-    text: str | None = argument(None, "TEXT", "Attend between these words, in place of --x; - reads stdin.")
+    text: str | None = argument("TEXT", "Attend between these words, in place of --x; - reads stdin.")
     model: str = option(
-        DEFAULT_MODEL,
         "--model -m TABLE",
         "Take the words' vectors from this table: toy or toy:NAME.",
+        DEFAULT_MODEL,
         autocompletion=completion.tables,
     )
-    q: str | None = option(None, "--q FILE", f"Read queries [n, d], with batch and head axes or without. {_FILE}")
-    k: str | None = option(None, "--k FILE", "Read keys [m, d]; default: q.")
-    v: str | None = option(None, "--v FILE", "Read values [m, e]; default: k.")
-    x: str | None = option(None, "--x FILE", "Read embeddings [n, width] and project them.")
+    q: str | None = option("--q FILE", f"Read queries [n, d], with batch and head axes or without. {_FILE}")
+    k: str | None = option("--k FILE", "Read keys [m, d]; default: q.")
+    v: str | None = option("--v FILE", "Read values [m, e]; default: k.")
+    x: str | None = option("--x FILE", "Read embeddings [n, width] and project them.")
     context: str | None = option(
-        None,
         "--context FILE|TEXT",
         "Read embeddings [m, width] of keys and values, or beside TEXT their words: cross-attention.",
     )
     projections: list[str] | None = option(
-        None,
         "--projections SEED|NAME=FILE|FILE",
         "Draw W_Q, W_K, W_V, W_O from a seed, or read them: wq=FILE, or an .npz that holds wq, wk, wv, wo, "
         "of latent keys wdkv, wuk, wuv (wkr, norm); may be repeated.",
     )
-    heads: int | None = option(None, "--heads N", "Split the last axis into N heads.", min=1)
-    kv_heads: int | None = option(None, "--kv-heads G", "Share G key/value heads among groups of query heads.", min=1)
-    labels: str | None = option(None, "--labels WORD,WORD,...", "Label keys (and queries, if n = m) with these words.")
-    latent: int | None = _latent(None, "--latent R", "Draw latent keys (MLA) of rank R.", min=1)
-    absorb: bool = _latent(False, "--absorb", "Absorb the up-projections into queries and outputs.")
+    heads: int | None = option("--heads N", "Split the last axis into N heads.", min=1)
+    kv_heads: int | None = option("--kv-heads G", "Share G key/value heads among groups of query heads.", min=1)
+    labels: str | None = option("--labels WORD,WORD,...", "Label keys (and queries, if n = m) with these words.")
+    latent: int | None = _latent("--latent R", "Draw latent keys (MLA) of rank R.", min=1)
+    absorb: bool = _latent("--absorb", "Absorb the up-projections into queries and outputs.")
     positions: str | None = _rule(
-        None,
         "--positions HOW",
         "Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k; rotary:500000 sets the "
         "base), alibi (to scores; alibi:0.5,0.25 gives a slope per head).",
     )
     mask: list[str] | None = option(
-        None,
         "--mask MASK",
         MASK_HELP,
         autocompletion=completion.one_of(lambda: [entry.example or entry.name for entry in MASKS]),
     )
-    causal: bool = _rule(False, "--causal", "Short for --mask causal.")
-    scale: str | None = _rule(None, "--scale NUMBER", "Multiply q kᵀ by this, or off; default: 1 / sqrt(d).")
-    softcap: float | None = _rule(None, "--softcap C", "Cap scores: C tanh(score / C).")
-    bias: str | None = _rule(None, "--bias FILE", "Add these numbers [n, m] to the scores.")
-    sink: str | None = _rule(None, "--sink SCORES", "Add a learned sink score per head to every row's softmax.")
-    weights: str | None = _rule(
-        None, "--weights HOW|FILE", "Skip the softmax: scores, uniform, or weights from a file."
-    )
+    causal: bool = _rule("--causal", "Short for --mask causal.")
+    scale: str | None = _rule("--scale NUMBER", "Multiply q kᵀ by this, or off; default: 1 / sqrt(d).")
+    softcap: float | None = _rule("--softcap C", "Cap scores: C tanh(score / C).")
+    bias: str | None = _rule("--bias FILE", "Add these numbers [n, m] to the scores.")
+    sink: str | None = _rule("--sink SCORES", "Add a learned sink score per head to every row's softmax.")
+    weights: str | None = _rule("--weights HOW|FILE", "Skip the softmax: scores, uniform, or weights from a file.")
 
     def options(self, *, decodes: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
@@ -117,13 +111,12 @@ def compute(
     *,
     steps: bool = o.STEPS,
     token: str | None = o.TOKEN,
-    decode: bool = option(False, "--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
+    decode: bool = option("--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
     expect: list[str] | None = option(
-        None,
         "--expect FILE|weights=FILE",
         "Check this output, or these weights; exit code 1 if they are off. May be repeated.",
     ),
-    tol: float | None = option(None, "--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0),
+    tol: float | None = option("--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0),
     output: OutputOptions,
 ) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.

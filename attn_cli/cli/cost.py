@@ -18,13 +18,13 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
-    model: str | None = option(None, "--model -m FOLDER", "Take sizes from the config.json of a model folder.")
-    heads: int | None = option(None, "--heads H", "Set the number of query heads.", min=1)
-    kv_heads: int | None = option(None, "--kv-heads G", "Set the number of key heads; default: H.", min=1)
-    dim: int | None = option(None, "--dim D", "Set the head size.", min=1)
-    layers: int | None = option(None, "--layers L", "Set the number of layers.", min=1)
-    latent: int | None = option(None, "--latent R", "Use latent keys (MLA) of rank R.", min=1)
-    window: int | None = option(None, "--window W", "Limit queries to a window of W keys.", min=1)
+    model: str | None = option("--model -m FOLDER", "Take sizes from the config.json of a model folder.")
+    heads: int | None = option("--heads H", "Set the number of query heads.", min=1)
+    kv_heads: int | None = option("--kv-heads G", "Set the number of key heads; default: H.", min=1)
+    dim: int | None = option("--dim D", "Set the head size.", min=1)
+    layers: int | None = option("--layers L", "Set the number of layers.", min=1)
+    latent: int | None = option("--latent R", "Use latent keys (MLA) of rank R.", min=1)
+    window: int | None = option("--window W", "Limit queries to a window of W keys.", min=1)
 
     def sizes(self) -> Sizes:
         """The sizes of the model, each replaced by its option if given; else options alone."""
@@ -58,10 +58,10 @@ class SizeOptions:
 @shows_report
 def cost(
     *,
-    n: int | None = option(None, "--tokens -n N", "Set the length of the text; default: the model's longest.", min=1),
+    n: int | None = option("--tokens -n N", "Set the length of the text; default: the model's longest.", min=1),
     size_options: SizeOptions,
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float8"] = option(
-        "auto", "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8."
+        "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8.", "auto"
     ),
     output: OutputOptions,
 ) -> Report:

@@ -35,7 +35,6 @@ class Topic(NamedTuple):
 @takes_options
 def guide(
     topic: str | None = argument(
-        None,
         "TOPIC",
         "Show this page; without it, the list.",
         autocompletion=completion.one_of(lambda: [page.name for page in topics()]),

@@ -22,12 +22,12 @@ _MANY = 15  # heads by key that a screen lists where no number was asked for
 @takes_options
 def heads(
     options: TextCommandOptions,
-    sort: str | None = option(None, "--sort COLUMN", "Sort by a column, largest first (entropy lowest); - reverses."),
-    top: int | None = option(None, "--top -k N", "Show the first N.", min=1),
+    sort: str | None = option("--sort COLUMN", "Sort by a column, largest first (entropy lowest); - reverses."),
+    top: int | None = option("--top -k N", "Show the first N.", min=1),
     token: str | None = o.TOKEN,
-    key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key, from --token or all."),
+    key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key, from --token or all."),
     words: bool = o.WORDS,
-    kinds: bool = option(False, "--kinds", "Name what each head does, on TEXT or on repeated random tokens."),
+    kinds: bool = option("--kinds", "Name what each head does, on TEXT or on repeated random tokens."),
     *,
     hiding: HidingOptions,
 ) -> ExitCode:

@@ -19,17 +19,17 @@ from attn_cli.views.view import View
 @takes_options
 def knock(
     options: TextCommandOptions,
-    k: int = option(12, "--top -k K", "Show K heads on the screen.", min=1),
+    k: int = option("--top -k K", "Show K heads on the screen.", 12, min=1),
     token: str | None = option(
-        None, "--token -t WORD|INDEX", "Ablate heads at these positions, not at the one that predicts the answer."
+        "--token -t WORD|INDEX", "Ablate heads at these positions, not at the one that predicts the answer."
     ),
     everywhere: bool = option(
-        False, "--everywhere", "Ablate heads at all positions, and report the change of the text's loss."
+        "--everywhere", "Ablate heads at all positions, and report the change of the text's loss."
     ),
-    together: str | None = option(None, "--together HEADS", "Ablate these heads together, and one by one: 18.6,17.3."),
-    mean: bool = option(False, "--mean", "Mean ablation (over the other rows) instead of zero ablation."),
+    together: str | None = option("--together HEADS", "Ablate these heads together, and one by one: 18.6,17.3."),
+    mean: bool = option("--mean", "Mean ablation (over the other rows) instead of zero ablation."),
     vector: Literal["mean", "first"] | None = option(
-        None, "--vector WHICH", "Compare an encoder's mean vector or its first: mean, first."
+        "--vector WHICH", "Compare an encoder's mean vector or its first: mean, first."
     ),
 ) -> ExitCode:
     """Ablate each head and measure what the answer loses.

@@ -16,9 +16,7 @@ DEFAULT_TEXT = "the cat sat on the mat"
 @takes_options
 @shows_report
 def layers(
-    text: str | None = argument(
-        None, "TEXT", "Run the model once on this text; - reads stdin.", show_default=DEFAULT_TEXT
-    ),
+    text: str | None = argument("TEXT", "Run the model once on this text; - reads stdin.", show_default=DEFAULT_TEXT),
     pair: str | None = o.PAIR,
     file: str | None = o.FILE,
     image: list[str] | None = o.IMAGE,

@@ -22,10 +22,10 @@ from attn_cli.token_syntax import all_places, first_place
 @takes_options
 @shows_report
 def learn(
-    texts: list[str] = argument(..., "TEXT", "Learn from texts that contain the word and a target; one may be -."),
-    word: str = option(..., "--word -w WORD|INDEX", "Train this word's attention."),
-    to: list[str] = option(..., "--to WORD", "Attend to this word; repeatable."),
-    steps: int = option(100, "--steps N", "Take N steps of gradient descent.", min=1),
+    texts: list[str] = argument("TEXT", "Learn from texts that contain the word and a target; one may be -.", ...),
+    word: str = option("--word -w WORD|INDEX", "Train this word's attention.", ...),
+    to: list[str] = option("--to WORD", "Attend to this word; repeatable.", ...),
+    steps: int = option("--steps N", "Take N steps of gradient descent.", 100, min=1),
     model: str = o.TABLE,
     *,
     output: OutputOptions,

@@ -35,14 +35,12 @@ def matrix(
     options: TextCommandOptions,
     *,
     token: str | None = o.TOKEN,
-    key: str | None = option(
-        None, "--key WORD|INDEX", "Show these keys only, as --token picks queries: who attends here?"
-    ),
-    scores: bool = option(False, "--scores", "Show scores: scaled and masked, before the softmax."),
+    key: str | None = option("--key WORD|INDEX", "Show these keys only, as --token picks queries: who attends here?"),
+    scores: bool = option("--scores", "Show scores: scaled and masked, before the softmax."),
     color_scale: o.ColorScale = o.COLOR_SCALE,
     words: bool = o.WORDS,
     by: Literal["weight", "value", "output"] = option(
-        "weight", "--by MEASURE", "Measure by weight, value (weight x value norm) or output (norm after W_O)."
+        "--by MEASURE", "Measure by weight, value (weight x value norm) or output (norm after W_O).", "weight"
     ),
     mean: bool = o.MEAN,
     hiding: HidingOptions,

@@ -14,11 +14,11 @@ from attn_cli.summaries.report import Report
 @takes_options
 def nearest(
     text: str | None = argument(
-        None, "WORDS", "Look up a word, or words with + and - between them; - or nothing reads stdin."
+        "WORDS", "Look up a word, or words with + and - between them; - or nothing reads stdin."
     ),
-    lines: bool = option(False, "--lines", "Answer every line of the input by itself."),
+    lines: bool = option("--lines", "Answer every line of the input by itself."),
     model: str = o.TABLE,
-    k: int = option(10, "--top -k K", "Show K words.", min=1),
+    k: int = option("--top -k K", "Show K words.", 10, min=1),
     *,
     output: OutputOptions,
 ) -> ExitCode:

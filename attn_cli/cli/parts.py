@@ -26,13 +26,11 @@ _ANSWER_TOKENS = 32  # that a model writes to the end of a sentence or line
 def parts(
     options: TextCommandOptions,
     cut: Literal["lines", "paragraphs", "sentences", "words", "roles"] | None = option(
-        None, "--cut HOW", "Split into lines, paragraphs, sentences, words or roles of a chat."
+        "--cut HOW", "Split into lines, paragraphs, sentences, words or roles of a chat."
     ),
     token: str | None = o.TOKEN,
-    answer: str | None = option(None, "--answer TEXT", "Trace TEXT in place of what the model writes."),
-    everywhere: bool = option(
-        False, "--everywhere", "Hide the part from all later tokens, not only from the question."
-    ),
+    answer: str | None = option("--answer TEXT", "Trace TEXT in place of what the model writes."),
+    everywhere: bool = option("--everywhere", "Hide the part from all later tokens, not only from the question."),
 ) -> ExitCode:
     """Trace an answer to the parts of the text that it came from.
 

@@ -13,8 +13,8 @@ from attn_cli.summaries.report import Report
 @shows_report
 def plane(
     options: ModelCommandOptions,
-    texts: list[str] = argument(..., "TEXT", "Place one text, or several on the same axes; - reads standard input."),
-    unit: bool = option(False, "--unit", "Normalise every vector first: compare directions alone."),
+    texts: list[str] = argument("TEXT", "Place one text, or several on the same axes; - reads standard input.", ...),
+    unit: bool = option("--unit", "Normalise every vector first: compare directions alone."),
 ) -> Report:
     """Place words as points in the plane, before and after attention.
 

@@ -13,9 +13,9 @@ _LARGEST = 2**16
 @takes_options
 @shows_report
 def scale(
-    scores: str = option("50,45,40", "--scores S,S,...", "Show the softmax of these scores, scaled up step by step."),
-    factors: str = option("0.0625,0.125,0.25,0.5,1", "--factors F,F,...", "Multiply the scores by these factors."),
-    dims: str = option("1,4,16,64,256,1024", "--dims D,D,...", "Draw products of q and k of these sizes."),
+    scores: str = option("--scores S,S,...", "Show the softmax of these scores, scaled up step by step.", "50,45,40"),
+    factors: str = option("--factors F,F,...", "Multiply the scores by these factors.", "0.0625,0.125,0.25,0.5,1"),
+    dims: str = option("--dims D,D,...", "Draw products of q and k of these sizes.", "1,4,16,64,256,1024"),
     *,
     output: OutputOptions,
 ) -> Report:

@@ -108,23 +108,19 @@ class ScanModelOptions(LoadOptions, LookOptions):
 @takes_options
 def scan(
     options: ScanModelOptions,
-    output: str | None = option(None, "--output -o DIR", "Write the results to this folder."),
+    output: str | None = option("--output -o DIR", "Write the results to this folder."),
     *,
     inputs: list[str] | None = argument(
-        None, "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
+        "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
     ),
-    fields: list[str] | None = o.reading(
-        None, "--field NAME", "Read the text from this field or column; several by commas."
-    ),
-    kind: str | None = o.reading(None, "--as KIND", f"Read the inputs as {', '.join(KINDS)}."),
-    chunk: int | None = o.reading(None, "--chunk N", "Split documents into chunks of N tokens.", min=2),
-    sample: str | None = o.reading(None, "--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000."),
-    seed: int | None = option(None, "--seed N", "Seed random draws (default: 0).", min=0),
-    memory: str = option("4GB", "--memory SIZE", "Limit memory beside the loaded model."),
-    ray: str | None = option(
-        None, "--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."
-    ),
-    force: bool = option(False, "--force", "Replace another scan in the folder."),
+    fields: list[str] | None = o.reading("--field NAME", "Read the text from this field or column; several by commas."),
+    kind: str | None = o.reading("--as KIND", f"Read the inputs as {', '.join(KINDS)}."),
+    chunk: int | None = o.reading("--chunk N", "Split documents into chunks of N tokens.", min=2),
+    sample: str | None = o.reading("--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000."),
+    seed: int | None = option("--seed N", "Seed random draws (default: 0).", min=0),
+    memory: str = option("--memory SIZE", "Limit memory beside the loaded model.", "4GB"),
+    ray: str | None = option("--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."),
+    force: bool = option("--force", "Replace another scan in the folder."),
     quiet: bool = o.QUIET,
 ) -> None:
     """Measure every head over a corpus: exact, resumable, as Parquet.

@@ -16,14 +16,12 @@ from attn_cli.text import excerpt
 @takes_options
 @shows_report
 def scan_show(
-    folder: str = argument(..., "DIR", "Read the folder of a finished scan."),
-    sort: str | None = option(
-        None, "--sort COLUMN", "Sort heads by a column, largest first (entropy smallest); - reverses."
-    ),
-    kind: str | None = option(None, "--kind KIND", "Show heads of one kind."),
-    top: int | None = option(None, "--top -k N", "Show the first N.", min=1),
-    head: str | None = option(None, "--head -H LAYER.HEAD", "Show all of one head: 18.6, cross:3.0."),
-    against: str | None = option(None, "--against DIR", "Compare with another scan: significant differences."),
+    folder: str = argument("DIR", "Read the folder of a finished scan.", ...),
+    sort: str | None = option("--sort COLUMN", "Sort heads by a column, largest first (entropy smallest); - reverses."),
+    kind: str | None = option("--kind KIND", "Show heads of one kind."),
+    top: int | None = option("--top -k N", "Show the first N.", min=1),
+    head: str | None = option("--head -H LAYER.HEAD", "Show all of one head: 18.6, cross:3.0."),
+    against: str | None = option("--against DIR", "Compare with another scan: significant differences."),
     *,
     output: OutputOptions,
 ) -> Report:

@@ -13,7 +13,7 @@ from attn_cli.views.sink import Sink
 @takes_options
 def schema(
     name: str | None = argument(
-        None, "NAME", f"Print one of {', '.join(schema_names)}.", autocompletion=completion.one_of(lambda: schema_names)
+        "NAME", f"Print one of {', '.join(schema_names)}.", autocompletion=completion.one_of(lambda: schema_names)
     ),
 ) -> None:
     """Print the JSON Schema of a command's --json output.

@@ -19,14 +19,14 @@ from attn_cli.views.view import View
 def top(
     options: TextCommandOptions,
     *,
-    k: int = option(5, "--top -k K", "Show K keys per query.", min=1),
+    k: int = option("--top -k K", "Show K keys per query.", 5, min=1),
     token: str | None = o.TOKEN,
-    overall: bool = option(False, "--overall", "Rank the keys that all these queries together attend to most."),
-    key: str | None = option(None, "--key WORD|INDEX", "List heads by their weight on this key."),
+    overall: bool = option("--overall", "Rank the keys that all these queries together attend to most."),
+    key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key."),
     by: Literal["weight", "value", "output", "logit"] = option(
-        "weight",
         "--by MEASURE",
         "Rank by weight, value (weight x value norm), output (norm after W_O), or logit (to that of the answer).",
+        "weight",
     ),
     mean: bool = o.MEAN,
     words: bool = o.WORDS,

@@ -53,7 +53,7 @@ def check(made: Session) -> None:
         return
     if view.pane == "cell":
         terms = scene.layer(view).terms(view.head, view.query, view.key)
-        assert (arrays["cell_queries"].item(), arrays["cell_keys"].item()) == (view.query, view.key)
+        assert (arrays["queries"].item(), arrays["keys"].item()) == (view.query, view.key)
         np.testing.assert_allclose([arrays["weights"].item(), arrays["scores"].item()], [terms.weight, terms.score],
                                    atol=1e-5)  # fmt: skip
     elif view.pane == "text" and not view.by_column:

@@ -7,22 +7,22 @@ from typing import ClassVar
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import ExitCode
 
-A = argument(..., "A", "Read a number.")
-OWN = option(0, "--own N", "Add a number.")
+A = argument("A", "Read a number.", ...)
+OWN = option("--own N", "Add a number.", 0)
 
 
 @dataclass(frozen=True)
 class Where:
-    file: str = option("-", "--file FILE", "Read a file.")
-    line: int = option(1, "--line N", "Read a line.")
+    file: str = option("--file FILE", "Read a file.", "-")
+    line: int = option("--line N", "Read a line.", 1)
 
 
 @dataclass(frozen=True)
 class Around:
     COMMANDS_OWN_AFTER: ClassVar[str] = "first"
 
-    first: int = option(1, "--first N", "Begin here.")
-    last: int = option(2, "--last N", "End here.")
+    first: int = option("--first N", "Begin here.", 1)
+    last: int = option("--last N", "End here.", 2)
 
 
 def test_fields_stand_where_their_dataclass_stands() -> None:

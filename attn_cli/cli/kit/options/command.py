@@ -40,11 +40,11 @@ class OutputOptions:
     """Options for the output's file and format, of every command, also those without a model."""
 
     format: str | None = option(
-        None, "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.one_of(format_names)
+        "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.one_of(format_names)
     )
     json: bool = o.JSON
-    output: str | None = option(None, "--output -o FILE", "Write to a file; its suffix chooses the format.")
-    force: bool = o.output(False, "--force", "Replace an existing output file.")
+    output: str | None = option("--output -o FILE", "Write to a file; its suffix chooses the format.")
+    force: bool = o.output("--force", "Replace an existing output file.")
     quiet: bool = o.QUIET
 
     @property
@@ -89,11 +89,9 @@ class LookOptions:
     """Options for the model, its layers and its heads."""
 
     model: str = o.MODEL
-    layer: str | None = option(None, "--layer -l LAYERS", "Choose layers: 3, -1, 0,2, 4-7 or all.")
+    layer: str | None = option("--layer -l LAYERS", "Choose layers: 3, -1, 0,2, 4-7 or all.")
     head: str | None = option(
-        None,
-        "--head -H HEADS",
-        "Choose heads: 3, 0,2, 4-7 or all; 18.6 is head 6 of layer 18, cross:1.1 of cross attention.",
+        "--head -H HEADS", "Choose heads: 3, 0,2, 4-7 or all; 18.6 is head 6 of layer 18, cross:1.1 of cross attention."
     )
 
     @property
@@ -112,23 +110,23 @@ class LoadOptions:
     """Options for loading and running a model."""
 
     adapter: list[str] | None = _model(
-        None, "--adapter DIR", "Merge an adapter (LoRA and its kin) into the model; may be repeated."
+        "--adapter DIR", "Merge an adapter (LoRA and its kin) into the model; may be repeated."
     )
     device: str = _device(
-        "auto",
         "--device DEVICE",
         "Run on auto (a GPU, else the processor), cpu, cuda, cuda:1 or mps.",
+        "auto",
         envvar="ATTN_DEVICE",
         autocompletion=completion.one_of(lambda: ("auto", "cpu", "cuda", "cuda:0", "mps")),
     )
     dtype: str = _device(
-        "auto",
         "--dtype DTYPE",
         "Compute in auto, float32, bfloat16 or float16.",
+        "auto",
         envvar="ATTN_DTYPE",
         autocompletion=completion.one_of(lambda: DTYPES),
     )
-    trust_remote_code: bool = _model(False, "--trust-remote-code", "Run code that comes with the model.")
+    trust_remote_code: bool = _model("--trust-remote-code", "Run code that comes with the model.")
 
     def open(
         self,
@@ -198,8 +196,8 @@ class ReadOptions(LoadOptions, LookOptions, TextOptions):
 class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
-    lines: bool = o.reading(False, "--lines", "Read every line of the input as a text of its own.")
-    verbose: bool = o.output(False, "--verbose -v", "Report time and memory; heads: list every one.")
+    lines: bool = o.reading("--lines", "Read every line of the input as a text of its own.")
+    verbose: bool = o.output("--verbose -v", "Report time and memory; heads: list every one.")
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
         """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""

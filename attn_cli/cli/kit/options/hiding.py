@@ -24,7 +24,6 @@ class HidingOptions:
     """Options for the keys and query rows that are left out of what is shown."""
 
     hide: list[str] | None = option(
-        None,
         "--hide PICK",
         "Hide keys: sink (first key or special tokens), special (also as queries) or as --token takes; repeatable.",
     )

@@ -27,23 +27,19 @@ class TextOptions:
     """Options for the input: a text, a file, an image, audio, or a message of a chat."""
 
     text: str | None = argument(
-        None, "TEXT", "Read this text; - or nothing reads standard input. Put -- before a text that starts with -."
+        "TEXT", "Read this text; - or nothing reads standard input. Put -- before a text that starts with -."
     )
     file: str | None = o.FILE
     pair: str | None = o.PAIR
     generate: int | None = o.reading(
-        None,
-        "--generate N",
-        "Generate up to N tokens first (greedy), then analyse prompt and generation together.",
-        min=1,
+        "--generate N", "Generate up to N tokens first (greedy), then analyse prompt and generation together.", min=1
     )
     image: list[str] | None = o.IMAGE
     audio: list[str] | None = o.AUDIO
     chat: bool = o.reading(
-        False, "--chat", "Put the text into the chat template as the user's message; a .json file holds all messages."
+        "--chat", "Put the text into the chat template as the user's message; a .json file holds all messages."
     )
     arg: list[str] | None = o.reading(
-        None,
         "--arg NAME=VALUE|FILE",
         "Set an argument of the chat template (a JSON file sets several), or tgt_lang of a translator.",
     )

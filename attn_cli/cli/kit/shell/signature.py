@@ -17,16 +17,17 @@ current: ContextVar[Invocation | None] = ContextVar("current", default=None)
 """The command line of the command that runs; None outside of one."""
 
 
-def option(default: Any, words: str, help: str, **more: Any) -> Any:
-    """Declare an option by its default, or ..., and as --help shows it: "--top -k K", "Show K keys per query."."""
+def option(words: str, help: str, default: Any = None, **more: Any) -> Any:
+    """Declare an option as --help shows it, "--top -k K", "Show K keys per query."; the default ... is none."""
     *flags, last = words.split()
-    names, metavar = ([*flags, last], None) if last.startswith("-") else (flags, last)
+    is_flag = last.startswith("-")
+    names, metavar = ([*flags, last], None) if is_flag else (flags, last)
     info = typer.Option(..., *names, metavar=metavar, help=help, **more)
-    return field(default=default, metadata={"info": info})
+    return field(default=False if is_flag else default, metadata={"info": info})
 
 
-def argument(default: Any, metavar: str, help: str, **more: Any) -> Any:
-    """Declare an argument by its default, or ... if it is required, and as --help shows it."""
+def argument(metavar: str, help: str, default: Any = None, **more: Any) -> Any:
+    """Declare an argument as --help shows it; the default ... is none."""
     info = typer.Argument(metavar=metavar, help=help, **{"show_default": False} | more)
     return field(default=default, metadata={"info": info})
 
