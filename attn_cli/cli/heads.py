@@ -96,12 +96,8 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = HeadKindsReducer()
-
-        def plan(view: View, source: Source) -> CommandPlan:
-            merges = options.merges(words)
-            return CommandPlan(lambda rows, call: [judged], words=merges, finish=with_kinds)
-
-        return run(options, "kinds", plan)
+        plan = CommandPlan(lambda rows, call: [judged], words=options.merges(words), finish=with_kinds)
+        return run(options, "kinds", lambda view, source: plan)
     given = {"--pair": options.pair is not None, "--generate": options.generate is not None, "--chat": options.chat}
     if without := next((name for name, is_given in given.items() if is_given), None):
         raise InputError(f"{without} goes with a text", "give one; without it the model reads random tokens")

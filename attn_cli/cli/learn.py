@@ -49,9 +49,8 @@ def learn(
         example, more = _example(source, prompt, word, to)
         examples.append(example)
         notes += [*prompt.warnings, *more]
-    heads = source.table.heads
     identity = np.eye(source.table.width)
-    descent = descend(examples, identity, identity, heads, steps=steps)
+    descent = descend(examples, identity, identity, source.table.heads, steps=steps)
     if descent.losses[-1] >= descent.losses[0]:
         notes.append(f"the loss did not fall at rate {descent.rate:g}")
     learning = learning_of(word, to, prompts, examples, descent, table=source.table_name)
