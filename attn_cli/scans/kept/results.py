@@ -17,10 +17,19 @@ from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.kinds.numbers import least_share
-from attn_cli.summaries.scanned.corpus import ESTIMATE, KIND, Place, Row, corpus_tables
 from attn_cli.summaries.scanned.differences import Number, Paired, differences, differences_answer
-from attn_cli.summaries.scanned.head import EXAMPLE, head_answer, range_text
-from attn_cli.summaries.scanned.heads import SORTED, heads_answer
+from attn_cli.summaries.scanned.show import (
+    ESTIMATE,
+    EXAMPLE,
+    KIND,
+    SORTED,
+    Place,
+    Row,
+    corpus_tables,
+    head_answer,
+    heads_answer,
+    range_text,
+)
 from attn_cli.summaries.scanned.student import two_sided_p
 from attn_cli.text import excerpt, listed
 

@@ -6,7 +6,7 @@ from math import nan
 import numpy as np
 
 from attn_cli.summaries.answer import Answer, Shape, Table
-from attn_cli.summaries.scanned.corpus import CORPUS, PLACE, Place, Row, show_head
+from attn_cli.summaries.scanned.show import CORPUS, PLACE, Place, Row, show_head
 from attn_cli.summaries.scanned.student import ci_half_width, holm, two_sided_p
 from attn_cli.text import counted
 
