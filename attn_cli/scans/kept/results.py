@@ -17,19 +17,9 @@ from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.kinds.numbers import least_share
+from attn_cli.summaries.scanned import show
 from attn_cli.summaries.scanned.differences import Number, Paired, differences, differences_answer
-from attn_cli.summaries.scanned.show import (
-    ESTIMATE,
-    EXAMPLE,
-    KIND,
-    SORTED,
-    Place,
-    Row,
-    corpus_tables,
-    head_answer,
-    heads_answer,
-    range_text,
-)
+from attn_cli.summaries.scanned.show import ESTIMATE, EXAMPLE, KIND, SORTED, Place, Row
 from attn_cli.summaries.scanned.student import two_sided_p
 from attn_cli.text import excerpt, listed
 
@@ -85,7 +75,7 @@ class ScanResults:
     def corpus(self) -> tuple[dict[str, Table], str]:
         """What was scanned, as tables of an answer and in a sentence."""
         files = [str(file["name"]) for file in self.options["files"]]
-        return corpus_tables(self.folder, str(self.about["model"]), self.progress, files)
+        return show.corpus_tables(self.folder, str(self.about["model"]), self.progress, files)
 
     @cached_property
     def statistics(self) -> dict[Number, Row]:
@@ -131,7 +121,7 @@ class ScanResults:
             nothing = dict.fromkeys(ESTIMATE)
             numbers = [self.statistics.get((place, ranking.column), nothing) for place in self.heads]
             rows = [row | {name: of[name] for name in SORTED} for row, of in zip(rows, numbers, strict=True)]
-        return heads_answer(
+        return show.heads_answer(
             self.folder, rows, [*self.statistics.values()], self.corpus, ranking=ranking, kind=kind, top=top
         )
 
@@ -155,7 +145,7 @@ class ScanResults:
             "parts": [{name: row[name] for name in ("part", "weight", "baseline")} for row in self._of(place, "parts")],
             "examples": [lead | _example(row) for row in self._of(place, "examples")],
         }
-        return head_answer(self.folder, str(self.about["model"]), found, tables, self.corpus)
+        return show.head_answer(self.folder, str(self.about["model"]), found, tables, self.corpus)
 
     def _find(self, layer: int, head: int, stream: str | None) -> Place:
         places = [place for place in self.heads if stream in (None, place[0])]
@@ -225,7 +215,7 @@ def _order(row: Row) -> tuple[int, float]:
 
 def _range(row: Row, first: str, last: str) -> Row:
     ends = {name: row[name] for name in (first, last)}
-    return {"range": range_text(*ends.values()), **ends, "weight": row["weight"], "baseline": row["baseline"]}
+    return {"range": show.range_text(*ends.values()), **ends, "weight": row["weight"], "baseline": row["baseline"]}
 
 
 def _example(row: Row) -> Row:
