@@ -67,12 +67,11 @@ class CheckedNumbers:
 
         Of weights: the largest of the row.
         """
-        own = {"output": np.sqrt(self._definition[1])}
-        own |= {name: np.abs(x).max(axis=-1, keepdims=True) for name, x in self.right.items() if name == "weights"}
-        return {
-            name: np.maximum(np.maximum(own[name], np.abs(x)), self.precisions[name].smallest)
-            for name, x in self.right.items()
-        }
+        sizes = {}
+        for name, x in self.right.items():
+            own = np.sqrt(self._definition[1]) if name == "output" else np.abs(x).max(axis=-1, keepdims=True)
+            sizes[name] = np.maximum(np.maximum(own, np.abs(x)), self.precisions[name].smallest)
+        return sizes
 
     @cached_property
     def allowed(self) -> Arrays:

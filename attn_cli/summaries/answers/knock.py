@@ -1,6 +1,7 @@
 """attn knock: each head ablated, and its effect on the answer."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 from attn_cli.call import Call, Look
@@ -167,10 +168,8 @@ def _chosen_heads(
 
 
 def _numbers(outcome: Outcome, noise: float) -> dict[str, float | None]:
-    names = ("bits", "kl_bits", "loss_bits", "cosine_distance")
-    numbers: dict[str, float | None] = {name: getattr(outcome, name) for name in names}
     main = "bits" if outcome.cosine_distance is None else "cosine_distance"
-    return numbers | {main: without_rounding(outcome.effect, noise)}
+    return asdict(outcome) | {main: without_rounding(outcome.effect, noise)}
 
 
 def _hidden(experiment: Experiment, head: HeadPlace, keys: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
