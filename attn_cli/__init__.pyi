@@ -38,8 +38,8 @@ from attn_cli.summaries.parts.text_parts import TextPart as TextPart
 from attn_cli.summaries.parts.text_parts import parts_of as parts_of
 from attn_cli.summaries.reduce import Summary as Summary
 from attn_cli.summaries.reduce import reduce as reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads as Heads
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics as HeadStatistics
+from attn_cli.summaries.reducers.heads import Heads as Heads
+from attn_cli.summaries.reducers.heads import HeadStatistics as HeadStatistics
 from attn_cli.summaries.reducers.keys import Overall as Overall
 from attn_cli.summaries.reducers.keys import OverallKeys as OverallKeys
 from attn_cli.summaries.reducers.keys import Received as Received

@@ -18,7 +18,7 @@ from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS, Statistic
+from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.story import opening_head
 from attn_cli.views.drawing.screen import Screen, label_columns

@@ -19,7 +19,7 @@ from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf

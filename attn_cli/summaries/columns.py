@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from attn_cli.fields import COSINE, COUNT, FINITE, FLAG, INTEGER, NUMBER, POSITIVE, SHARE, TEXT, Schema, each, or_none
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 
 
 class Column(NamedTuple):

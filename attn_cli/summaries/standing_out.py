@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.kinds.head_kinds import BACK, CONTENT, FIRST, KINDS, PLACE, Kind
-from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, LEAST_WEIGHT, NOT_JUDGED
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.reducers.kinds.reducer import LEAST_ROWS, LEAST_WEIGHT, NOT_JUDGED, HeadKinds
+from attn_cli.summaries.reducers.kinds.targets import BACK, CONTENT, FIRST, KINDS, PLACE, Kind
 from attn_cli.text import counted
 
 # Without a kind: the share on one key a row, and how much more than uniform that is.

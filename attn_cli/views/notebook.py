@@ -13,8 +13,7 @@ from attn_cli.recording import Recording
 from attn_cli.recording.whole import RecordedHead
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report

@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.knock import Ablation, knock
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.told.story import SHORT, deciding_rows, tell

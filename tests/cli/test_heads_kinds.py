@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 from tests.program import attn, refused, strict_json
 from tests.views.test_schemas import hold
 

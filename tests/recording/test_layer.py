@@ -14,7 +14,7 @@ from attn_cli.prompt import Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Received, ReceivedShares
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.kernel.definition.test_cells import places

@@ -21,11 +21,9 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import judge_heads
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
+from attn_cli.summaries.reducers.heads import STATISTICS, Heads, HeadStatistics
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, KindNumbers
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.program import environment
 from tests.scans.corpora import sentences, written
@@ -170,7 +168,7 @@ def test_statistics_of_every_name_are_there(scanned: tuple[Path, ModelSource]) -
 _ADDED = """
 import sys
 from pathlib import Path
-from attn_cli.summaries.reducers.heads.statistics import statistic
+from attn_cli.summaries.reducers.heads import statistic
 @statistic("")
 def weight_2_back(rows): return rows.mean(rows.on(2))
 from attn_cli.scans.run.scan import scan

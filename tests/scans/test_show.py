@@ -22,7 +22,7 @@ from attn_cli.scans.kept.results import ScanResults, differences_of, open_scan
 from attn_cli.scans.kept.tables import TABLES
 from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.scanned.differences import differences
 from attn_cli.summaries.scanned.student import two_sided_p
 from tests.program import attn, refused, strict_json

@@ -12,7 +12,7 @@ from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen

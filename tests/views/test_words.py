@@ -9,7 +9,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token, Word
 from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report

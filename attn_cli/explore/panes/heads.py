@@ -25,7 +25,7 @@ from attn_cli.explore.regions import Region
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.reducers.heads.statistics import Statistic
+from attn_cli.summaries.reducers.heads import Statistic
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit

@@ -15,8 +15,8 @@ from attn_cli.scans.sums.blocks import Blocks, paired
 from attn_cli.selection import ranges
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS
-from attn_cli.summaries.reducers.kinds.numbers import least_share
+from attn_cli.summaries.reducers.kinds.reducer import least_share
+from attn_cli.summaries.reducers.kinds.targets import CONTENT, KINDS
 from attn_cli.summaries.scanned import show
 from attn_cli.summaries.scanned.differences import Number, Paired, differences, differences_answer
 from attn_cli.summaries.scanned.show import ESTIMATE, EXAMPLE, KIND, SORTED, Place, Row

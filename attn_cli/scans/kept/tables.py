@@ -28,10 +28,9 @@ from attn_cli.scans.numbers.document_numbers import AT, OF_HEADS, OF_TEXTS, STAT
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS
 from attn_cli.scans.numbers.ranges import distances, positions
 from attn_cli.scans.sums.sums import ModuleSums, Moments, ScanSums
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.numbers import LEAST_ROWS, KindNumbers
-from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, LEAST_ROWS, KindNumbers
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 from attn_cli.summaries.scanned.student import ci_half_width
 from attn_cli.text import visible
 

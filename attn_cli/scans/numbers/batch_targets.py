@@ -9,8 +9,8 @@ from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
-from attn_cli.summaries.reducers.heads.statistics import Rows as HeadRows
-from attn_cli.summaries.reducers.heads.statistics import TextRows as HeadTextRows
+from attn_cli.summaries.reducers.heads import Rows as HeadRows
+from attn_cli.summaries.reducers.heads import TextRows as HeadTextRows
 from attn_cli.summaries.reducers.kinds.targets import RowFactors, Targets, TextRows, factors_of, hashed, targets_of_rows
 from attn_cli.summaries.sight import Sight
 

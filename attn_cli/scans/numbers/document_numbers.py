@@ -6,9 +6,9 @@ import numpy as np
 
 from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.scans.numbers.batch_targets import BatchTargets
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS
-from attn_cli.summaries.reducers.kinds.numbers import kind_numbers
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds.reducer import kind_numbers
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 
 STATISTIC_NAMES = tuple(statistic.name for statistic in STATISTICS)
 OF_HEADS, OF_TEXTS = (

@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.scans.numbers.batch_targets import BatchTargets
 from attn_cli.sources.corpora import Document
-from attn_cli.summaries.reducers.kinds.head_kinds import DELIMITER, KINDS, UNIFORM, WINDOW
+from attn_cli.summaries.reducers.kinds.targets import DELIMITER, KINDS, UNIFORM, WINDOW
 
 
 def strongest_rows(

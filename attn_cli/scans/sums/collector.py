@@ -20,7 +20,7 @@ from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.scans.sums.quantiles import Quantiles
 from attn_cli.scans.sums.sums import ModuleHeads, ModuleSums, Moments, PartSums, Ranges, TokenCounts
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 
 _OF_ROWS = {*MOMENTS, "key_sums", "vector_sums"}
 

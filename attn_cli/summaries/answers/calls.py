@@ -8,7 +8,7 @@ from attn_cli.fields import COUNT, FLAG, NESTED, NUMBER, TEXT, each, or_none
 from attn_cli.summaries.answer import Answer, LazyTable, Shape, Table
 from attn_cli.summaries.columns import Column
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import finding

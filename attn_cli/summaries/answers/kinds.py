@@ -11,8 +11,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.answers.calls import lead
 from attn_cli.summaries.reduce import Summary, reduce, with_part
-from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
-from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer
+from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindNumbers
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import families, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks

@@ -18,7 +18,7 @@ from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ranges
 from attn_cli.summaries.calls.read_shares import key_head_norms
 from attn_cli.summaries.reduce import Part
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.text import decimal_bytes

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.heads.head_statistics import Heads
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS, followers, induction_weight
+from attn_cli.summaries.reducers.heads import STATISTICS, Heads, followers, induction_weight
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import any_judged, finding

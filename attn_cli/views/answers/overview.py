@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.heads import Heads
 from attn_cli.summaries.reducers.keys import DecidingRows, Received, mean_received
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix

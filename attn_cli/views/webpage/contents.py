@@ -11,7 +11,7 @@ from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import (
     StandOut,

@@ -28,7 +28,7 @@ from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from tests.kernel.cpu.test_walk import agree, key_lists, masks

@@ -16,9 +16,8 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.kinds import head_kinds
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds.head_kinds import CONTENT, KINDS, MARKS, PLACE, UNIFORM
-from attn_cli.summaries.reducers.kinds.numbers import KindNumbers
-from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindNumbers
+from attn_cli.summaries.reducers.kinds.targets import CONTENT, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.text_sinks import is_hub
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Overall, OverallKeys, Received, ReceivedShares, Top, TopKeys
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.strategies import Problem, planned_by, planner, problems

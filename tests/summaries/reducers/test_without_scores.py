@@ -10,7 +10,7 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import rule_of
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Top, TopKeys
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.record import Record, Recorded

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 from attn_cli.errors import InputError
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.heads.statistics import STATISTICS
+from attn_cli.summaries.reducers.heads import STATISTICS
 
 
 def ranking_of(sort: str | None, top: int | None) -> Ranking | None:

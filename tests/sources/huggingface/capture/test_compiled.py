@@ -10,7 +10,7 @@ from attn_cli.kernel.cpu.c_library import is_built
 from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.summaries.test_fused import FromBands

@@ -14,7 +14,7 @@ from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Part, Reducer, reduce, reduce_texts
-from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import TopKeys
 from tests.sources.huggingface.models import tiny
 from tests.summaries.test_fused import FromBands

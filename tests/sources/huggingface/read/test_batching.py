@@ -9,8 +9,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
-from attn_cli.summaries.reducers.heads.statistics import RULES
+from attn_cli.summaries.reducers.heads import RULES, Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Top, TopKeys
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain

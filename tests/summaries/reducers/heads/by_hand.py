@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from tests.strategies import Problem
 from tests.summaries.test_laws import attended, call_of
 

@@ -14,8 +14,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
-from attn_cli.summaries.reducers.heads.statistics import RULES, STATISTICS
+from attn_cli.summaries.reducers.heads import RULES, STATISTICS, Heads, HeadStatistics
 from tests.strategies import Problem, problems
 from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
 from tests.summaries.test_laws import CLOSE, attended, call_of

@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.reducers.kinds.head_kinds import DUPLICATE, INDUCTION
-from attn_cli.summaries.reducers.kinds.targets import DRAWN, Targets, hashed, shares_of, targets_of
+from attn_cli.summaries.reducers.kinds.targets import (
+    DRAWN,
+    DUPLICATE,
+    INDUCTION,
+    Targets,
+    hashed,
+    shares_of,
+    targets_of,
+)
 
 TEXTS = st.lists(st.integers(0, 4), min_size=3, max_size=40)
 

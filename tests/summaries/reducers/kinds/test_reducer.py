@@ -15,8 +15,8 @@ from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, 
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.kinds.head_kinds import KINDS, UNIFORM
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
+from attn_cli.summaries.reducers.kinds.targets import KINDS, UNIFORM
 from tests.summaries.reducers.kinds.oracle import numbers
 
 NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]

@@ -1,23 +1,25 @@
 """Per-head statistics: what each head does, in numbers from which columns, fields, arrays and schemas follow."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, as_float64, moved_to, namespace
+from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy_together
 from attn_cli.call import Call
+from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reducers.kinds.head_kinds import INDUCTION
-from attn_cli.summaries.reducers.kinds.targets import content_lists, names_of
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.kinds.targets import INDUCTION, content_lists, names_of
 
 RULES = 0.95  # of a row's weight
 _BITS_PER_NAT = float(1 / np.log(2))
@@ -364,3 +366,106 @@ def ruled(rows: Rows) -> Array | None:
     with np.errstate(invalid="ignore"):  # rows without a key
         exponents = rows.moment("maximum") - rows.moment("logsumexp")
     return rows.mean(rows.xp.exp(rows.xp.where(rows.live, exponents, -np.inf)) >= RULES)
+
+
+@dataclass(frozen=True, eq=False)
+class Heads(Part):
+    """Statistics of the attention of each head over queries, `[h]` each; rows that may attend to nothing are left out.
+
+    statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
+    rest         the mean weight of a row on the keys that the user didn't leave out; None unless some are left out
+    """
+
+    name: ClassVar[str] = "heads"
+    together: ClassVar[bool] = True
+
+    statistics: Mapping[str, np.ndarray]
+    masked_rows: np.ndarray
+    rest: np.ndarray | None = None
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name in self.__dict__.get("statistics", ()):
+            return self.statistics[name]
+        raise AttributeError(f"'Heads' has no statistic {name!r}")
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows."""
+        place = summary.place
+        columns = {name: values.tolist() for name, values in self.statistics.items()}
+        columns["masked_rows"] = [int(count) for count in self.masked_rows]
+        if self.rest is not None:
+            columns["visible_weight"] = self.rest.tolist()
+        for head, group, *numbers in zip(place.heads, place.groups, *columns.values(), strict=True):
+            lead = {"layer": place.layer, "head": head, "kv_head": group}
+            yield lead | dict(zip(columns, numbers, strict=True))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Each head statistic `[h]` by its name."""
+        rest = {} if self.rest is None else {"visible_weight": self.rest}
+        return {**self.statistics, "masked_rows": self.masked_rows, **rest}
+
+
+def heads_of(asked: Rows, stats: RowStats, rows: PickedRows = None) -> list[Heads]:
+    """For each text its head statistics, made of the row statistics of a call."""
+    answered = asked.answered(stats, rows)
+    columns = dict(zip(answered, to_numpy_together([*answered.values()]), strict=True))  # [h, texts]
+    live, rest = columns.pop("live_rows"), columns.pop("rest")
+    return [
+        Heads(
+            {name: values[:, text] for name, values in columns.items()},
+            (asked.texts[text].n if rows is None else len(rows)) - live[:, text],
+            rest[:, text] if asked.first.hides else None,
+        )
+        for text in range(live.shape[1])
+    ]
+
+
+class HeadStatistics:
+    """Makes `Heads` of a call: means of a few numbers over `rows` (None for all) that may attend to something."""
+
+    def __init__(self, rows: Sequence[int] | None = None) -> None:
+        self.rows = None if rows is None else tuple(rows)
+
+    @property
+    def takes_texts(self) -> bool:
+        """True if many texts can be taken at once, packed: where means are over all rows."""
+        return self.rows is None
+
+    def wanted(self, call: Call) -> Wanted:
+        """A request for each row's sums, and its weight on each key that a statistic is about."""
+        return _asked(call).wanted(self.rows)
+
+    def part(self, call: Call, stats: RowStats) -> Heads:
+        """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
+        return heads_of(_asked(call), stats, self.rows)[0]
+
+    def wanted_of_texts(self, packed: PackedCall) -> Wanted:
+        """A request for the row statistics that head statistics are made of, of the rows of all packed texts."""
+        return self._of_texts(packed)[1]
+
+    def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
+        """For each packed text in order the statistics of every head, means over rows (entropy, distance ...)."""
+        asked, _ = self._of_texts(packed)
+        return heads_of(asked, replace(stats, wanted=asked.wanted()))
+
+    def _of_texts(self, packed: PackedCall) -> tuple[Rows, Wanted]:
+        def make() -> tuple[Rows, Wanted]:
+            asked = Rows.asked([TextRows.of(call) for call in packed.calls])
+            wanted = asked.wanted()
+            of_texts = ([keys[rows] for rows in packed.texts] for keys in wanted.key_sets)
+            return asked, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
+
+        return packed.keep((Rows, packed.place.stream, packed.rule.sink is None), make)
+
+
+def _asked(call: Call) -> Rows:
+    text, known = TextRows.of(call), _asked_of(call.keys)
+    flags = text._replace(keys=())
+    if flags not in known:
+        known[flags] = Rows.asked([text])
+    return known[flags]
+
+
+@memoised
+def _asked_of(keys: Sequence[Token]) -> dict[TextRows, Rows]:
+    return {}
