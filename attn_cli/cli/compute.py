@@ -25,9 +25,8 @@ from attn_cli.summaries.answers.compute import computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
-from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
+from attn_cli.summaries.reducers.output import KeepOutput, MaskedRows, PassOutput
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View

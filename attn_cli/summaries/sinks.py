@@ -5,7 +5,6 @@ they receive. A learned sink is no key, and none of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,31 +35,18 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
     return np.array([place for place, token in enumerate(tokens) if token.special], dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class SinkRows:
     """The rows by which sinks are known: those that see 8 keys or more; all rows where none sees so many.
 
-    few      which of n rows are left out, booleans `[n]`
-    seen_by  how many of the others see each of m keys `[m]`
-    uniform  the sum over the others of what uniform attention gives each key `[m]`
+    left_out  the request for the weights on keys, summed over the other rows
+    seen_by   how many of them see each of m keys `[m]`
+    uniform   the sum over them of what uniform attention gives each key `[m]`
     """
 
-    few: np.ndarray
-    seen_by: np.ndarray
-    uniform: np.ndarray
-
-    @classmethod
-    def of(cls, sight: Sight) -> "SinkRows":
-        """The rows by which sinks are told, of n queries; `sight` says which keys each may see."""
-        few = sight.count < FEW_KEYS
-        few = few & ~few.all()
-        others = 1.0 - few
-        return cls(few, sight.along_columns(others), sight.uniform(others))
-
-    @property
-    def left_out(self) -> ColumnSums:
-        """The request for the weights on keys, summed over the rows that are left out."""
-        return ColumnSums(tuple(np.flatnonzero(self.few).tolist()))
+    def __init__(self, sight: Sight) -> None:
+        few = (sight.count < FEW_KEYS) & (sight.count.max(initial=0) >= FEW_KEYS)
+        self.sight, self.left_out = sight, ColumnSums(tuple(np.flatnonzero(few).tolist()))
+        self.seen_by, self.uniform = sight.along_columns(1.0 - few), sight.uniform(1.0 - few)
 
     def reception(self, received: Array, received_few: Array) -> tuple[Array, Array]:
         """For each head and key `[h, m]` the mean weight of the rows that see it, 0 for none, and whether it is a sink.
@@ -68,9 +54,8 @@ class SinkRows:
         A sink gets over 0.3, and over 3 times what uniform attention would give it.
         """
         rows = np.maximum(self.seen_by, 1.0)
-        uniform = self.uniform / rows
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
-        least = np.where(judged, np.maximum(MOST_OF_A_KEY, TIMES_UNIFORM * uniform), np.inf)
+        least = np.where(judged, np.maximum(MOST_OF_A_KEY, TIMES_UNIFORM * self.uniform / rows), np.inf)
         rows, seen, least = (moved_to(received, x) for x in (rows, self.seen_by > 0, least))
         mean = namespace(received).where(seen, (as_float64(received) - received_few) / rows, 0.0)
         return mean, mean > least

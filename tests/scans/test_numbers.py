@@ -94,14 +94,8 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
         number = [kind.name for kind in KINDS].index(row["kind"])
         parts = kinds[row["layer"]]
         of_all = KindNumbers.together([part.numbers for part in parts]).mean
-        for name, of_text in {
-            "weight": "weight",
-            "share": "share",
-            "non_sink_weight": "non_sink_weight",
-            "row_support": "row_support",
-            "control": "control",
-        }.items():
-            expected = getattr(of_all, of_text)[number, row["head"]]
+        for name in ("weight", "share", "non_sink_weight", "row_support", "control"):
+            expected = getattr(of_all, name)[number, row["head"]]
             # what is left of a row beside its sink may be next to nothing: shares of it are rough
             close = {"rtol": 1e-3, "atol": 2e-3 if row["kind"] == "window" else 1e-4}
             np.testing.assert_allclose(np.nan if row[name] is None else row[name], expected, **close)

@@ -19,8 +19,8 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
-from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import MatrixOf
+from attn_cli.summaries.reducers.output import MaskedRows
 from tests.kernel.cpu.test_walk import holed, masks
 from tests.strategies import as_tensors
 

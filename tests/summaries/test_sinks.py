@@ -5,11 +5,13 @@ import pytest
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
+from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
+from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import SinkRows, expected_sinks
 
 TOKENS = (Token(0, "[CLS]", special=True), Token(1, "river"), Token(2, "bank"), Token(3, "[SEP]", special=True))
@@ -28,7 +30,8 @@ def test_the_first_key_is_expected_where_nobody_looks_ahead_and_special_tokens_e
 
 def test_a_sink_receives_much_and_more_than_uniform_attention_gives() -> None:
     reception = np.array([[0.46, 0.31, 0.29], [0.46, 0.9, 0.0]])
-    rows = SinkRows(np.zeros(10, bool), np.full(3, 10.0), 10 * np.array([0.3, 0.1, 0.01]))
+    rows = SinkRows(Sight(Intervals(np.zeros(10, int), np.full(10, 3)), 3))
+    rows.uniform = 10 * np.array([0.3, 0.1, 0.01])
     mean, is_sink = rows.reception(10 * reception, np.zeros((2, 3)))
     np.testing.assert_allclose(mean, reception)
     assert is_sink.tolist() == [[False, True, False], [False, True, False]]

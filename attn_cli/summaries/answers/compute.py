@@ -8,8 +8,8 @@ import numpy as np
 from attn_cli.prompt import Token
 from attn_cli.summaries.answer import Answer, LazyTable, Next, Shape, Table
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.masked import Masked
 from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.output import Masked
 from attn_cli.text import counted, visible
 
 SHAPE = Shape(

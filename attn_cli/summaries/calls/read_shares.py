@@ -82,9 +82,6 @@ class Measure(NamedTuple):
     mean: bool = False
 
 
-WEIGHTS = Measure()
-
-
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]`, and the matrices `[h, e, width]` (by "output" W_O) that make vectors of them."""
     if isinstance(call, RecordedLayer):

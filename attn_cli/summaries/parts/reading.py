@@ -34,7 +34,7 @@ class TextReading:
     def add(self, call: Call) -> None:
         """Take in one attention call whose keys are the text's tokens."""
         rows = ColumnSums(self.rows)
-        told_by, rule = SinkRows.of(sight_of(call.rule.mask, call.n, call.m, call.like)), call.rule.describe()
+        told_by, rule = SinkRows(sight_of(call.rule.mask, call.n, call.m, call.like)), call.rule.describe()
         stats = call.row_stats(Wanted(column_sums=(rows, ColumnSums(), told_by.left_out)))
         _, is_sink = told_by.reception(stats.column_sums[ColumnSums()], stats.column_sums[told_by.left_out])
         weights = stats.column_sums[rows] / max(1, len(self.rows))  # [h, m]

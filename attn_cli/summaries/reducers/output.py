@@ -1,4 +1,4 @@
-"""The attention output: weights times values, per head or joined and projected."""
+"""The attention output: weights times values, per head or joined and projected; rows that may attend to nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,3 +71,25 @@ class PassOutput:
             for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
                 self.write(head, band.start, rows)
         return Outputs(np.empty((0, 0, 0)), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Part):
+    """The number of rows of every head whose weights are all 0, `[h]`; their output is 0 too."""
+
+    name: ClassVar[str] = "masked"
+
+    rows: np.ndarray
+
+
+class MaskedRows:
+    """Makes `Masked` of a call: how many rows of each head may attend to nothing."""
+
+    def wanted(self, call: Call) -> Wanted:
+        """A request to say of each row whether it may attend to nothing."""
+        return Wanted(moments=("masked",))
+
+    def part(self, call: Call, stats: RowStats) -> Masked:
+        """The number of rows of each head that may attend to nothing."""
+        assert stats.masked is not None
+        return Masked(to_numpy(stats.masked.sum(axis=-1)))

@@ -26,7 +26,7 @@ from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure, ReadShares
+from attn_cli.summaries.calls.read_shares import Measure, ReadShares
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
@@ -54,7 +54,7 @@ class CommandPlan:
     token: str | None = None  # names the query rows
     hiding: HidingOptions = NOTHING_HIDDEN
     words: bool = False
-    measure: Measure = WEIGHTS
+    measure: Measure = Measure()
     ranking: Ranking | None = None
     scale: str = "linear"
     # a sentence on the memory that a text's rows take, "" for none; may raise LimitError before the model runs

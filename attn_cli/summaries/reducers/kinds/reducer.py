@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     factors_of,
     targets_of,
 )
-from attn_cli.summaries.sight import Sight, sight_of
+from attn_cli.summaries.sight import sight_of
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks
 
 # What a name takes: 6 of 50,490 heads of random networks get one (tests/sources/huggingface/test_kinds.py).
@@ -295,12 +295,6 @@ class HeadKinds(Part):
         return {"kinds": np.array([kind.name for kind in KINDS])}
 
 
-class _Rows(NamedTuple):
-    factors: RowFactors
-    sight: Sight
-    sinks: SinkRows
-
-
 class HeadKindsReducer:
     """Makes `HeadKinds` of one call after the other; control keys are as far away as the targets in `texts`.
 
@@ -316,14 +310,14 @@ class HeadKindsReducer:
         wanted = self._targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
         if not _knows_mask(call):
             return wanted | Wanted(seen=True)
-        few = self._rows(call, intervals(call.rule.mask, call.n, call.m)).sinks.left_out
+        few = self._rows(call, intervals(call.rule.mask, call.n, call.m))[1].left_out
         return wanted | Wanted(column_sums=(few,))
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
         knows = _knows_mask(call)
         assert knows or stats.seen is not None
-        factors, sight, sink_rows = self._rows(
+        factors, sink_rows = self._rows(
             call, intervals(call.rule.mask, call.n, call.m) if stats.seen is None or knows else Intervals(*stats.seen)
         )
         few = sink_rows.left_out
@@ -339,7 +333,7 @@ class HeadKindsReducer:
             to_numpy(rests),
             to_numpy(reception.mean(axis=0)),
             None if values is None else median(values, axis=0),
-            Peaks.of(stats.tops[STRONGEST], is_sink, as_float64(stats.along(targets.marks[1])), sight.count),
+            Peaks.of(stats.tops[STRONGEST], is_sink, as_float64(stats.along(targets.marks[1])), sink_rows.sight.count),
             targets,
             residual,
         )
@@ -356,15 +350,15 @@ class HeadKindsReducer:
         made: Targets = self._once((id(call.keys), call.n, is_causal, crosses), call.keys, make)
         return made
 
-    def _rows(self, call: Call, seen: Intervals | None) -> _Rows:
+    def _rows(self, call: Call, seen: Intervals | None) -> tuple[RowFactors, SinkRows]:
         targets, mask, learned = self._targets(call), call.rule.mask, call.rule.sink is not None
 
-        def make() -> _Rows:
+        def make() -> tuple[RowFactors, SinkRows]:
             sight = sight_of(mask, call.n, call.m, call.like, seen)
-            return _Rows(factors_of(targets, sight, learned_sink=learned), sight, SinkRows.of(sight))
+            return factors_of(targets, sight, learned_sink=learned), SinkRows(sight)
 
         of_mask = (id(mask),) if seen is None else (seen.first.tobytes(), seen.last.tobytes())
-        made: _Rows = self._once((id(targets), learned, *of_mask), (targets, mask), make)
+        made: tuple[RowFactors, SinkRows] = self._once((id(targets), learned, *of_mask), (targets, mask), make)
         return made
 
     def _once(self, key: tuple[Any, ...], kept: Any, make: Callable[[], Any]) -> Any:
