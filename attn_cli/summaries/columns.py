@@ -158,7 +158,7 @@ COLUMNS: Mapping[str, Column] = {
     "share_low": Column(NUMBER, "the lower end of the 95 % confidence interval of the share", "low", ".1%"),
     "share_high": Column(NUMBER, "its upper end", "high", ".1%"),
     "baseline": Column(NUMBER, "what uniform attention would give", "baseline", ".3f"),
-    "control": Column(NUMBER, "weight of other keys at the same distances; null for most kinds", "control", ".3f"),
+    "control": Column(NUMBER, "share of other keys at the same distances; null for most kinds", "control", ".3f"),
     "certainty": Column(SHARE, "probability that the mean suffices for the name", "certain", ".0%"),
     "named": Column(FLAG, "whether the head has this name"),
     "statistic": Column(TEXT, "as in attn heads --json", "statistic"),

@@ -391,10 +391,8 @@ class Heads(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows."""
         place = summary.place
-        columns = {name: values.tolist() for name, values in self.statistics.items()}
+        columns = {name: values.tolist() for name, values in self.arrays().items()}
         columns["masked_rows"] = [int(count) for count in self.masked_rows]
-        if self.rest is not None:
-            columns["visible_weight"] = self.rest.tolist()
         for head, group, *numbers in zip(place.heads, place.groups, *columns.values(), strict=True):
             lead = {"layer": place.layer, "head": head, "kv_head": group}
             yield lead | dict(zip(columns, numbers, strict=True))

@@ -357,12 +357,14 @@ class HeadKindsReducer:
             sight = sight_of(mask, call.n, call.m, call.like, seen)
             return factors_of(targets, sight, learned_sink=learned), SinkRows(sight)
 
-        of_mask = (id(mask),) if seen is None else (seen.first.tobytes(), seen.last.tobytes())
-        made: tuple[RowFactors, SinkRows] = self._once((id(targets), learned, *of_mask), (targets, mask), make)
+        if seen is None:
+            return make()
+        key = (id(targets), learned, seen.first.tobytes(), seen.last.tobytes())
+        made: tuple[RowFactors, SinkRows] = self._once(key, targets, make)
         return made
 
     def _once(self, key: tuple[Any, ...], kept: Any, make: Callable[[], Any]) -> Any:
-        """make(), or what it gave before for this key; `kept` are the objects whose ids are in it."""
+        """make(), or what it gave before for this key; `kept` is the object whose id is in it."""
         if key not in self._made:
             if len(self._made) >= _KEPT:
                 del self._made[next(iter(self._made))]
