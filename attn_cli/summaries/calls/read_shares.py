@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
+from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
@@ -40,11 +40,13 @@ class ReadShares(DerivedCall):
         if isinstance(call, RecordedLayer) and by == "value" and call.value_norms is not None:
             self.lengths = expand_groups(call.value_norms[..., None], call.h)[..., 0]  # [h, m]
             return
-        v, matrix = vectors_of(call, by)
-        if mean and by == "output" and matrix is not None:
-            self.products = products_of_heads(v, matrix)
+        v, matrix = _vectors_of(call, by)
+        xp, vectors = namespace(v), _vectors(v, matrix)
+        if mean and by == "output":
+            by_key = (xp.permute_dims(of_keys, (1, 0, 2)) for of_keys in vectors)  # [c, h, width]
+            self.products = xp.concat([x @ xp.matrix_transpose(x) for x in by_key], axis=0)  # [m, h, h]
         else:
-            lengths = namespace(v).concat([_norms(sent) for _, sent in outputs(v, matrix)], axis=-1)
+            lengths = xp.concat([xp.sqrt(xp.sum(of_keys * of_keys, axis=-1)) for of_keys in vectors], axis=-1)
             self.lengths = expand_groups(lengths[..., None], call.h)[..., 0]  # [h, m]
 
     def bands(
@@ -53,16 +55,17 @@ class ReadShares(DerivedCall):
         """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share."""
         in_parts = in_parts and not self.mean
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
-            keys = slice(band.first, band.last)
-            if self.products is not None:
-                squares = joint_squares(band.weights, self.products[keys])
-                yield replace(band, joint=row_shares(namespace(squares).sqrt(squares)[None]))
+            keys, xp = slice(band.first, band.last), namespace(band.weights)
+            if not self.mean:
+                yield replace(band, shares=row_shares(band.weights * self.lengths[band.heads, None, keys]))
                 continue
-            lengths = band.weights * self.lengths[band.heads, None, keys]
-            if self.mean:
-                yield replace(band, joint=row_shares(namespace(lengths).sqrt((lengths * lengths).sum(0)[None])))
+            if self.products is None:
+                squares = ((band.weights * self.lengths[:, None, keys]) ** 2).sum(0)
             else:
-                yield replace(band, shares=row_shares(lengths))
+                by_key = xp.permute_dims(band.weights, (2, 1, 0))  # [c, b, h]
+                squares = xp.matrix_transpose(xp.sum((by_key @ self.products[keys]) * by_key, axis=-1))
+            lengths = xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))  # [b, c]
+            yield replace(band, joint=row_shares(lengths[None]))
 
 
 def row_shares(lengths: Array) -> Array:
@@ -73,16 +76,13 @@ def row_shares(lengths: Array) -> Array:
 
 
 class Measure(NamedTuple):
-    """The measure by which keys are ranked: weight, or weight times the norm of the value before or after W_O.
-
-    mean       whether shares are needed of all heads at once
-    """
+    """The measure by which keys are ranked: weight, or shares as in `ReadShares`."""
 
     by: By = "weight"
     mean: bool = False
 
 
-def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
+def _vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]`, and the matrices `[h, e, width]` (by "output" W_O) that make vectors of them."""
     if isinstance(call, RecordedLayer):
         what = "value norms alone" if by == "output" else "no value norms here"
@@ -103,41 +103,18 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     return v, rows if up is None else up @ rows
 
 
-def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
-    """Values `[g, m, e]` by each head's `matrix`, in slices of c keys: `[h, c, width]`; without one, the values."""
-    xp, (g, m, e) = namespace(v), v.shape
+def _vectors(v: Array, matrix: Array | None) -> Iterator[Array]:
+    """Values `[g, m, e]` by each head's `matrix`, of c keys at a time: `[h, c, width]`; without one, the values."""
     if matrix is None:
-        yield slice(0, m), v
+        yield v
         return
-    h, _, width = matrix.shape
+    xp, (g, m, e), (h, _, width) = namespace(v), v.shape, matrix.shape
     of_group = xp.reshape(matrix, (g, h // g, e, width))
     step = max(1, _NUMBERS // max(1, h * width))
     for first in range(0, m, step):
-        keys = slice(first, min(first + step, m))
-        yield keys, xp.reshape(v[:, None, keys, :] @ of_group, (h, -1, width))  # [g, 1, c, e] @ [g, r, e, width]
-
-
-def _norms(vectors: Array) -> Array:
-    xp = namespace(vectors)
-    return xp.sqrt(xp.sum(vectors * vectors, axis=-1))
-
-
-def products_of_heads(v: Array, matrix: Array) -> Array:
-    """The dot products `[m, h, h]` of any two heads' values `[g, m, e]` through their matrices `[h, e, width]`."""
-    xp, h = namespace(v), matrix.shape[0]
-    products = zeros((v.shape[1], h, h), v)
-    for keys, sent in outputs(v, matrix):
-        by_key = xp.permute_dims(sent, (1, 0, 2))  # [c, h, width]
-        products[keys] = by_key @ xp.matrix_transpose(by_key)
-    return products
-
-
-def joint_squares(weights: Array, products: Array) -> Array:
-    """Squared norms `[b, c]` of what all heads write: weights `[h, b, c]`, `products` of any two `[c, h, h]`."""
-    xp = namespace(weights)
-    by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]
-    squares = xp.matrix_transpose(xp.sum((by_key @ products) * by_key, axis=-1))  # [b, c]
-    return xp.where(squares > 0, squares, xp.zeros_like(squares))
+        yield xp.reshape(
+            v[:, None, first : first + step, :] @ of_group, (h, -1, width)
+        )  # [g, 1, c, e] @ [g, r, e, width]
 
 
 def key_head_norms(call: Call) -> np.ndarray | None:
