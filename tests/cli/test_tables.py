@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from attn_cli.summaries.answer import Table
+from attn_cli.summaries.columns import COLUMNS
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import shown_value, table_lines
 from tests.program import attn
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 COST = ("cost", "-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
@@ -35,6 +37,15 @@ ASKED: dict[str, tuple[object, ...]] = {
     "compare": ("compare", "the cat sat on a photo", "the cat sat on the photo", "-w", "photo", "-m", "LLAMA"),
     "plane": ("plane", RIVER),
     "learn": ("learn", "a cat", "-w", "a", "--to", "cat"),
+    "top of a head": ("top", RIVER, "-m", MINILM, "-H", "2.3"),
+    "top together": ("top", RIVER, "-m", MINILM, "-H", "2.3", "--overall"),
+    "top by value": ("top", RIVER, "-m", MINILM, "-H", "2.3", "-t", "bank", "--by", "value"),
+    "heads": ("heads", RIVER, "-m", MINILM, "-v"),
+    "heads of a key": ("heads", RIVER, "-m", MINILM, "--key", "bank"),
+    "inspect": ("inspect", RIVER, "-m", MINILM),
+    "story": ("inspect", "the cat sat on a photo", "-m", "LLAMA"),
+    "matrix": ("matrix", RIVER, "-H", "0"),
+    "kinds": ("heads", RIVER * 4, "--kinds", "-m", MINILM),
     "logit": ("top", "the cat sat on a photo", "--by", "logit", "-m", "LLAMA"),
     "scale": ("scale",),
     "decode": ("compute", "the cat sat", "--decode"),
@@ -50,14 +61,25 @@ def test_every_number_of_a_screen_is_in_the_json(name: str, llama: Path) -> None
     screen, data = (attn(*words, *more, env={"COLUMNS": "160"}) for more in ((), ("--json",)))
     hold(data, data.json["schema"].removeprefix("attn.").partition("/")[0])
     rows = [row for table in data.json["tables"].values() for row in table]
-    known = {shown_value(row, column) for row in rows for column in row} | {
+    known = {word for row in rows for column in row for word in forms(row, column)} | {
         f"{row.get('layer')}.{row.get('head')}" for row in rows
     }
     known = {part for text in [*known, *data.json["findings"]] for part in text.split()}
-    lines = [line for line in screen.lines if line.startswith("  ")]
+    lines = [line for line in screen.lines if line.startswith("  ") and "·" not in line]
     assert len(lines) > 1
-    for word in (word for line in lines for word in line.split() if re.search(r"\d", word)):
+    for word in (word.strip("()") for line in lines for word in line.split() if re.search(r"\d", word)):
         assert word in known, word
+
+
+def forms(row: Mapping[str, Any], column: str) -> list[str]:
+    """A value as tables show it, and as screens of their own do."""
+    value = row[column]
+    flat = [x for x in np.ravel(np.array(value, dtype=object)) if isinstance(x, int | float)]
+    numbers = [f"{x:{form}}" for x in flat for form in (".2f", "+.2f", ".3f", ".0%", ".3g", "g")]
+    unnamed = column.startswith(("key_token", "query_token")) and column.replace("_token", "") not in row
+    nested = isinstance(value, list) and not all(isinstance(x, int | float) for x in value)
+    table = [] if column not in COLUMNS or unnamed or nested else [shown_value(row, column)]
+    return [*table, *numbers, str(value)]
 
 
 VALUES = {"bits": st.floats(-99, 99), "layer": st.integers(0, 99), "word": st.text(max_size=30), "weight": st.none()}

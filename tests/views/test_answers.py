@@ -1,12 +1,7 @@
-"""Every part and every answer is drawn by the file of its name; what is drawn together comes once, above the rest."""
-
-from importlib import import_module
-from pkgutil import iter_modules
+"""What is drawn together comes once, above the rest."""
 
 import numpy as np
 
-import attn_cli.summaries.answers
-import attn_cli.summaries.reducers
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
 from attn_cli.kernel.definition.rule import Rule
@@ -17,10 +12,6 @@ from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKey
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
-
-for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
-    for module in iter_modules(room.__path__):
-        import_module(f"{room.__name__}.{module.name}")
 
 
 def summary(layer: int, *reducers: Reducer) -> Summary:

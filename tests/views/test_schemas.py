@@ -71,29 +71,15 @@ def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None
     golden("schemas.txt", "".join(f"{digest}  {schema_id(name)}\n" for name, digest in sums.items()))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        [], ["-m", "toy:the-cat-sat-down"], ["-m", "toy:my-name-is-ankit-projected"], ["-H", "0"], ["-l", "-1"],
-    ],
-    ids=" ".join,
-)  # fmt: skip
-@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
-def test_answers_on_tables_hold(command: str, options: list[str]) -> None:
-    hold(attn(command, "The cat is down my name", "--json", "--quiet", *options), command)
+COMMANDS = ("inspect", "matrix", "top", "heads")
+OPTIONS = ([], ["-m", "toy:the-cat-sat-down"], ["-m", "toy:my-name-is-ankit-projected"], ["-H", "0"], ["-l", "-1"])
+ASKED = [[command, *options] for command in COMMANDS for options in OPTIONS]
+ASKED += [["matrix", "--mean"], ["matrix", "--scores"], ["matrix", "-t", "cat"], ["top", "--mean"], ["top", "-k", "99"]]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["matrix", "--mean"], ["matrix", "--scores"], ["matrix", "-t", "bank"],
-        ["top", "--mean"], ["top", "-k", "99"], ["top", "-t", "river", "-H", "1,2"],
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_answers_to_more_options_hold(arguments: list[str]) -> None:
-    command, *options = arguments
-    hold(attn(command, TEXT, "--json", "--quiet", *options), command)
+@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
+def test_answers_on_tables_hold(asked: list[str]) -> None:
+    hold(attn(asked[0], "The cat is down my name", "--json", "--quiet", *asked[1:]), asked[0])
 
 
 @pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
