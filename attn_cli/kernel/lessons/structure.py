@@ -6,15 +6,13 @@ import numpy as np
 
 _SPREAD = 4.0  # groups of errors of rounding are as large as each other, within so many times
 _SURE = 6.0  # standard errors that the mean of a coefficient is from 0 if errors follow a direction
-LEAST_SHARE = 0.1  # of the squares of errors that a direction explains: rounded keys, read by many rows, explain some
+_LEAST_SHARE = 0.1  # of the squares of errors that a direction explains: rounded keys, read by many rows, explain some
 _FEWEST = 32  # numbers in a group
 _BLOCKS = 8  # that rows and columns are cut into
 _PERIODS = (8, 16, 32, 64, 128)  # rows of a tile
 
 
-def structure(
-    errors: np.ndarray, rounding: np.ndarray, directions: Mapping[str, np.ndarray], least: float = LEAST_SHARE
-) -> str:
+def structure(errors: np.ndarray, rounding: np.ndarray, directions: Mapping[str, np.ndarray]) -> str:
     """How errors of an output differ from those of rounding, as a phrase; "" if they don't.
 
     rounding    the errors of the same numbers as rounding makes them `[h, n, e]`
@@ -29,7 +27,7 @@ def structure(
             low, high, times = found
             more = f"{times:.0f}" if times < 1000 else "over 1000"
             return f"those of {words.format(high)} are {more} times those of {words.format(low)}"
-    explained = [(least, "")]
+    explained = [(_LEAST_SHARE, "")]
     for words, direction in directions.items():
         coefficients, share = _along(errors, direction, sizes)
         mean, spread = coefficients.mean(), coefficients.std() / np.sqrt(max(len(coefficients), 1))

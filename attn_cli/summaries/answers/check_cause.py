@@ -20,7 +20,7 @@ from attn_cli.kernel.lessons.mistakes.scale_mask_softcap import rule_mistakes
 from attn_cli.kernel.lessons.mistakes.tile_masks import tile_mask_mistakes
 from attn_cli.kernel.lessons.precision import PRECISIONS
 from attn_cli.kernel.lessons.solved_weights import SolvedWeights, solved_weights, weights_in_words
-from attn_cli.kernel.lessons.structure import LEAST_SHARE, places, structure
+from attn_cli.kernel.lessons.structure import places, structure
 from attn_cli.summaries.answers.check_numbers import FAR, Arrays, CheckedNumbers, ErrorSize
 from attn_cli.text import listed
 
@@ -34,7 +34,6 @@ _LEFT = 0.04  # what may then be left, relative to sizes: the rounding of bfloat
 _AS_NEAR = 1.02  # times the least distance, at which a simpler number is as good
 _FORETOLD = 0.4  # correlation of errors of rounded sums with those that were foretold, and nearly as large
 _SMALL = 0.5  # typical errors, relative to sizes, beyond which nobody thinks of rounding
-_MUCH = 0.5  # of the squares of larger errors that a direction explains
 _SAME_ROUNDING = 2.5  # times the errors of rounding all numbers, that those of a kernel may have
 _COARSER = ("float32", "float16", "bfloat16")
 
@@ -275,9 +274,8 @@ class CauseSearch:
                 np.mean(errors[what] ** 2) <= _SAME_ROUNDING**2 * np.mean(x**2) for what, x in rounding.items()
             )
             if is_small or is_last:
-                share = LEAST_SHARE if is_small else _MUCH
                 reasons = (
-                    structure(errors[what][:, first], x[:, first], self._directions(what), share)
+                    structure(errors[what][:, first], x[:, first], self._directions(what))
                     for what, x in rounding.items()
                 )
                 why_not = next(filter(None, reasons), "")
