@@ -16,7 +16,6 @@ from attn_cli.prompt import Prompt
 from attn_cli.selection import ranges
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
@@ -83,8 +82,7 @@ def matrix(
             most: tuple[int | None, int | None] = view.largest or (None, None)
             kinds: tuple[str, ...] = (kind,)
             if view.largest is None:  # data holds all
-                shows_scores = (scores or call.shows_scores) and not is_in_words(call)
-                known = {"weights": not scores, "scores": shows_scores, "shares": measure.by != "weight"}
+                known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": measure.by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
             colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if colours_text or (token is not None and image_grids(call.keys)):

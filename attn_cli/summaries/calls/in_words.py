@@ -10,7 +10,6 @@ import numpy as np
 from attn_cli.arrays import at_least_float32, from_numpy, namespace, segment_sums, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
-from attn_cli.kernel.bands.masked_cells import logarithms
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.calls.memo import memoised
@@ -70,8 +69,7 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
 class InWords(DerivedCall):
     """Attention between words: weights summed over the tokens of a key word, then averaged over those of a query word.
 
-    A row's sum is the mean of its tokens' row sums. Scores of words are logarithms of these weights, never shown: the
-    model computed none.
+    A row's sum is the mean of its tokens' row sums.
     """
 
     def __init__(self, call: Call) -> None:
@@ -81,8 +79,8 @@ class InWords(DerivedCall):
 
     @property
     def shows_scores(self) -> bool:
-        """True: as scores it shows the logarithms of the words' weights, which are not the model's scores."""
-        return True
+        """False: the model computed no scores of words."""
+        return False
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -101,9 +99,7 @@ class InWords(DerivedCall):
                 sums = _rows_of(sums, sums.start, sums.stop - 1)
             if sums.stop > sums.start:
                 sizes = from_numpy(1 / np.diff(starts[sums.start : sums.stop + 1]), sums.weights)[None, :, None]
-                weights = sums.weights * sizes
-                scores = logarithms(weights) if want_scores else None
-                yield replace(sums, weights=weights, raw_scores=scores, output=sums.output * sizes)
+                yield replace(sums, weights=sums.weights * sizes, output=sums.output * sizes)
 
     def _sums(self, band: Band) -> Band:
         inside = self._rows.inside(band.start, band.stop)
@@ -113,11 +109,6 @@ class InWords(DerivedCall):
         output = segment_sums(at_least_float32(band.output), inside, 1)
         rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)
         return Band(*rows, *keys, weights, None, output, band.heads)
-
-
-def is_in_words(call: Call) -> bool:
-    """True if the rows and columns of an attention call are words (`InWords`), also where keys were hidden since."""
-    return isinstance(call, InWords) or (isinstance(call, DerivedCall) and is_in_words(call.call))
 
 
 def _rows_of(sums: Band, start: int, stop: int) -> Band:

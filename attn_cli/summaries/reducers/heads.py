@@ -16,7 +16,6 @@ from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.targets import INDUCTION, content_lists, names_of
@@ -47,10 +46,9 @@ class TextRows(NamedTuple):
     @classmethod
     def of(cls, call: Call) -> "TextRows":
         """Those of a call."""
-        shows_scores = call.shows_scores and not isinstance(call, InWords)
         return cls(
             *(call.n, call.m, call.keys, call.place.stream != "cross", call.is_causal, call.rule.sink is not None),
-            *(shows_scores, bool(call.hidden), not call.rule.softmax),
+            *(call.shows_scores, bool(call.hidden), not call.rule.softmax),
         )
 
 
