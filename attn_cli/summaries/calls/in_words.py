@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import at_least_float32, from_numpy, namespace, segment_sums, zeros
+from attn_cli.arrays import at_least_float32, from_numpy, segment_sums, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
 from attn_cli.prompt import Prompt, Token
@@ -69,7 +69,7 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
 class InWords(DerivedCall):
     """Attention between words: weights summed over the tokens of a key word, then averaged over those of a query word.
 
-    A row's sum is the mean of its tokens' row sums.
+    A row's sum is the mean of its tokens' row sums; words have no output.
     """
 
     def __init__(self, call: Call) -> None:
@@ -99,22 +99,20 @@ class InWords(DerivedCall):
                 sums = _rows_of(sums, sums.start, sums.stop - 1)
             if sums.stop > sums.start:
                 sizes = from_numpy(1 / np.diff(starts[sums.start : sums.stop + 1]), sums.weights)[None, :, None]
-                yield replace(sums, weights=sums.weights * sizes, output=sums.output * sizes)
+                yield replace(sums, weights=sums.weights * sizes)
 
     def _sums(self, band: Band) -> Band:
         inside = self._rows.inside(band.start, band.stop)
         # rows first, which is faster because fewer rows remain
         weights = segment_sums(at_least_float32(band.weights), inside, 1)
         weights = segment_sums(weights, self._columns.inside(band.first, band.last), 2)
-        output = segment_sums(at_least_float32(band.output), inside, 1)
         rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)
-        return Band(*rows, *keys, weights, None, output, band.heads)
+        return Band(*rows, *keys, weights, None, weights[..., :0], band.heads)
 
 
 def _rows_of(sums: Band, start: int, stop: int) -> Band:
     """The rows start:stop alone, copied, as the memory of a band is used again."""
-    weights, output = (x[:, start - sums.start : stop - sums.start] + 0 for x in (sums.weights, sums.output))
-    return replace(sums, start=start, stop=stop, weights=weights, output=output)
+    return replace(sums, start=start, stop=stop, weights=sums.weights[:, start - sums.start : stop - sums.start] + 0)
 
 
 def _added(unfinished: Band, sums: Band) -> Band:
@@ -123,6 +121,4 @@ def _added(unfinished: Band, sums: Band) -> Band:
     weights = zeros((*sums.weights.shape[:2], last - first), sums.weights)
     weights[:, :, sums.first - first : sums.last - first] = sums.weights
     weights[:, :1, unfinished.first - first : unfinished.last - first] += unfinished.weights
-    xp = namespace(weights)
-    output = xp.concat([sums.output[:, :1] + unfinished.output, sums.output[:, 1:]], axis=1)
-    return replace(sums, first=first, last=last, weights=weights, output=output)
+    return replace(sums, first=first, last=last, weights=weights)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.arrays import segment_sums, to_numpy
+from attn_cli.arrays import segment_sums
 from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal
@@ -95,19 +95,6 @@ def test_rows_add_to_what_they_did(made) -> None:
     starts = words_of(call.queries).starts
     means = np.add.reduceat(sums, starts[:-1], axis=1) / np.diff(starts)
     np.testing.assert_allclose(found.weights.sum(axis=-1), means, **CLOSE)
-
-
-@given(calls())
-def test_outputs_of_a_word_are_the_mean_of_its_pieces(made) -> None:
-    problem, call = made
-    output = attend(problem.q, problem.k, problem.v, problem.rule).output
-    starts = words_of(call.queries).starts
-    means = np.add.reduceat(output, starts[:-1], axis=1) / np.diff(starts)[:, None]
-    rows = []
-    for band in InWords(call).bands(in_parts=True):
-        rows += range(band.start, band.stop)
-        np.testing.assert_allclose(to_numpy(band.output), means[band.heads, band.start : band.stop], **CLOSE)
-    assert sorted(set(rows)) == list(range(len(starts) - 1))
 
 
 @given(calls())
