@@ -86,7 +86,7 @@ def test_ctrl_z_stops_both_and_fg_goes_on() -> None:
     [
         (["explore", LONG], "? keys"),
         (["inspect", "river bank " * 200, "-m", MINILM], "loading"),
-        (["top", "-", "--lines"], "[0] river bank"),
+        (["top", "-", "--lines"], "line 1: river bank"),
     ],
     ids=["explore", "a model", "lines"],
 )

@@ -148,7 +148,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if _is_of_token(report):
         return deciding_rows.next_words(report, invocation)
     if report.story is not None and needed(report.story["heads"]):
-        return on_same_input("knock", report, invocation)
+        return on_same_input("parts" if report.prompts[0].template else "knock", report, invocation)
     word = word_reads.clearest(report.reads or [])
     if word is not None:
         return on_same_input("inspect", report, invocation, "-t", str(word["query"]))

@@ -45,7 +45,7 @@ def escaped(text: str) -> str:
 
 def _blocks(report: Report) -> Iterator[str]:
     """Headings and tables, each ending with a newline."""
-    number = "" if report.index is None else f"[{report.index}] "
+    number = "" if report.index is None else f"line {report.index + 1}: "
     model = str(report.source["model"])
     text = cut(report.prompts[0].text, 200) if report.prompts else ""
     yield f"## {number}{escaped(text or model)}\n"
