@@ -8,19 +8,17 @@ from itertools import accumulate
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attn_cli.call import Call, Look
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.knock import Ablation, knock
-from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
-from attn_cli.summaries.told.story import SHORT, deciding_rows, tell
-from attn_cli.summaries.told.told_run import deciding_reducers, told_run
+from attn_cli.summaries.told.story import SHORT, deciding_rows
+from attn_cli.summaries.told.told_run import looked_and_told
 from tests.benchmarks.timing import Row, compared
 
 LAST_ROW_BAR, ALL_ROWS_BAR, LONG_BAR, STORY_BAR, TOKENS, MANY = 15, 130, 4, 3, 83, 6072
@@ -65,15 +63,9 @@ def prompt_of(n: int) -> Prompt:
 
 def _inspect(source: ModelSource, prompt: Prompt) -> None:
     """What `attn inspect` runs: a pass that looks, then words or lines masked and heads ablated in the last rows."""
-    kinds, rows, summaries = HeadKindsReducer(), deciding_rows(prompt), list[Summary]()
-
-    def visit(call: Call) -> None:
-        reducers = (HeadStatistics(), kinds, ReceivedShares(), *deciding_reducers(call, prompt, rows))
-        summaries.append(reduce(call, *reducers))
-
-    experiment, _ = told_run(source, prompt, rows, Look(ALL, visit), None)
-    story = None if experiment is None else tell(experiment, prompt, summaries)
-    assert story is not None and len(rows) == 20 and story["words"] and story["heads"]
+    reducers = HeadStatistics(), HeadKindsReducer(), ReceivedShares()
+    _, story, _ = looked_and_told(source, prompt, ALL, lambda call: reducers, None)
+    assert story is not None and len(deciding_rows(prompt)) == 20 and story["words"] and story["heads"]
 
 
 def seconds_of(run: Callable[[], object]) -> float:

@@ -1,7 +1,7 @@
 """The run of a text of which a story is told: looked at once, with its keys and values kept to run rows again."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from contextlib import suppress
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
@@ -14,9 +14,6 @@ from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.told.story import Story, deciding_rows, tell
 from attn_cli.text import decimal_bytes
 
-if TYPE_CHECKING:
-    from attn_cli.model.intervention import Experiment
-
 _KEPT = 0.5  # of the free memory, for the keys and values that an experiment keeps
 
 
@@ -28,11 +25,6 @@ def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
         return opened(False)
 
 
-def can_tell(source: Source) -> TypeGuard[Predicting]:
-    """True for a model with a language-model head: of no other it is told what its answer needs."""
-    return isinstance(source, Predicting) and source.has_lm_head
-
-
 def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
     """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call."""
     if call.queries != prompt.tokens or call.keys != prompt.tokens:
@@ -40,18 +32,30 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
     return (of_whole_call(DecidingRowsReducer(rows), call),)
 
 
-def told_run(
-    source: Predicting, prompt: Prompt, rows: tuple[int, ...], look: Look, free: int | None
-) -> "tuple[Experiment | None, tuple[str, ...]]":
-    """Run a prompt so that its rows can run again, with notes; None where the model or free memory forbids it."""
-    kept = source.experiment_bytes(len(prompt.tokens))
-    if free is not None and kept > free * _KEPT:
-        words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
-        return None, (f"{words} take {decimal_bytes(kept)}",)
-    try:
-        return source.experiment(prompt, rows, look=look), ()
-    except (LoadError, MemoryError):
-        return None, ()
+def look_and_tell(
+    source: Source,
+    prompt: Prompt,
+    rows: tuple[int, ...] | None,
+    look: Look,
+    summaries: Sequence[Summary],
+    forget: Callable[[], None],
+    free: int | None,
+    step: Callable[[int, int], None] = lambda done, count: None,
+) -> tuple[Story | None, tuple[str, ...]]:
+    """Run a prompt, whose calls `look` sums up: the story of its rows, if model and memory allow one, and notes."""
+    experiment, notes = None, tuple[str, ...]()
+    if rows is not None and isinstance(source, Predicting) and source.has_lm_head:
+        kept = source.experiment_bytes(len(prompt.tokens))
+        if free is not None and kept > free * _KEPT:
+            words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
+            notes = (f"{words} take {decimal_bytes(kept)}",)
+        else:
+            with suppress(LoadError, MemoryError):
+                experiment = source.experiment(prompt, rows, look=look)
+    if experiment is None or not experiment.visited:
+        forget()
+        source.each([prompt], *look)
+    return None if experiment is None else tell(experiment, prompt, summaries, step), notes
 
 
 def looked_and_told(
@@ -72,8 +76,5 @@ def looked_and_told(
         step()
 
     look = Look(selection, visit)
-    experiment, notes = told_run(source, prompt, rows, look, free) if tells and can_tell(source) else (None, ())
-    if experiment is None or not experiment.visited:
-        summaries.clear()
-        source.each([prompt], *look)
-    return summaries, None if experiment is None else tell(experiment, prompt, summaries), notes
+    story, notes = look_and_tell(source, prompt, rows if tells else None, look, summaries, summaries.clear, free)
+    return summaries, story, notes

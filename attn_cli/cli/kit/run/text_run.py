@@ -36,7 +36,6 @@ from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 if TYPE_CHECKING:  # few commands tell a story
-    from attn_cli.model.intervention import Experiment
     from attn_cli.summaries.told.story import Story
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
@@ -102,7 +101,9 @@ class ReadText:
 
     def forget(self) -> None:
         """Drop what was collected, for a pass that begins anew."""
-        self.hidden, self.hidden_weight, self.summaries, self.recorded = {}, HiddenWeight(), [], []
+        for collected in (self.hidden, self.summaries, self.recorded):
+            collected.clear()
+        self.hidden_weight = HiddenWeight()
 
 
 class _TextsVisit(PackedVisit):
@@ -233,35 +234,24 @@ class TextRun:
         return Recording(self.source.about, text.prompt, tuple(text.recorded), told)
 
     def _pass(self, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
-        visit = _TextsVisit(self.plan, texts, progress, records=records)
-        experiment = self._experiment(texts, visit) if self.plan.tells else None
-        if experiment is None or not experiment.visited:
-            for text in texts:
-                text.forget()  # what an experiment that broke off has shown
-            projections = self.plan.measure.by == "output"
-            prompts = [text.prompt for text in texts]
-            self.source.each(prompts, self.options.selection, visit, projections=projections)
-        if not self.plan.tells or (experiment is None and not isinstance(self.source, RecordedSource)):
+        source, (text, *_), tells = self.source, texts, self.plan.tells
+        look = Look(self.options.selection, _TextsVisit(self.plan, texts, progress, records=records))
+        is_recorded, is_one_row = isinstance(source, RecordedSource), len(text.rows or (0,)) == 1
+        if tells and is_one_row and not (is_recorded or self.options.lines):
+            from attn_cli.summaries.told.told_run import look_and_tell
+
+            step, free = partial(progress.go_on, "words and heads"), free_memory()
+            read = source, text.prompt, text.deciding, look
+            text.story, notes = look_and_tell(*read, text.summaries, text.forget, free, step)
+            print_notes(notes, quiet=self.options.quiet)
             return
-        from attn_cli.summaries.told.story import kept_story, tell
+        prompts = [text.prompt for text in texts]
+        source.each(prompts, *look, projections=self.plan.measure.by == "output")
+        if tells and isinstance(source, RecordedSource):
+            from attn_cli.summaries.told.story import kept_story
 
-        for text in texts:
-            if experiment is not None:
-                step = partial(progress.go_on, "words and heads")
-                text.story = tell(experiment, text.prompt, text.summaries, step)
-            elif isinstance(self.source, RecordedSource):
-                text.story = kept_story(self.source.recording.told, text.deciding)
-
-    def _experiment(self, texts: Sequence[ReadText], visit: _TextsVisit) -> "Experiment | None":
-        from attn_cli.summaries.told.told_run import can_tell, told_run
-
-        text, *others = texts
-        if others or self.options.lines or len(text.rows or (0,)) != 1 or not can_tell(self.source):
-            return None
-        look = Look(self.options.selection, visit)
-        experiment, notes = told_run(self.source, text.prompt, text.deciding, look, free_memory())
-        print_notes(notes, quiet=self.options.quiet)
-        return experiment
+            for text in texts:
+                text.story = kept_story(source.recording.told, text.deciding)
 
     def _report(self, text: ReadText) -> Report:
         plan, summaries = self.plan, tuple(text.summaries)
