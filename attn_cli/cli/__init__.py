@@ -31,7 +31,9 @@ def message_and_hint(error: Any) -> tuple[str, str]:
     context = getattr(error, "ctx", None)
     command = "attn" if context is None else str(context.command_path)
     examples = [] if context is None else examples_of(command, str(context.command.help))
-    advice = ["one text, in quotes; compare takes two, --lines takes many"] * message.startswith("Got unexpected extra")
+    advice = ["one text, in quotes; --pair adds a second, compare takes two, --lines many"] * message.startswith(
+        "Got unexpected extra"
+    )
     advice += [f"try: {example}" for example in examples[:1]]
     return message, "    ".join([*advice, f"all options: {command} --help"])
 

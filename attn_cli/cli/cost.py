@@ -18,7 +18,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
-    model: str | None = option("--model -m FOLDER", "Take sizes from the config.json of a model folder.")
+    model: str | None = option("--model -m MODEL", "Take sizes from a model folder, or a .gguf file.")
     heads: int | None = option("--heads H", "Set the number of query heads.", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads; default: H.", min=1)
     dim: int | None = option("--dim D", "Set the head size.", min=1)

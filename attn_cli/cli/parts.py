@@ -124,6 +124,10 @@ def _answered(
         try:
             written = source.written(prompt, _ANSWER_TOKENS)
             ended = written.generated is not None and not written.generated.tokens
-            return written, ("the model writes nothing after this text: is it a message (--chat)?",) * ended
+            if ended:
+                raise InputError(
+                    "the model writes nothing after this text", "give --answer, or --chat if it is a message"
+                )
+            return written, ()
         except LoadError as error:
             return prompt, (f"the answer is the likeliest next token: {error.message}",)

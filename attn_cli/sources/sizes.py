@@ -1,6 +1,7 @@
-"""The sizes of a model's attention, read from its config.json alone: no weights, no torch."""
+"""The sizes of a model's attention, read from its config.json, or the header of a .gguf file: no weights."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import LoadError
@@ -37,16 +38,14 @@ class Sizes:
 
 
 def read_sizes(model: str) -> Sizes:
-    """The sizes of attention that a config.json states; LoadError where it states none."""
+    """The sizes of attention that a config.json, or a .gguf file, states; LoadError where it states none."""
     path = expanded(model)
     if path.suffix.lower() == ".gguf":
-        raise LoadError(f"there is no config.json in a .gguf file ({model})", "give sizes: --heads, --dim, --layers")
-    path = path / "config.json" if kind_of_path(path, LoadError) is PathKind.FOLDER else path
-    if kind_of_path(path, LoadError) is PathKind.NOTHING:
-        raise LoadError(f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers")
-    config = read_json_document(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
-    if not isinstance(config, dict):
-        raise LoadError(f"{path} is not an object", "is it a model's config.json?")
+        from attn_cli.sources.huggingface.load.checkpoint import gguf_config  # here: it imports torch
+
+        config = gguf_config(model)
+    else:
+        config = _config(path, model)
     inner = config.get("text_config")
     config = config | inner if isinstance(inner, dict) else config
     numbers = {size: _number(config, names) for size, names in _NAMES.items()}
@@ -54,6 +53,16 @@ def read_sizes(model: str) -> Sizes:
     if missing:
         raise LoadError(f"{path} doesn't say its {' and '.join(missing)}", "give sizes: --heads, --dim, --layers")
     return _sizes(config, {size: number or 0 for size, number in numbers.items()})
+
+
+def _config(path: Path, model: str) -> dict[str, Any]:
+    path = path / "config.json" if kind_of_path(path, LoadError) is PathKind.FOLDER else path
+    if kind_of_path(path, LoadError) is PathKind.NOTHING:
+        raise LoadError(f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers")
+    config = read_json_document(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
+    if not isinstance(config, dict):
+        raise LoadError(f"{path} is not an object", "is it a model's config.json?")
+    return config
 
 
 def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:

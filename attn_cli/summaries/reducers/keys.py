@@ -205,6 +205,7 @@ class DecidingRows(Part):
     weight    the mean weight on each of m keys, added up over heads `[m]`
     strength  the squares of weight times norm, added up over heads `[m]`: high where a head reads much of one key
     causal    whether attention is causal, so that the first key is a sink, if any is
+    count     how many keys a screen shows
     """
 
     name: ClassVar[str] = "deciding_rows"
@@ -217,6 +218,7 @@ class DecidingRows(Part):
     weight: np.ndarray
     strength: np.ndarray
     causal: bool = True
+    count: int = 6
 
 
 def _deciding_queries(call: Call) -> tuple[int, ...]:
@@ -229,8 +231,8 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 class DecidingRowsReducer:
     """Makes `DecidingRows` of a call: what heads attend to in the queries with indices `rows`."""
 
-    def __init__(self, rows: Sequence[int] | None = None) -> None:
-        self.picked = rows
+    def __init__(self, rows: Sequence[int] | None = None, count: int = 6) -> None:
+        self.picked, self.count = rows, count
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the sum of weights on each key, over the rows that choose the answer (such as the last)."""
@@ -246,7 +248,7 @@ class DecidingRowsReducer:
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
         kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
         return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0),
-                            call.is_causal)  # fmt: skip
+                            call.is_causal, self.count)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,7 @@ class RowKeys:
     def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
         """The reducer for these rows of a call, None for all."""
         if self.all_heads:
-            return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows)]
+            return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows, self.count)]
         count, mean, by = self.count, self.mean_heads, self.by
         if self.together or (self.abridges and call.n > MANY_ROWS):
             return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by)]

@@ -22,7 +22,7 @@ from attn_cli.views.drawing.table import legend_lines, table_lines
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_MOST_KEYS, _MOST_HEADS, _MOST_NAMED, _MOST_SINKS = 6, 8, 3, 4
+_MOST_HEADS, _MOST_NAMED, _MOST_SINKS = 8, 3, 4
 _LEAST_WEIGHT, _LEAST_SHARE = 0.05, 0.05  # of a key that a head attends to; of one that a row is said to read most
 _READS = "share: weight x value length, of all that is read"
 
@@ -85,13 +85,15 @@ def _keys(seen: Seen, report: Report, screen: Screen, stream: str = "", *, reads
     yield Text()
     title = (f"{stream} · " if stream else "") + _sentence(_rows(first, part), keys, order, shares, reads=reads)
     yield from (Text(line, BOLD) for line in wrap(title, screen.width))
-    rows = [{"share": float(shares[key]), "weight": float(weight[key])} for key in order[:_MOST_KEYS]]
+    rows = [{"share": float(shares[key]), "weight": float(weight[key])} for key in order[: part.count]]
     columns = ["share", "weight"] if reads else ["weight"]
     if rows:
-        labels = [token_name(keys[key]) for key in order[:_MOST_KEYS]]
+        labels = [token_name(keys[key]) for key in order[: part.count]]
         yield from table_lines(rows, labels, columns, screen, columns[0])
     pieces = [f"{token_name(keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
     yield from named("sinks", pieces[:_MOST_SINKS], screen) if pieces else ()
+    if reads and len(part.rows) == 1 and part.rows[0] not in sinks:
+        yield from named("itself", [f"{weight[part.rows[0]]:.2f}"], screen)
     if template := template_of(report, first):
         yield from named("template", [f"all {len(template)} tokens together {shares[template].sum():.2f}"], screen)
 
@@ -120,7 +122,7 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
     found = _heads(seen)
     yield Text()
     if not found:
-        yield Text("\n".join(packed([f"no head gives a token {_LEAST_WEIGHT} that is no sink"], screen.width)))
+        yield Text("\n".join(packed([f"no head gives {_LEAST_WEIGHT} to a token past sinks and itself"], screen.width)))
         return
     rows = [{"key": key.index, "key_token": key.text, "weight": weight} for _, weight, key in found[:_MOST_HEADS]]
     yield from table_lines(rows, [name for name, _, _ in found[:_MOST_HEADS]], ["key_token", "weight"], screen,
@@ -133,13 +135,13 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
 
 
 def _heads(seen: Seen) -> list[tuple[str, float, Token]]:
-    """The heads that give a key that is no sink 0.05 or more, and not their own row's most: name, weight, key."""
+    """The heads that give 0.05 or more to a key that is no sink, and not the row's own: name, weight, key."""
     found, sinks = [], resting_keys(seen)
     for summary, part in seen:
-        own = set(part.rows) if len(part.rows) == 1 else set()
+        left_out = {*sinks, *(part.rows if len(part.rows) == 1 else ())}
         for at in range(len(part.keys)):
             pairs = zip(part.weights[at].tolist(), part.keys[at].tolist(), strict=True)
-            weight, key = max(((w, key) for w, key in pairs if key not in sinks), default=(0.0, 0))
-            if weight >= _LEAST_WEIGHT and key not in own:
+            weight, key = max(((w, key) for w, key in pairs if key not in left_out), default=(0.0, 0))
+            if weight >= _LEAST_WEIGHT:
                 found.append((head_name(summary, at), weight, summary.keys[key]))
     return sorted(found, key=lambda head: -head[1])
