@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from attn_cli.cli import main as attn_main
-from attn_cli.cli.guide import topics
+from attn_cli.cli.guide import FOLDER, topics
 from attn_cli.cli.kit.shell.commands import COMMANDS
 from tests.loaded import load_once
 from tests.media import image_file, vit
@@ -33,7 +33,7 @@ from tests.releases import IS_OLDER, skip_on_older
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = {"README": README} | {topic.name: topic.file for topic in topics()}
+PAGES = {"README": README} | {name: FOLDER / f"{name}.md" for name in topics()}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DOTS = "...\n"

@@ -30,18 +30,13 @@ def message_and_hint(error: Any) -> tuple[str, str]:
         message += f", not {errors()[0]['input']!r}"
     context = getattr(error, "ctx", None)
     command = "attn" if context is None else str(context.command_path)
-    examples = [] if context is None else examples_of(command, str(context.command.help))
-    advice = ["one text, in quotes; --pair adds a second, compare takes two, --lines many"] * message.startswith(
-        "Got unexpected extra"
-    )
+    words = "" if context is None else str(context.command.help).partition("Examples:")[2]
+    lines = re.findall(rf"^ *({command} .*)", words, re.MULTILINE)
+    examples = [re.split(" {2,}", line)[0] for line in lines if "|" not in line]  # without remarks
+    takes = "one text, in quotes; for two: --pair or compare; for many: --lines"
+    advice = [takes] * message.startswith("Got unexpected extra")
     advice += [f"try: {example}" for example in examples[:1]]
     return message, "    ".join([*advice, f"all options: {command} --help"])
-
-
-def examples_of(command: str, words: str) -> list[str]:
-    """The example lines of a help text `words`, without remarks, that begin with `command`, such as "attn top"."""
-    lines = re.findall(rf"^ *({command} .*)", words.partition("Examples:")[2], re.MULTILINE)
-    return [re.split(" {2,}", line)[0] for line in lines if "|" not in line]
 
 
 _LONGEST_MESSAGE = 2000  # what a person may still read; arguments and words of files stand in messages
@@ -100,10 +95,8 @@ def main() -> NoReturn:
     debug = "--debug" in options or bool(os.environ.get("ATTN_DEBUG"))
     if "--debug" in options:
         arguments.remove("--debug")
-    if arguments[:1] in (["-h"], ["--help"]) and arguments[1:2] and arguments[1] in COMMANDS:
+    if arguments[:1] == ["help"] or (arguments[:1] in (["-h"], ["--help"]) and COMMANDS.keys() & arguments[1:2]):
         arguments = [*arguments[1:], "--help"]
-    if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:2], "--help"]
     if sys.stderr is None:  # closed by the caller; print() would fall back on standard output
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -141,24 +134,22 @@ def _exit_code(error: Exception, debug: bool) -> int:
         return ExitCode.DONE
     if debug:
         traceback.print_exception(error)
+    message, hint, code = _explained(error)
+    return code if debug and code == ExitCode.BUG else _print_error(message, hint, code)
+
+
+def _explained(error: Any) -> tuple[str, str, int]:
     if isinstance(error, AttnError):
-        return _print_error(error.message, error.hint, error.code)
+        return error.message, error.hint, error.code
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return _print_error(f"can't write: {reason(error)}", "", ExitCode.OUTPUT)
+        return f"can't write: {reason(error)}", "", ExitCode.OUTPUT
     if isinstance(error, OSError) and error.filename is not None:
-        return _print_error(f"{error.filename}: {reason(error)}", "check the name and its permissions", ExitCode.USAGE)
+        return f"{error.filename}: {reason(error)}", "check the name and its permissions", ExitCode.USAGE
     if isinstance(error, MemoryError):
-        return _print_error(
-            "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
-        )
+        return "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
     if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # a usage error of Typer's own
-        message, hint = message_and_hint(error)
-        return _print_error(message, hint, int(error.exit_code))
-    if debug:
-        return ExitCode.BUG
-    return _print_error(
-        f"a bug: {type(error).__name__}: {error}", "please report it with what --debug prints", ExitCode.BUG
-    )
+        return *message_and_hint(error), int(error.exit_code)
+    return f"a bug: {type(error).__name__}: {error}", "please report it with what --debug prints", ExitCode.BUG
 
 
 def _print_error(message: str, hint: str, code: int) -> int:

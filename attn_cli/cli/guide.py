@@ -5,7 +5,6 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
-from typing import NamedTuple
 
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import argument, takes_options
@@ -23,21 +22,12 @@ _OTHER_NAMES = {  # what people look for that a page has under another name
 FOLDER = Path(__file__).parents[1] / "guide"
 
 
-class Topic(NamedTuple):
-    """A page of the guide: its name, the Markdown file, its text, and the line under the page's title."""
-
-    name: str
-    file: Path
-    text: str
-    summary: str
-
-
 @takes_options
 def guide(
     topic: str | None = argument(
         "TOPIC",
         "Show this page; without it, the list.",
-        autocompletion=completion.one_of(lambda: [page.name for page in topics()]),
+        autocompletion=completion.one_of(lambda: topics()),
     ),
 ) -> None:
     """Read the guide: a tour, a tutorial, the reference.
@@ -61,29 +51,30 @@ def guide(
             sink.write(text.encode("utf-8", "backslashreplace"))
 
 
-def topics() -> list[Topic]:
-    """All pages of the guide by name: the Markdown files of its folder, which begin with a title and a summary."""
-    pages = []
-    for file in sorted(FOLDER.glob("*.md")):
-        text = file.read_text("utf-8")
-        _, summary, *_ = filter(None, map(str.strip, text.splitlines()))
-        pages.append(Topic(file.stem, file, text, summary))
-    return pages
+def topics() -> dict[str, str]:
+    """The Markdown of all pages of the guide by name; each begins with a title and a summary."""
+    return {file.stem: file.read_text("utf-8") for file in sorted(FOLDER.glob("*.md"))}
+
+
+def _summary(page: str) -> str:
+    _, summary, *_ = filter(None, map(str.strip, page.splitlines()))
+    return summary
 
 
 def _contents(screen: Screen) -> str:
     pages = topics()
-    indent = max(len(page.name) for page in pages) + 4
+    indent = max(map(len, pages)) + 4
     width = max(screen.width, indent + 8)
     summaries = [
-        fill(f"  {page.name:{indent - 2}}{page.summary}", width, subsequent_indent=" " * indent) for page in pages
+        fill(f"  {name:{indent - 2}}{_summary(page)}", width, subsequent_indent=" " * indent)
+        for name, page in pages.items()
     ]
     last = fill("attn guide TOPIC shows a page; attn guide tour is a start", screen.width)
     return "\n".join([*summaries, "", last, ""])
 
 
 def _page(name: str, screen: Screen) -> str:
-    texts = {page.name: page.text for page in topics()}
+    texts = topics()
     if name not in texts:
         if found := _search(name, screen):
             return found
@@ -103,15 +94,15 @@ def _search(word: str, screen: Screen) -> str:
     """The lines of all pages that say a word, as page, line number and line, cut to a terminal's width."""
     says = re.compile(rf"(?<!\w){re.escape(word)}s?(?!\w)", re.IGNORECASE)
     called = (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
-    pages = topics()
-    pages.sort(key=lambda page: (page.name not in called, not says.search(page.summary), page.name in _LATER))
+    pages = [(name, _summary(text), text) for name, text in topics().items()]
+    pages.sort(key=lambda page: (page[0] not in called, not says.search(page[1]), page[0] in _LATER))
     found: list[str] = []
-    for page in pages:
-        numbered = [*enumerate(map(str.strip, page.text.splitlines()), 1)]
+    for name, summary, text in pages:
+        numbered = [*enumerate(map(str.strip, text.splitlines()), 1)]
         lines = [(number, line) for number, line in numbered if says.search(line)]
-        if not lines and page.name in called:
-            lines = [(number, line) for number, line in numbered if line == page.summary][:1]
-        found += [f"{page.name}:{number}: {line}" for number, line in lines]
+        if not lines and name in called:
+            lines = [(number, line) for number, line in numbered if line == summary][:1]
+        found += [f"{name}:{number}: {line}" for number, line in lines]
     if screen.height is not None:
         found = [line if len(line) <= screen.width else f"{line[: screen.width - 1].rstrip()}…" for line in found]
     return "".join(f"{line}\n" for line in found)

@@ -9,7 +9,7 @@ from attn_cli.cli.guide import FOLDER, topics
 from tests.conftest import SCREEN_WIDTHS
 from tests.program import attn, refused
 
-PAGES = [topic.name for topic in topics()]
+PAGES = [*topics()]
 
 
 @pytest.mark.parametrize("columns", SCREEN_WIDTHS)
