@@ -44,12 +44,12 @@ def compare(
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
     picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
-    journeys, warnings = [], []
+    journeys, warnings = [], list[str]()
     with StatusLine("running the model", quiet=options.quiet):
         for prompt, pick in zip(prompts, picks, strict=True):
             rows, notes = first_place(pick, prompt)
             journeys.append(_journey(source, prompt, rows, options.selection))
-            warnings += [*prompt.warnings, *notes]
+            warnings += notes
     comparison = comparison_of(*journeys)
     return Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison)
 

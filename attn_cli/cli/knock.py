@@ -52,7 +52,7 @@ def knock(
     refuse_without_model(options.model, "attn knock runs a model")
     selection = options.selection if together is None else selection_of(None, together)
 
-    def report(source: Source, view: View, text: str, number: int | None) -> Report:
+    def report(source: Source, view: View, text: str, number: int) -> Report:
         assert isinstance(source, Predicting)
         if vector is not None and source.has_lm_head:
             raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
@@ -66,9 +66,8 @@ def knock(
         ablation = Ablation(rows, everywhere, mean, together is not None, vector or "mean")
         shown = None if view.largest is None else k
         layers, quiet = 2 * len(source.planned_layers(selection)), options.quiet  # each runs, and then its heads
-        with Progress(layers, 1, number or 0, quiet=quiet, verbose=options.verbose, noun="step") as progress:
+        with Progress(layers, 1, number, quiet=quiet, verbose=options.verbose, noun="step") as progress:
             answer = knock_heads(source, prompt, ablation, selection=selection, shown=shown, step=progress.step)
-        warnings = (*prompt.warnings, *notes)
-        return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)
+        return Report("knock", source.about, (prompt,), warnings=notes, answer=answer)
 
     return each_report(options, report)

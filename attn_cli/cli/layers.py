@@ -48,4 +48,4 @@ def layers(
     layer_map = LayerMap()
     with StatusLine("running the model", quiet=output.quiet):
         unseen = source.survey(prompt, layer_map.add)
-    return Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.answer(unseen))
+    return Report("layers", source.about, (prompt,), answer=layer_map.answer(unseen))

@@ -48,7 +48,7 @@ def learn(
     for prompt in prompts:
         example, more = _example(source, prompt, word, to)
         examples.append(example)
-        notes += [*prompt.warnings, *more]
+        notes += more
     identity = np.eye(source.table.width)
     descent = descend(examples, identity, identity, source.table.heads, steps=steps)
     if descent.losses[-1] >= descent.losses[0]:

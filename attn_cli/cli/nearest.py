@@ -41,7 +41,6 @@ def nearest(
             prompt, signs = source.read_terms(question)
             rows = [token.id for token in prompt.tokens if token.id is not None]
             neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
-            index = number if lines else None
-            return Report("nearest", source.about, (prompt,), warnings=prompt.warnings, answer=neighbours, index=index)
+            return Report("nearest", source.about, (prompt,), answer=neighbours, index=number if lines else None)
 
         return answer(Texts(text, None, lines=lines), view, report, lines=lines, quiet=output.quiet)

@@ -52,7 +52,7 @@ def parts(
         if options.generate is not None:
             raise InputError("--answer and --generate at once", "an answer is given or generated")
 
-    def report(source: Source, view: View, text: str, number: int | None) -> Report:
+    def report(source: Source, view: View, text: str, number: int) -> Report:
         messages = options.messages_with(text)
         prompt = source.read([text], options.pair)[0]
         notes: list[str] = []
@@ -69,7 +69,7 @@ def parts(
         hidden = sum(part.kind != "generated" for part in text_parts) if isinstance(source, Predicting) else 0
         layers = len(source.planned_layers(options.selection))
         quiet, verbose = options.quiet, options.verbose
-        with Progress(layers + hidden, 1, number or 0, quiet=quiet, verbose=verbose, noun="step") as progress:
+        with Progress(layers + hidden, 1, number, quiet=quiet, verbose=verbose, noun="step") as progress:
 
             def step(place: Place | None) -> None:
                 notes.extend([place.note] if place and place.note else [])
@@ -81,7 +81,7 @@ def parts(
             )  # fmt: skip
         if obstacle := read["run"][0]["obstacle"]:
             notes.append(f"no part can be hidden: {obstacle}")
-        return Report("parts", source.about, (prompt,), warnings=(*prompt.warnings, *notes), answer=read, index=number)
+        return Report("parts", source.about, (prompt,), warnings=tuple(notes), answer=read)
 
     return each_report(options, report)
 

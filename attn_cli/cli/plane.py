@@ -37,6 +37,4 @@ def plane(
             steps: list[BlockVectors] = []
             source.follow(prompt, range(len(prompt.tokens)), selection, lambda call: None, steps.append)
             journeys.append(steps)
-    warnings = tuple(warning for prompt in prompts for warning in prompt.warnings)
-    points = points_in_plane(prompts, journeys, unit=unit)
-    return Report("plane", source.about, tuple(prompts), warnings=warnings, answer=points)
+    return Report("plane", source.about, tuple(prompts), answer=points_in_plane(prompts, journeys, unit=unit))

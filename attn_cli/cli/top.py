@@ -77,10 +77,10 @@ def top(
     return run(options, "overall" if overall else "top", plan)
 
 
-def _by_logit(options: TextCommandOptions, k: int, source: Source, view: View, text: str, number: int | None) -> Report:
+def _by_logit(options: TextCommandOptions, k: int, source: Source, view: View, text: str, number: int) -> Report:
     from attn_cli.summaries.answers.logit_keys import logit_keys
 
     assert isinstance(source, Predicting)
     prompt = source.read([text], options.pair)[0]
     answer = logit_keys(source, prompt, options.selection, k)
-    return Report("logit_keys", source.about, (prompt,), warnings=prompt.warnings, answer=answer, index=number)
+    return Report("logit_keys", source.about, (prompt,), answer=answer)

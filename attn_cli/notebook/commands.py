@@ -118,7 +118,7 @@ def inspect(
         return [*every, *reads, MatrixOf((_LARGEST, _LARGEST))]
 
     summaries, story, notes = looked_and_told(source, prompt, chosen, reducers, free_memory())
-    report = Report("inspect", source.about, (prompt,), tuple(summaries), (*prompt.warnings, *notes), story=story)
+    report = Report("inspect", source.about, (prompt,), tuple(summaries), notes, story=story)
     return Findings(overview_of(report, on_screen=False), overview_of(report, on_screen=True))
 
 
@@ -231,5 +231,5 @@ def _found(
         drawn.append(with_one_head(replace(summary, parts=summary.parts[len(own) :])))
 
     source.each([prompt], selection, visit)
-    report = Report(command, source.about, (prompt,), tuple(summaries), prompt.warnings)
+    report = Report(command, source.about, (prompt,), tuple(summaries))
     return Findings(report, report if of_screen is None else replace(report, summaries=with_one_matrix(drawn)))

@@ -43,8 +43,9 @@ class Report(Displayed):
     reads: "Reads | None" = None
 
     def __post_init__(self) -> None:
-        notes = (summary.place.note for summary in self.summaries)
-        object.__setattr__(self, "warnings", tuple(dict.fromkeys((*self.warnings, *filter(None, notes)))))
+        of_texts = (note for prompt in self.prompts for note in prompt.warnings)
+        of_calls = (summary.place.note for summary in self.summaries if summary.place.note)
+        object.__setattr__(self, "warnings", tuple(dict.fromkeys((*of_texts, *self.warnings, *of_calls))))
 
     def __repr__(self) -> str:
         return f"Report of attn {self.command}: {len(self.prompts)} texts, {len(self.summaries)} layers"

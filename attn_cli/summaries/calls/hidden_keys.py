@@ -1,7 +1,8 @@
 """A call with some keys hidden: an attention sink, special tokens, or what a reader doesn't want to see."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
@@ -10,29 +11,16 @@ from attn_cli.kernel.bands.masked_cells import lowest_of
 from attn_cli.summaries.calls.derived import DerivedCall
 
 
-@dataclass
-class HiddenWeight:
-    """A count of the weight on keys that the user left out, over all rows of all heads so far, and of these rows."""
-
-    weight: float = 0.0
-    rows: int = 0
-
-    @property
-    def share(self) -> float:
-        """The mean weight of a row on the keys that the user left out, 0 to 1; 0 if there was no row."""
-        return self.weight / self.rows if self.rows else 0.0
-
-
 class HiddenKeys(DerivedCall):
     """One layer's attention with the keys `hidden` (ascending) left out of what is shown; other weights are unchanged.
 
-    A row then adds to 1 less what it gives to these keys, which `weight` counts.
+    A row then adds to 1 less what it gives to these keys: `count` sums up "rows" and the "weight" hidden in them.
     """
 
-    def __init__(self, call: Call, hidden: Sequence[int], weight: HiddenWeight | None = None) -> None:
+    def __init__(self, call: Call, hidden: Sequence[int], count: defaultdict[str, float] | None = None) -> None:
         super().__init__(call, call.queries, call.keys)
         self.hidden = tuple(hidden)
-        self.weight = HiddenWeight() if weight is None else weight
+        self.count = defaultdict(float) if count is None else count
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -48,6 +36,6 @@ class HiddenKeys(DerivedCall):
                         cells[:, :, column] = 0
                 if scores is not None:
                     scores[:, :, column] = lowest_of(scores)
-            self.weight.weight += float(to_numpy(namespace(hidden).sum(hidden)))
-            self.weight.rows += weights.shape[0] * weights.shape[1]
+            self.count["rows"] += weights.shape[0] * weights.shape[1]
+            self.count["weight"] += float(to_numpy(namespace(hidden).sum(hidden)))
             yield replace(band, hidden=hidden)

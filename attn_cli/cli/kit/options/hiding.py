@@ -1,13 +1,12 @@
 """--hide: which keys and rows of a call are left out, and what is said of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.shell.signature import option
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.sinks import expected_sinks, special_places
 from attn_cli.text import counted, cut, listed, visible
 from attn_cli.token_syntax import picked_tokens, rows_of_stream
@@ -66,10 +65,11 @@ class HidingOptions:
         if rows and self.rows(rows, prompt.tokens) == []:
             raise InputError("--token picks special tokens, which --hide special hides", "leave out one of them")
 
-    def notes(self, hidden: Collection[Token], weight: HiddenWeight) -> tuple[str, ...]:
+    def notes(self, hidden: Collection[Token], count: Mapping[str, float]) -> tuple[str, ...]:
         """Notes for the user: which keys are hidden, and their share of all weight."""
         if hidden:
-            return (f"{self._names(hidden)} hidden: {weight.share:.0%} of the weight",)
+            share = count["weight"] / max(count["rows"], 1)  # of a row, on average
+            return (f"{self._names(hidden)} hidden: {share:.0%} of the weight",)
         if self.hide and SINK in self.hide:
             return ("--hide sink hides nothing: no causal mask or special token, so no sink",)
         return ()

@@ -1,6 +1,7 @@
 """The run of a command over texts: as few passes of the model as they fit in, a report of each."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from attn_cli.sources import Generating, Reading, is_model, is_recording, is_tab
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
-from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import Measure, ReadShares
@@ -87,7 +88,7 @@ class ReadText:
     rows: PickedRows
     notes: tuple[str, ...]
     hidden: dict[Token, None] = field(default_factory=dict)  # a set that keeps its order
-    hidden_weight: HiddenWeight = field(default_factory=HiddenWeight)
+    hidden_count: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     summaries: list[Summary] = field(default_factory=list)
     recorded: list[RecordedLayer] = field(default_factory=list)
     story: "Story | None" = None
@@ -101,9 +102,8 @@ class ReadText:
 
     def forget(self) -> None:
         """Drop what was collected, for a pass that begins anew."""
-        for collected in (self.hidden, self.summaries, self.recorded):
+        for collected in (self.hidden, self.hidden_count, self.summaries, self.recorded):
             collected.clear()
-        self.hidden_weight = HiddenWeight()
 
 
 class _TextsVisit(PackedVisit):
@@ -155,7 +155,7 @@ class _TextsVisit(PackedVisit):
         text.hidden |= dict.fromkeys(call.keys[key] for key in hidden)
         by, mean = plan.measure
         measured = call if by == "weight" else ReadShares(call, by, mean=mean)
-        return HiddenKeys(measured, hidden, text.hidden_weight) if hidden else measured, reducers
+        return HiddenKeys(measured, hidden, text.hidden_count) if hidden else measured, reducers
 
     def _take(self, call: Call, summary: Summary | None) -> None:
         text, settle = self.texts[call.place.text], self.plan.settle
@@ -259,7 +259,7 @@ class TextRun:
             raise InputError(
                 f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
             )
-        warnings = text.display.warnings + text.notes + plan.hiding.notes(text.hidden, text.hidden_weight)
+        warnings = text.notes + plan.hiding.notes(text.hidden, text.hidden_count)
         report = Report(
             self.command, self.source.about, (text.display,), summaries, warnings,
             index=text.number if self.options.lines else None,
@@ -308,7 +308,7 @@ def run(
         )
 
 
-def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
+def each_report(options: TextCommandOptions, report: Callable[[Source, View, str, int], Report]) -> ExitCode:
     """Answer each text by itself with the report that `report` makes, which may run the model several times."""
     texts, reading = texts_and_reading(options, options.model)
     with options.view() as view:
@@ -317,6 +317,6 @@ def each_report(options: TextCommandOptions, report: Callable[[Source, View, str
         source = options.source(predicts=not is_table(options.model), **reading)
 
         def of_text(number: int, text: str) -> Report:
-            return report(source, view, text, number if options.lines else None)
+            return replace(report(source, view, text, number), index=number if options.lines else None)
 
         return answer(texts, view, of_text, lines=options.lines, quiet=options.quiet)
