@@ -1,14 +1,11 @@
 """Compare one word in two contexts."""
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options.command import ModelCommandOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr import StatusLine
 from attn_cli.errors import InputError
-from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
-from attn_cli.selection import Selection
 from attn_cli.summaries.answers.compare import Journey, comparison_of
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import first_place
@@ -44,25 +41,15 @@ def compare(
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
     picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
-    journeys, warnings = [], list[str]()
+    journeys, warnings = list[Journey](), list[str]()
     with StatusLine("running the model", quiet=options.quiet):
         for prompt, pick in zip(prompts, picks, strict=True):
             rows, notes = first_place(pick, prompt)
-            journeys.append(_journey(source, prompt, rows, options.selection))
+            journeys.append(Journey(prompt, tuple(rows)))
+            source.follow(prompt, rows, options.selection, journeys[-1].add, journeys[-1].steps.append)
             warnings += notes
     comparison = comparison_of(*journeys)
     return Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison)
-
-
-def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> Journey:
-    journey = Journey(prompt, tuple(rows))
-
-    def visit(call: Call) -> None:
-        if call.queries == prompt.tokens:  # calls of other streams are skipped
-            journey.add(call)
-
-    source.follow(prompt, rows, selection, visit, journey.steps.append)
-    return journey
 
 
 def _common_word(first: Prompt, second: Prompt) -> str:

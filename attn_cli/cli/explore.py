@@ -90,9 +90,8 @@ def _of_recording(options: ReadOptions) -> ReadOptions:
 
 
 def _is_terminal() -> bool:
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
-        return False
-    return sys.stdin is not None and (sys.stdin.isatty() or os.access(_TERMINAL, os.R_OK))
+    shows = all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
+    return shows and sys.stdin is not None and (sys.stdin.isatty() or os.access(_TERMINAL, os.R_OK))
 
 
 class _Reader:

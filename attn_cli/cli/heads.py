@@ -61,7 +61,7 @@ def heads(
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
-        judges = view.chooses and not (merges or options.lines or any(hiding.given.values()))
+        judges = view.chooses and not (merges or options.lines or hiding.hide)
         judges = judges and source.about["type"] != "table"
         chooses = options.chooses_no_head and ranking is None and not options.verbose
         judges = judges and (chooses or ranking is not None)

@@ -54,7 +54,7 @@ def inspect(
       attn inspect --file prompt.txt -m gpt2 -o page.html
     """
     merges = options.merges(words, steps=steps)
-    changes = {"--steps": steps, "--words": merges, **hiding.given, "--lines": options.lines}
+    changes = {"--steps": steps, "--words": merges, "--hide": bool(hiding.hide), "--lines": options.lines}
     format = options.written_format
     if format.name == "html" and any(changes.values()):
         reason = next(option for option, is_given in changes.items() if is_given)

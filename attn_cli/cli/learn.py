@@ -1,7 +1,5 @@
 """Learn W_Q and W_K that make one word attend to another."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from attn_cli.cli.kit.options import named as o
@@ -10,9 +8,7 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.learn import Example, descend
-from attn_cli.prompt import Prompt
 from attn_cli.sources import open_table_source
-from attn_cli.sources.tables.source import TableSource
 from attn_cli.summaries.answers.learn import learning_of
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut
@@ -46,8 +42,12 @@ def learn(
     notes: list[str] = []
     examples = []
     for prompt in prompts:
-        example, more = _example(source, prompt, word, to)
-        examples.append(example)
+        (query, *_), more = first_place(word, prompt)
+        rows = sorted({row for target in to for row in all_places(target, prompt)})
+        if not rows:
+            reason = f"no {' or '.join(map(repr, to))} in {cut(prompt.text, 60)!r}"
+            raise InputError(reason, "every text must contain the word and a target")
+        examples.append(Example(source.vectors(prompt), query, tuple(rows)))
         notes += more
     identity = np.eye(source.table.width)
     descent = descend(examples, identity, identity, source.table.heads, steps=steps)
@@ -55,14 +55,3 @@ def learn(
         notes.append(f"the loss did not fall at rate {descent.rate:g}")
     learning = learning_of(word, to, prompts, examples, descent, table=source.table_name)
     return Report("learn", source.about, tuple(prompts), warnings=tuple(notes), answer=learning)
-
-
-def _example(source: TableSource, prompt: Prompt, word: str, targets: Sequence[str]) -> tuple[Example, tuple[str, ...]]:
-    (query, *_), notes = first_place(word, prompt)
-    rows = sorted({row for target in targets for row in all_places(target, prompt)})
-    if not rows:
-        raise InputError(
-            f"no {' or '.join(map(repr, targets))} in {cut(prompt.text, 60)!r}",
-            "every text must contain the word and a target",
-        )
-    return Example(source.vectors(prompt), query, tuple(rows)), notes

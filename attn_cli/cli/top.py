@@ -1,6 +1,5 @@
 """List the keys that each query attends to most."""
 
-from functools import partial
 from typing import Literal
 
 from attn_cli.cli.kit.options import named as o
@@ -58,13 +57,22 @@ def top(
         return by_key(options, token, key, k, hiding, words=merges)
     if by == "logit":
         alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
-        refuse_beside("--by logit", alone | hiding.given, "it is of the rows that choose the answer")
+        refuse_beside("--by logit", alone | {"--hide": bool(hiding.hide)}, "it is of the rows that choose the answer")
         refuse_without_model(options.model, "--by logit needs logits")
-        return each_report(options, partial(_by_logit, options, k))
+        from attn_cli.summaries.answers.logit_keys import logit_keys
+
+        def by_logit(source: Source, view: View, text: str, number: int) -> Report:
+            assert isinstance(source, Predicting)
+            prompt = source.read([text], options.pair)[0]
+            return Report(
+                "logit_keys", source.about, (prompt,), answer=logit_keys(source, prompt, options.selection, k)
+            )
+
+        return each_report(options, by_logit)
     measure = measure_of(by, mean=mean, words=merges)
 
     unchosen = options.chooses_no_head and not any((mean, overall, merges))
-    unchosen = unchosen and by == "weight" and not any(hiding.given.values())
+    unchosen = unchosen and by == "weight" and not hiding.hide
 
     def plan(view: View, source: Source) -> CommandPlan:
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"
@@ -75,12 +83,3 @@ def top(
         return CommandPlan(keys, token, hiding, merges, measure)
 
     return run(options, "overall" if overall else "top", plan)
-
-
-def _by_logit(options: TextCommandOptions, k: int, source: Source, view: View, text: str, number: int) -> Report:
-    from attn_cli.summaries.answers.logit_keys import logit_keys
-
-    assert isinstance(source, Predicting)
-    prompt = source.read([text], options.pair)[0]
-    answer = logit_keys(source, prompt, options.selection, k)
-    return Report("logit_keys", source.about, (prompt,), answer=answer)

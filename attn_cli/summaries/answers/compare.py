@@ -51,7 +51,9 @@ class Journey:
     seen: list[tuple[Place, np.ndarray, np.ndarray | None]] = field(default_factory=list)
 
     def add(self, call: Call) -> None:
-        """Take in a layer's attention: the rows' weights `[h, rows, m]`, and pulls."""
+        """Take in a layer's attention, unless it is of another stream: the rows' weights `[h, rows, m]`, and pulls."""
+        if call.queries != self.prompt.tokens:
+            return
         matrix = reduce(call, MatrixOf(rows=self.rows)).part(Matrix)
         assert matrix is not None and matrix.weights is not None
         weights = matrix.weights.astype(np.float64)

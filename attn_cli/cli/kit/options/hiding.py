@@ -27,11 +27,6 @@ class HidingOptions:
         "Hide keys: sink (first key or special tokens), special (also as queries) or as --token takes; repeatable.",
     )
 
-    @property
-    def given(self) -> dict[str, bool]:
-        """Whether the option was given, by its flag."""
-        return {"--hide": bool(self.hide)}
-
     def refuse(self, reason: str) -> None:
         """Raise InputError if --hide was given; its message begins with `reason`."""
         if self.hide:
