@@ -54,7 +54,6 @@ def _devices(warnings: list[str]) -> list[Any]:
 
 
 def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:
-    """The cache's folder, its models, and how many entries are broken; None and a warning if its library is missing."""
     try:
         from attn_cli.sources.huggingface.load.cache import cached_models
     except ImportError as error:

@@ -80,10 +80,9 @@ def _of_recording(options: ReadOptions) -> ReadOptions:
     text = options.text
     if text is None or not is_recording(text):
         return options
-    if not Path(text).expanduser().is_file():
-        raise InputError(
-            f"no file {text}", nearest_name(Path(text).expanduser(), "a recording is a file that ends in .attn")
-        )
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise InputError(f"no file {text}", nearest_name(path, "a recording is a file that ends in .attn"))
     if options.model != DEFAULT_MODEL:
         raise InputError(f"{text} is a recording, and --model was given, too", "leave out one of them")
     return replace(options, model=text, text=None)

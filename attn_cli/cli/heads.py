@@ -61,15 +61,11 @@ def heads(
     merges = options.merges(words)
 
     def plan(view: View, source: Source) -> CommandPlan:
-        judges = view.chooses and not (merges or options.lines or hiding.hide)
-        judges = judges and source.about["type"] != "table"
-        chooses = options.chooses_no_head and ranking is None and not options.verbose
-        judges = judges and (chooses or ranking is not None)
+        chooses = ranking is not None or (options.chooses_no_head and not options.verbose)
+        judges = view.chooses and chooses and source.about["type"] != "table"
+        judges = judges and not (merges or options.lines or hiding.hide)
         judged = [HeadKindsReducer()] if judges else []
-        return CommandPlan(
-            lambda rows, call: [HeadStatistics(rows), *judged],
-            hiding=hiding, words=merges, ranking=ranking,
-        )  # fmt: skip
+        return CommandPlan(lambda rows, _: [HeadStatistics(rows), *judged], None, hiding, merges, ranking=ranking)
 
     return run(options, "heads", plan)
 
