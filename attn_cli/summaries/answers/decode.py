@@ -65,11 +65,8 @@ class WalkDecoding:
             weights[:, row, :length], output[:, row] = step.weights[:, 0], step.output[:, 0]
             named = {"entry": entry, "query": row, "query_token": call.queries[row].text}
             counts = {"new": 1, "reused": step.reused, "cached_numbers": cache.numbers}
-            work = {
-                "multiplications": self.layer.step(length),
-                "multiplications_without_cache": self.layer.whole(length),
-            }
-            self.steps.append(named | counts | work)
+            work = zip(_WORK, (self.layer.step(length), self.layer.whole(length)), strict=True)
+            self.steps.append(named | counts | dict(work))
         run = {"entry": entry, "difference": float(np.abs(output - whole).max(initial=0.0))}
         run |= {"cached_numbers_per_token": self.layer.cached}
         self.runs.append(run | {name: sum(step[name] for step in self.steps[done:]) for name in _WORK})

@@ -23,16 +23,13 @@ from attn_cli.text import cut, quoted
 _NAMED = 3  # heads of a key, and keys of a head, that JSON names
 _SHOWN = 12  # rows that a screen shows where no number was asked for
 _LONGEST = 40  # characters of a generated answer
-
-
-_DIRECT = ("layer", "head", "key", "key_token", "direct_logit")
 SHAPE = Shape(
     "attn.logit_keys/2",
     "What heads write from each key to the answer's logit, less the mean logit.",
     {
         "keys": ("key", "key_token", "direct_logit", "layer", "head", "largest"),
         "heads": ("layer", "head", "direct_logit", "key", "key_token", "largest"),
-        "cells": _DIRECT,
+        "cells": ("layer", "head", "key", "key_token", "direct_logit"),
         "answer": ("row", "id", "token"),
         "run": ("probability", "logit", "heads_logit", "rest_logit"),
     },
@@ -69,6 +66,8 @@ def logit_keys(source: Predicting, prompt: Prompt, selection: Selection, shown: 
     of_keys, of_heads = _sums(tokens, named, cells.T), _sums(named, tokens, cells)
     largest = {(head, int(key)) for head, row in enumerate(cells) for key in np.argsort(-np.abs(row))[:_NAMED]}
     largest |= {(int(head), key) for key, row in enumerate(cells.T) for head in np.argsort(-np.abs(row))[:_NAMED]}
+    of_all = float(sum(parts.heads.values()))
+    run = {"probability": target.probability, "logit": parts.logit, "heads_logit": of_all, "rest_logit": parts.rest}
     tables = {
         "keys": Table.of(of_keys),
         "heads": Table.of(of_heads),
@@ -76,18 +75,17 @@ def logit_keys(source: Predicting, prompt: Prompt, selection: Selection, shown: 
             named[head] | tokens[key] | {"direct_logit": float(cells[head, key])} for head, key in sorted(largest)
         ),
         "answer": baseline(experiment)[0],
+        "run": Table.of([run]),
     }
-    of_all = float(sum(parts.heads.values()))
-    run = {"probability": target.probability, "logit": parts.logit, "heads_logit": of_all, "rest_logit": parts.rest}
-    tables |= {"run": Table.of([run])}
     word = quoted(cut("".join(token.text for token in target.tokens).strip(), _LONGEST))
     first, best = of_keys[0], f"{of_heads[0]['layer']}.{of_heads[0]['head']}"
     findings = (
         f"heads write most to {word} from {quoted(first['key_token'])} {first['key']}: {first['direct_logit']:+.2f}",
         f"its logit is {parts.logit:+.2f} over the mean: all heads {of_all:+.2f}, the rest {parts.rest:+.2f}",
     )
-    places = {name: np.array([head[f"{name[:-1]}"] for head in named]) for name in ("layers", "heads")}
-    matrices = {"direct_logit": cells, **places}
+    matrices = {"direct_logit": cells} | {
+        f"{name}s": np.array([at[name] for at in named]) for name in ("layer", "head")
+    }
     return Answer(SHAPE, findings, tables, matrices, shown or _SHOWN, Next("knock", None, ("-H", best)))
 
 

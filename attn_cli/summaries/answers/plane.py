@@ -32,10 +32,8 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])
     after = np.concatenate([way[-1].after[rows] for way, rows in zip(steps, for_text, strict=True)])
     if before.shape[1] != after.shape[1]:
-        raise InputError(
-            f"vectors have {before.shape[1]} numbers before attention and {after.shape[1]} after it",
-            "points of one plane need vectors of one length",
-        )
+        reason = f"vectors have {before.shape[1]} numbers before attention and {after.shape[1]} after it"
+        raise InputError(reason, "points of one plane need vectors of one length")
     both = np.concatenate([before, after]).astype(np.float64)
     if unit:
         lengths = np.linalg.norm(both, axis=1, keepdims=True)

@@ -100,12 +100,10 @@ def _by_boxes(tokens: Sequence[Token], patches: Sequence[int], name: str) -> Ima
     if cells is None:
         return None
     height, width = (extent.bottom - extent.top) / cells.shape[0], (extent.right - extent.left) / cells.shape[1]
-    for row, column, box in zip(rows, columns, boxes, strict=True):
-        down, across = box.middle
-        if abs(down - extent.top - (row + 0.5) * height) > _OFF * height:
-            return None
-        if abs(across - extent.left - (column + 0.5) * width) > _OFF * width:
-            return None
+    down, across = np.array([box.middle for box in boxes]).T
+    off_row, off_column = (down - extent.top) / height - rows - 0.5, (across - extent.left) / width - columns - 0.5
+    if np.abs([off_row, off_column]).max() > _OFF:
+        return None
     names, across_names = ([str(at) for at in range(size)] for size in cells.shape)
     return ImageGrid(cells, names, across_names, name, extent)
 

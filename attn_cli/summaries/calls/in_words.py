@@ -34,6 +34,7 @@ class MergedWords(NamedTuple):
         return np.maximum(self.starts[begin:end] - first, 0)
 
 
+@memoised
 def words_of(tokens: Sequence[Token]) -> MergedWords:
     """The words of `tokens`; a token that is no part of a word is a word by itself and keeps its id."""
     labels: list[Token] = []
@@ -50,9 +51,6 @@ def words_of(tokens: Sequence[Token]) -> MergedWords:
             start, end = (spans[0][0], max(end for _, end in spans)) if spans else (None, None)
             labels.append(Token(len(labels), word.text, None, start, end, generated=pieces[0].generated))
     return MergedWords(tuple(labels), np.array([*starts, len(tokens)]))
-
-
-_words_of = memoised(words_of)
 
 
 def has_words(tokens: Sequence[Token]) -> bool:
@@ -73,8 +71,8 @@ class InWords(DerivedCall):
     """
 
     def __init__(self, call: Call) -> None:
-        self._rows = _words_of(call.queries)
-        self._columns = _words_of(call.keys)
+        self._rows = words_of(call.queries)
+        self._columns = words_of(call.keys)
         super().__init__(call, self._rows.labels, self._columns.labels)
 
     @property

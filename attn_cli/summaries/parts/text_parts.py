@@ -51,7 +51,9 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None)
 
     A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".
     """
-    places = [(0, _read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
+    generated = prompt.generated
+    end = len(prompt.text) if generated is None or generated.start is None else generated.start
+    places = [(0, end)] if within is None else [(span.start, span.end) for span in within]
     pieces = [piece for start, end in places for piece in _pieces(prompt, cut, start, end)]
     numbers: Sequence[int] = range(1, len(pieces) + 1)
     if within is None and cut == "lines":  # as an editor counts them, with blank lines, which are no parts
@@ -158,11 +160,6 @@ def question_of(prompt: Prompt, parts: Sequence[TextPart]) -> frozenset[int]:
     ]
     first = asks[-1] if asks else given[-1] if given else 0
     return frozenset(number for number in given if number >= first)
-
-
-def _read_end(prompt: Prompt) -> int:
-    generated = prompt.generated
-    return len(prompt.text) if generated is None or generated.start is None else generated.start
 
 
 def _pieces(prompt: Prompt, cut: str, start: int, end: int) -> list[tuple[int, int]]:
