@@ -3,14 +3,13 @@
 from typing import Literal
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside, refuse_without_model
+from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.run.text_run import CommandPlan, each_report, run
+from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode
-from attn_cli.model.source import Predicting, Source
+from attn_cli.model.source import Source
 from attn_cli.summaries.reducers.keys import RowKeys
-from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
 
@@ -22,10 +21,8 @@ def top(
     token: str | None = o.TOKEN,
     overall: bool = option("--overall", "Rank the keys that all these queries together attend to most."),
     key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key."),
-    by: Literal["weight", "value", "output", "logit"] = option(
-        "--by MEASURE",
-        "Rank by weight, value (weight x value norm), output (norm after W_O), or logit (to that of the answer).",
-        "weight",
+    by: Literal["weight", "value", "output"] = option(
+        "--by MEASURE", "Rank by weight, value (weight x value norm), or output (norm after W_O).", "weight"
     ),
     mean: bool = o.MEAN,
     words: bool = o.WORDS,
@@ -38,7 +35,7 @@ def top(
     --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
     unless --token picks queries.
     --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
-    value; --by logit by what heads write from each key to the logit of the answer.
+    value.
 
     \b
     Examples:
@@ -55,20 +52,6 @@ def top(
         alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
-    if by == "logit":
-        alone = {"--token": token is not None, "--overall": overall, "--mean": mean, "--words": words}
-        refuse_beside("--by logit", alone | {"--hide": bool(hiding.hide)}, "it is of the rows that choose the answer")
-        refuse_without_model(options.model, "--by logit needs logits")
-        from attn_cli.summaries.answers.logit_keys import logit_keys
-
-        def by_logit(source: Source, view: View, text: str, number: int) -> Report:
-            assert isinstance(source, Predicting)
-            prompt = source.read([text], options.pair)[0]
-            return Report(
-                "logit_keys", source.about, (prompt,), answer=logit_keys(source, prompt, options.selection, k)
-            )
-
-        return each_report(options, by_logit)
     measure = measure_of(by, mean=mean, words=merges)
 
     unchosen = options.chooses_no_head and not any((mean, overall, merges))

@@ -5,10 +5,8 @@ model's own. The rows that choose decide the answer: row i chooses token i + 1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
-
-import numpy as np
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
@@ -168,11 +166,8 @@ class LogitParts:
     heads  what each head adds by itself: W_O^h times its output, along the direction in which the answer's logit grows
     rest   what all else adds: embedding, feed-forward networks, layers that mix tokens without attention, biases
     logit  the model's own, less the mean logit; heads and rest add up to it within 1e-3 of it
-    directions  for each head (row, direction) of every row that predicts a token of the answer: the vector `[e]` whose
-                product with the head's output in that row is what it adds
     """
 
     heads: Mapping[HeadPlace, float]
     rest: float
     logit: float
-    directions: Mapping[HeadPlace, tuple[tuple[int, np.ndarray], ...]] = field(default_factory=dict)

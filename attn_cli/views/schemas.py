@@ -22,7 +22,6 @@ _MODULES = {  # where the SHAPE of a name stands, in the order in which names ar
     "scan_differences": "summaries.scanned.differences",
     "heads": "summaries.answers.calls",
     "attending": "summaries.answers.attending",
-    "logit_keys": "summaries.answers.logit_keys",
     "parts": "summaries.parts.answer",
     "compute": "summaries.answers.compute",
     "kinds": "summaries.answers.kinds",

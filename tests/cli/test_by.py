@@ -1,4 +1,4 @@
-"""--by value, output and logit: on screens, in data, and what is refused."""
+"""--by value and output: on screens, in data, and what is refused."""
 
 from pathlib import Path
 
@@ -41,24 +41,6 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
         assert arrays[f"{by}_share"][1, 2, 5].max() == pytest.approx(shares[0], abs=1e-6)
     hold(attn("matrix", TEXT, "-m", models["llama"], "--by", by, "--json"), "matrix")
     hold(attn("top", TEXT, "-m", models["llama"], "--by", by, "--overall", "--mean", "--json"), "overall")
-
-
-def test_by_what_heads_write_to_the_logit(models: dict[str, Path], tmp_path: Path) -> None:
-    """Keys and heads are two sums of the same numbers."""
-    run = attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--json")
-    hold(run, "logit_keys")
-    tables = run.json["tables"]
-    (total,) = tables["run"]
-    assert total["logit"] == pytest.approx(total["heads_logit"] + total["rest_logit"])
-    for name in ("keys", "heads"):
-        assert sum(row["direct_logit"] for row in tables[name]) == pytest.approx(total["heads_logit"], abs=1e-4)
-    assert attn("top", TEXT, "-m", models["llama"], "--by", "logit", "-o", tmp_path / "a.npz").code == 0
-    with np.load(tmp_path / "a.npz") as arrays:
-        by_head = {(row["layer"], row["head"]): row["direct_logit"] for row in tables["heads"]}
-        places = zip(arrays["layers"].tolist(), arrays["heads"].tolist(), strict=True)
-        assert arrays["direct_logit"].sum(axis=1) == pytest.approx([by_head[place] for place in places], abs=1e-6)
-    refused(attn("top", TEXT, "-m", models["llama"], "--by", "logit", "--mean"), 2, "--by logit and --mean at once")
-    refused(attn("top", TEXT, "--by", "logit"), 2, "--by logit needs logits")
 
 
 @pytest.mark.parametrize(

@@ -104,3 +104,20 @@ def test_a_figure_of_too_many_maps_is_refused_before_the_model_runs(
     monkeypatch.setattr(ModelSource, "each", never)
     run = attn("matrix", MARY, "-m", SMOL, "-H", "all", "-o", tmp_path / "maps.svg")
     refused(run, 2, "a figure of 270 maps; it holds 1 to 36", "choose heads with -l and -H")
+
+
+def test_the_heads_that_read_another_word_are_told_beside_what_a_word_gives_itself() -> None:
+    run = attn("inspect", "river bank", "-t", "bank", terminal=True, env=SCREEN)
+    weights = attn("matrix", "river bank", "--json").json["tables"]["matrices"][0]["weights"]
+    rows = re.findall(r'^  0\.(\d) +"river" 0 +(\d\.\d\d)', run.text, re.MULTILINE)
+    assert [(int(head), float(weight)) for head, weight in rows] == sorted(
+        ((head, round(of_head[1][0], 2)) for head, of_head in enumerate(weights)), key=lambda row: -row[1]
+    )
+    itself = sum(of_head[1][1] for of_head in weights) / len(weights)
+    assert f"itself   {itself:.2f}" in run.text
+
+
+def test_one_screen_of_all_heads_shows_as_many_keys_as_are_asked_for() -> None:
+    for k in (1, 3):
+        run = attn("top", MARY, "-m", SMOL, "-k", k, terminal=True, env=SCREEN)
+        assert len(re.findall(r'^  "\S+" \d+ +\d\.\d\d', run.text, re.MULTILINE)) == k

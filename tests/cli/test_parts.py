@@ -109,3 +109,7 @@ def test_rows_and_arrays(tmp_path: Path) -> None:
 def test_wrong_use() -> None:
     refused(attn("parts", FACTS, "--cut", "lnes"), 2, "lnes", "paragraphs")
     refused(attn("parts", FACTS, "--cut", "roles"), 2, "--chat")
+
+
+def test_a_text_after_which_the_model_writes_nothing_has_no_answer_to_explain() -> None:
+    refused(attn("parts", "What is the capital of France?", "-m", SMOL), 2, "writes nothing after this text", "--chat")

@@ -46,7 +46,6 @@ ASKED: dict[str, tuple[object, ...]] = {
     "story": ("inspect", "the cat sat on a photo", "-m", "LLAMA"),
     "matrix": ("matrix", RIVER, "-H", "0"),
     "kinds": ("heads", RIVER * 4, "--kinds", "-m", MINILM),
-    "logit": ("top", "the cat sat on a photo", "--by", "logit", "-m", "LLAMA"),
     "scale": ("scale",),
     "decode": ("compute", "the cat sat", "--decode"),
     "decode grouped": ("compute", "the cat sat", "--decode", "--kv-heads", "1", "--projections", "1"),

@@ -127,11 +127,9 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
     rows = [{"key": key.index, "key_token": key.text, "weight": weight} for _, weight, key in found[:_MOST_HEADS]]
     yield from table_lines(rows, [name for name, _, _ in found[:_MOST_HEADS]], ["key_token", "weight"], screen,
                            "weight", "head")  # fmt: skip
-    if len(found) > _MOST_HEADS:
+    if (more := len(found) - _MOST_HEADS) > 0:
         rest = sum(len(part.keys) for _, part in seen) - len(found)
-        yield Text(
-            f"  … {counted(len(found) - _MOST_HEADS, 'more head')}; {rest} rest on sinks or the token itself", DIM
-        )
+        yield Text(f"  … {counted(more, 'more head')}; {rest} rest on sinks or the token itself", DIM)
 
 
 def _heads(seen: Seen) -> list[tuple[str, float, Token]]:

@@ -27,11 +27,6 @@ class FrozenNorm(NamedTuple):
         gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 
-    def pulled_back(self, direction: torch.Tensor) -> torch.Tensor:
-        """The gradient `[d]` by y of `direction` `[d]` · N(y), y the input of this norm N, frozen at one vector."""
-        before = self.gain[0] * direction
-        return before - before.mean() if self.centred else before
-
 
 def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
     """`norm` with its statistics frozen at vectors x `[r, d]`; None where it is then no gain per dimension and bias.

@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
-from attn_cli.arrays import to_numpy
 from attn_cli.errors import LoadError
 from attn_cli.model.intervention import HeadPlace, LogitParts
 from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm
-from attn_cli.sources.huggingface.residual.output_projection import OutputProjection
-from attn_cli.sources.huggingface.residual.residual_stream import AttentionWrite
 from attn_cli.sources.huggingface.residual.stream_to_logits import (
     HINT,
     StreamToLogits,
-    norm_at,
     of_heads,
 )
 
@@ -26,8 +21,7 @@ def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first:
     stream, unembedding = seen.stream, seen.unembedding
     assert unembedding.given is not None
     heads: dict[HeadPlace, float] = {}
-    directions: dict[HeadPlace, list[tuple[int, np.ndarray]]] = {}
-    rest, logit = 0.0, 0.0
+    logit = 0.0
     for row, token in targets:
         at = stream.rows.index(row - first)
         direction, centred = unembedding.direction(unembedding.given[at], token)
@@ -40,15 +34,12 @@ def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first:
             return (parts if norm is None else norm.of_parts(parts[None])[0]) @ direction
 
         parts = [along(stream.blocks[0].before[at : at + 1])]
-        before_norm = direction if norm is None else norm.pulled_back(direction)
         for write, place, w_o in seen.writes:
             written, constant = of_heads(write, w_o.heads, range(w_o.heads), [at])
-            direct, sent = along(written[0]), _sent_along(write, w_o, at, before_norm)
+            direct = along(written[0])
             for head, part in enumerate(direct.tolist()):
                 name = HeadPlace(place.layer, head, place.stream)
                 heads[name] = heads.get(name, 0.0) + part
-                if sent is not None:
-                    directions.setdefault(name, []).append((row, to_numpy(sent[head])))
             parts += [direct, along(constant)]
         parts += [along(block.others[at : at + 1]) for block in stream.blocks]
         _, bias = unembedding.direction(torch.zeros_like(direction), token)
@@ -57,16 +48,4 @@ def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first:
         tolerance = max(TOLERANCE, 2 * torch.finfo(unembedding.dtype).eps)
         if not abs(total - centred) <= tolerance * abs(centred):
             raise LoadError(f"the contributions to the logit sum to {total:.5g}, not to {centred:.5g}", HINT)
-    rest = logit - sum(heads.values())
-    return LogitParts(heads, rest, logit, {name: tuple(rows) for name, rows in directions.items()})
-
-
-def _sent_along(write: AttentionWrite, w_o: OutputProjection, at: int, direction: torch.Tensor) -> torch.Tensor | None:
-    """The direction `[h, e]` of each head's output along which the stream moves in this one; None behind a gate."""
-    if w_o.how == "gate":
-        return None
-    behind = norm_at(write.norm, [at])
-    if behind is not None:
-        direction = behind.pulled_back(direction)
-    matrix = w_o.matrix(range(w_o.heads), w_o.heads, write.heads.shape[-1] // w_o.heads)
-    return (matrix.to(direction) @ direction).reshape(w_o.heads, -1)
+    return LogitParts(heads, logit - sum(heads.values()), logit)
