@@ -13,7 +13,7 @@ from tests.media import TEXT, tokenizer
 from tests.program import attn
 
 WORDS = "the cat sat what is the cat"
-PREDICTING = [("top", "--by", "logit"), ("inspect",), ("knock",), ("parts", "--cut", "words")]
+PREDICTING = [("inspect",), ("knock",), ("parts", "--cut", "words")]
 ASKED = [
     ("heads",),
     ("top", "--by", "output"),
