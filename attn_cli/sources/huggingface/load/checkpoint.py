@@ -216,7 +216,8 @@ def gguf_config(name: str) -> dict[str, Any]:
     """The configuration that the header of a .gguf file gives, without its weights."""
     origin = find(name, OriginOptions(reads_text=False))
     try:
-        return AutoConfig.from_pretrained(origin.path, **origin.hub).to_dict()
+        with _fast_gguf(origin):
+            return AutoConfig.from_pretrained(origin.path, **origin.hub).to_dict()
     except Exception as error:
         raise load_error(error, origin) from error
 

@@ -10,6 +10,7 @@ from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm
 from attn_cli.sources.huggingface.residual.stream_to_logits import (
     HINT,
     StreamToLogits,
+    norm_at,
     of_heads,
 )
 
@@ -25,7 +26,7 @@ def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first:
     for row, token in targets:
         at = stream.rows.index(row - first)
         direction, centred = unembedding.direction(unembedding.given[at], token)
-        norm = seen.norm_at([at])
+        norm = norm_at(seen.norm, at)
         logit += centred
 
         def along(
@@ -35,8 +36,8 @@ def logit_parts(seen: StreamToLogits, targets: Sequence[tuple[int, int]], first:
 
         parts = [along(stream.blocks[0].before[at : at + 1])]
         for write, place, w_o in seen.writes:
-            written, constant = of_heads(write, w_o.heads, range(w_o.heads), [at])
-            direct = along(written[0])
+            written, constant = of_heads(write, w_o.heads, at)
+            direct = along(written)
             for head, part in enumerate(direct.tolist()):
                 name = HeadPlace(place.layer, head, place.stream)
                 heads[name] = heads.get(name, 0.0) + part

@@ -1,6 +1,6 @@
 """The residual stream of chosen rows up to the logits: blocks, W_O of each, the final norm held, the unembedding."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,7 +28,6 @@ class Unembedding:
         self.module, self.stream = module, stream
         self.given: torch.Tensor | None = None
         self.dtype = torch.float32
-        self.vocabulary = 0
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forward pre-hook: keep the chosen rows of the vectors that the module is given, and their dtype."""
@@ -44,13 +43,6 @@ class Unembedding:
             centred = logits[token] - logits.mean()
             (direction,) = torch.autograd.grad(centred, x)
         return direction[0, 0].float(), float(centred)
-
-    def logits(self, parts: torch.Tensor) -> torch.Tensor:
-        """What parts `[r, d]` of the vectors given to the module add to all V logits `[r, V]`, without its bias."""
-        given = torch.cat([parts, torch.zeros_like(parts[:1])]).to(self.dtype)
-        logits: torch.Tensor = self.module(given[None])[0].float()
-        self.vocabulary = logits.shape[-1]
-        return logits[:-1] - logits[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,30 +61,22 @@ class StreamToLogits:
             for write in block.writes:
                 yield write, *self.places[write.path]
 
-    def norm_at(self, rows: Sequence[int]) -> FrozenNorm | None:
-        """The final norm, frozen, for those of the stream's rows with indices `rows`; None where there is no norm."""
-        return norm_at(self.norm, rows)
+
+def norm_at(norm: FrozenNorm | None, at: int) -> FrozenNorm | None:
+    """A norm that is frozen at several vectors, for that with index `at` alone; None for None."""
+    return None if norm is None else norm._replace(gain=norm.gain[at : at + 1])
 
 
-def norm_at(norm: FrozenNorm | None, rows: Sequence[int]) -> FrozenNorm | None:
-    """A norm that is frozen at several vectors, for those with indices `rows` alone; None for None."""
-    return None if norm is None else norm._replace(gain=norm.gain[list(rows)])
-
-
-def of_heads(
-    write: AttentionWrite, h: int, heads: Sequence[int], rows: Sequence[int]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What k of h heads (`heads`) add to the stream in r rows `[r, k, d]`, and what constants add there `[r, d]`."""
-    given = write.heads[list(rows)].reshape(len(rows), h, -1)  # [r, h, e]
-    alone = torch.zeros((len(rows), len(heads), *given.shape[1:]), device=given.device)
-    alone[:, torch.arange(len(heads)), list(heads)] = given[:, list(heads)]
-    flat = alone.reshape(len(rows) * len(heads), -1)
-    output = write.module(torch.cat([flat, torch.zeros_like(flat[:1])])[None].to(write.dtype))
+def of_heads(write: AttentionWrite, h: int, at: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What each of h heads adds to the stream in row `at` `[h, d]`, and what constants add there `[1, d]`."""
+    given = write.heads[at].reshape(h, -1)  # [h, e]
+    alone = torch.zeros((h + 1, *given.shape), device=given.device)  # the last without any head
+    alone[torch.arange(h), torch.arange(h)] = given
+    output = write.module(alone.reshape(1, h + 1, -1).to(write.dtype))
     written = (output[0] if isinstance(output, tuple) else output)[0].float()
-    parts = (written[:-1] - written[-1]).reshape(len(rows), len(heads), -1)
-    constant = written[-1].expand(len(rows), -1)
-    norm = norm_at(write.norm, rows)
-    return (parts, constant) if norm is None else (norm.of_parts(parts), norm.of_parts(constant) + norm.bias)
+    parts, constant = written[:-1] - written[-1], written[-1:]
+    norm = norm_at(write.norm, at)
+    return (parts, constant) if norm is None else (norm.of_parts(parts[None])[0], norm.of_parts(constant) + norm.bias)
 
 
 def run_to_logits(
