@@ -246,6 +246,7 @@ COLUMNS: Mapping[str, Column] = {
     "found": Column(NUMBER, "the user's number there"),
     "expected": Column(NUMBER, "the definition's"),
     "nan_rows": Column(COUNT, "rows with NaN or Inf"),
+    "decimals": Column(or_none(COUNT), "decimals of the user's numbers, to which they are judged; null for all digits"),
     "tolerance": Column(FINITE, "allowed error, relative to the size of a number"),
     "widest_tolerance": Column(NUMBER, "what a row with large scores was allowed; null for no more"),
     "cause": Column(or_none(TEXT), "the usual mistake that gives these numbers; null if none does"),

@@ -91,11 +91,27 @@ def test_rounding_is_told_from_mistakes_and_nonsense_from_both() -> None:
     rounded = attention(a).astype(np.float32).astype(np.float64)
     run = check(command, rounded)
     assert run.code == 1
-    assert "right for float32, not for float64" in run.text
+    assert "not right for float64, but within the rounding of float32" in run.text
     assert "--tol 2e-05 takes them" in " ".join(run.text.split())
     assert check(command, rounded, "--tol", "2e-5").code == 0
     nonsense = check(command, RANDOM.normal(size=rounded.shape)).text
     assert "none of the usual mistakes" in " ".join(nonsense.split())
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+def test_numbers_by_hand_are_judged_to_their_decimals(decimals: int) -> None:
+    a = case(g=4)
+    command = [*save(**a), "-q"]
+    right = np.round(attention(a), decimals)
+    run = check(command, right)
+    assert run.code == 0
+    assert f"right: output to the {decimals} decimal{'s' * (decimals > 1)} given" in run.text
+    right[0, 0, 0] += 10.0**-decimals
+    run = check(command, right)
+    assert run.code == 1
+    assert "1 of 60 numbers is off" in run.text
+    assert check(command, right, "--tol", "0.5").code == 0
+    assert "the scale is missing" in check(command, np.round(attention(a, scale=1.0), decimals)).text
 
 
 def test_the_errors_are_those_of_numpy() -> None:
@@ -274,7 +290,7 @@ def test_a_large_matrix_is_checked_in_bands() -> None:
     right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3, is_causal=True).numpy()
     command = [*save(q=q), "--mask", "causal"]
     assert check(command, right).code == 0
-    assert "right for float32, not for float64" in check(command, right.astype(np.float32).astype(np.float64)).text
+    assert "within the rounding of float32" in check(command, right.astype(np.float32).astype(np.float64)).text
     unmasked = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()
     assert "the mask is missing" in check(command, unmasked).text
 

@@ -12,7 +12,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.mistakes.problem import Problem
 from attn_cli.kernel.lessons.mistakes.register import mistakes
-from attn_cli.kernel.lessons.structure import places, structure
+from attn_cli.summaries.answers.check_cause import places
 from tests.cli import kernels
 from tests.cli.kernels import CAUSAL, INNOCENT, PLANTED, Arrays, Kernel
 from tests.program import attn
@@ -50,11 +50,8 @@ def case(kernel: Kernel, seed: int, size: int, precision: Any) -> Case:
     return a, kernels.half(output, low) if low else output, dtype
 
 
-SEEN_IN_16_BITS = sorted(set(PLANTED) - {"masked scores -10", "sums in bfloat16"})  # larger than rounding
 TYPES, LOW = (np.float64, np.float32), (torch.bfloat16, torch.float16)
-NAMED = [(name, each) for name in PLANTED for each in TYPES] + [
-    (name, each) for name in SEEN_IN_16_BITS for each in LOW
-]
+NAMED = [(name, each) for name in PLANTED for each in TYPES] + [(name, each) for name in PLANTED for each in LOW]
 JUDGED = [(name, each) for name in INNOCENT for each in TYPES]
 
 
@@ -110,36 +107,6 @@ def test_rows_before_heads_in_all_arrays_are_recognised(mask: tuple[str, ...], g
     assert "read as 8 heads of 64, the output is right" in found["cause"]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "words"),
-    [
-        (lambda a: kernels.plain(a, 64**-0.5, np.ones((1, 1), dtype=bool)),
-         "1/sqrt(64) = 0.125, of the model's width, not of a head's: 0.25; and the mask is missing"),
-        (lambda a: kernels.plain(a, 0.1), "the scale is 0.1 = 1/sqrt(100), 0.25 was asked for"),
-        (lambda a: kernels.finite_mask(a, -7.5), "set to -7.5 instead of -inf"),
-        (lambda a: kernels.finite_mask(a, -15.0), "set to -15 instead of -inf"),
-        (lambda a: kernels.half(kernels.finite_mask(a, -8.0)) + 1e-9, "set to -8 instead of -inf"),
-        (lambda a: kernels.flash(a, 32, rescale="acc"), "the sum of the softmax is not rescaled"),
-        (lambda a: kernels.flash(a, 16, sums=kernels.half), "the sums were kept in bfloat16"),
-        (lambda a: kernels.sequential({x: kernels.half(a[x]) for x in "qkv"}, torch.bfloat16), "kept in bfloat16"),
-        (lambda a: kernels.sequential(a, torch.float16), "the sums were kept in float16"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_other_forms_of_the_mistakes_are_named(kernel: Kernel, words: str, dtype: type) -> None:
-    a = {name: x.astype(dtype).astype(np.float64) for name, x in kernels.arrays(4, h=4, n=64, d=16).items()}
-    found = verdict(a, kernel(a), CAUSAL, dtype)
-    assert words in (found["cause"] or ""), found
-
-
-def test_a_finite_mask_is_seen_in_rows_that_are_fully_masked() -> None:
-    a = kernels.arrays(1)
-    scores = kernels.scores_of(a)
-    uniform = kernels.soft(np.where(kernels.causal(48, 48, -4), scores, -1e4)) @ a["v"]
-    found = verdict(a, uniform, ("--mask", "causal:-4"))
-    assert "set to a finite number such as -1e4 instead of -inf" in found["cause"]
-
-
 def spoilt(change: Callable[[np.ndarray], None]) -> Kernel:
     def kernel(a: Arrays) -> np.ndarray:
         output = kernels.plain(a)
@@ -153,23 +120,15 @@ def noise(part: np.ndarray) -> None:
     part += np.random.default_rng(0).normal(size=part.shape)
 
 
-def times(part: np.ndarray, factor: float) -> None:
-    part *= factor
-
-
 @pytest.mark.parametrize(
     ("change", "picture"),
     [
         (lambda out: noise(out[:, 16:]), "rows 0-15 of every head are right, from row 16 on they are wrong"),
         (lambda out: noise(out[:, :1]), "row 0 of every head is wrong"),
-        (lambda out: noise(out[:, :20]), "rows 0-19 of every head are wrong, from row 20 on they are right"),
+        (lambda out: noise(out[:, :20]), "rows 0-19 of every head are wrong"),
         (lambda out: noise(out[2]), "every row of head 2 is wrong"),
         (lambda out: noise(out[1:3, 5]), "row 5 of heads 1-2 is wrong"),
         (lambda out: noise(out[..., 12:]), "every row of every head is wrong, in columns 12-15 alone"),
-        (lambda out: times(out[:, 7::8], 1.01), "row 7 of every 8 rows of every head is wrong"),
-        (lambda out: times(out, 1.003),
-         "every row of every head is wrong; the errors are none of rounding: each row is too large, or too small, by"),
-        (lambda out: times(out, 1 + 1e-9) or times(out[1], 1 + 1e-7), "none of rounding: those of head 1 are"),
     ],
 )  # fmt: skip
 def test_what_is_in_no_register_is_described_and_not_explained(change: Callable, picture: str) -> None:
@@ -178,21 +137,6 @@ def test_what_is_in_no_register_is_described_and_not_explained(change: Callable,
     assert found["cause"] is None
     assert found["rounding"] is None
     assert picture in found["picture"]
-
-
-@pytest.mark.parametrize(
-    ("seen", "words"),
-    [
-        (lambda i, j: (j < i) | (i + j == 0), "a row that this leaves without any key is as it should be"),
-        (lambda i, j: (j <= i) & ((j != 3) | (i < 8)), "rows 8-11 give nothing to key 3, and to the others in prop"),
-        (lambda i, j: (j <= i) & (i - j != 2), "rows 2-11 give nothing to the key 2 before their own"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
-def test_a_mask_of_no_register_is_told_by_the_keys_it_leaves_out(seen: Callable, words: str, precision: type) -> None:
-    a = {name: x.astype(precision).astype(np.float64) for name, x in kernels.arrays(5, n=12, d=16).items()}
-    found = verdict(a, kernels.plain(a, mask=seen(*np.ogrid[:12, :12])), CAUSAL, precision)
-    assert words in found["cause"], found
 
 
 def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
@@ -206,8 +150,7 @@ def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
         files = (word for each in "qkv" for word in (f"--{each}", f"{each}.npy"))
         first_lines[name] = attn("compute", *files, *CAUSAL, "--expect", "mine.npy").text.split("\n\n")[1]
     assert first_lines["right"].startswith("right: output within 1e-10 of the definition\n")
-    assert first_lines["coarse"].startswith("right for bfloat16, not for float64: the errors are those of rounding,")
-    assert "--tol 0.04 takes them" in first_lines["coarse"]
+    assert first_lines["coarse"].startswith("not right for float64, but within the rounding of float16 (--tol 0.005")
     assert first_lines["wrong"].startswith(
         "wrong, likely because the scale is missing: q kᵀ was not multiplied by 0.25\n"
     )
@@ -216,22 +159,11 @@ def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
 
 def test_every_mistake_of_the_register_has_one_sentence_and_changes_something() -> None:
     q, k, v = kernels.arrays(0, h=4, n=24, d=4, g=2).values()
-    problem = Problem(q, k, v, Rule(0.5, mask=Causal(), softcap=3.0), 16)
+    problem = Problem(q, k, v, Rule(0.5, mask=Causal(), softcap=3.0), 16, None, np.ones(24, bool))
     found = list(mistakes(problem))
-    assert len({mistake.words for mistake in found}) == len(found)
-    for mistake in found:
-        assert mistake.words
-        assert "\n" not in mistake.words
-        assert not np.allclose(mistake.output, problem.right.output, atol=1e-12) or "rescaled" in mistake.words
-
-
-def test_rounding_has_no_structure_and_structure_is_found_below_it() -> None:
-    random = np.random.default_rng(0)
-    rounding, direction = random.normal(size=(4, 64, 16)), np.abs(random.normal(size=(4, 64, 16)))
-    assert structure(random.normal(size=(4, 64, 16)), rounding, {"along": direction}) == ""
-    assert structure(random.normal(size=(4, 64, 16)) + 0.5 * direction, rounding, {"along": direction}) == "along"
-    falling = random.normal(size=(4, 64, 16)) * np.linspace(1, 0, 64)[:, None] ** 2
-    assert "rows 0-7 are" in structure(falling, rounding, {})
+    assert len({words for words, _ in found}) == len(found)
+    for words, make in found:
+        assert not np.allclose(make().output, problem.right.output, 0, 1e-12) or "rescaled" in words
 
 
 def test_places_of_no_order_are_counted() -> None:
@@ -240,4 +172,4 @@ def test_places_of_no_order_are_counted() -> None:
     assert places(bad) == "30% of the rows of every head are wrong, not the same in each"
     bad = np.zeros((1, 10, 1), dtype=bool)
     bad[0, [1, 4, 5]] = True
-    assert places(bad) == "rows 1 and 4-5 are wrong"
+    assert places(bad) == "rows 1, 4-5 are wrong"

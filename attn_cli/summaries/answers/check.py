@@ -27,7 +27,7 @@ SHAPE = Shape(
     {
         "heads": _HEAD,
         "wrong": _HEAD,
-        "verdicts": ("entry", "right", "tolerance", "widest_tolerance", *_CAUSE),
+        "verdicts": ("entry", "right", "decimals", "tolerance", "widest_tolerance", *_CAUSE),
         "precisions": ("what", "precision"),
     },
     screen={
@@ -75,7 +75,7 @@ class OutputChecks:
                 self.bad_by_row.append(of_head[-1].sum(axis=-1))
         right = not any(bad.any() for bad in numbers.bad.values())
         widest = max(float(allowed.max()) for allowed in numbers.allowed.values())
-        verdict = dict[str, Any](entry=entry, right=right, tolerance=numbers.tolerance)
+        verdict = dict[str, Any](entry=entry, right=right, decimals=numbers.decimals, tolerance=numbers.tolerance)
         verdict |= {"widest_tolerance": widest if widest > numbers.tolerance else None, **dict.fromkeys(_CAUSE)}
         if not right:
             elsewhere = self._elsewhere(numbers)
@@ -102,13 +102,17 @@ class OutputChecks:
 
     def _findings(self, heads: Sequence[Mapping[str, Any]], precisions: str) -> Iterator[str]:
         """The verdict, a sentence for each cause; then how many numbers are how far off, and the first of them."""
-        tolerance, wrong = self.verdicts[0]["tolerance"], [each for each in self.verdicts if not each["right"]]
+        wrong = [each for each in self.verdicts if not each["right"]]
+        tolerance, decimals = self.verdicts[0]["tolerance"], max(each["decimals"] or 0 for each in self.verdicts)
+        to_decimals = f"to the {counted(decimals, 'decimal')} given"
         if not wrong:
-            yield f"right: {' and '.join(self.arrays)} within {tolerance:g} of the definition"
+            how = to_decimals if decimals else f"within {tolerance:g} of the definition"
+            yield f"right: {' and '.join(self.arrays)} {how}"
         yield from list(dict.fromkeys(_why(verdict, precisions) for verdict in wrong))[:_MOST_CAUSES]
         bad, total, nan_rows = (sum(head[name] for head in self.heads) for name in ("bad", "numbers", "nan_rows"))
         if bad:
-            yield f"{bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off, tolerance {tolerance:g}"
+            how = to_decimals if decimals else f"tolerance {tolerance:g}"
+            yield f"{bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off, {how}"
         largest, worst = (max(head[f"worst_{name}_error"] for head in self.heads) for name in ("absolute", "relative"))
         yield f"checked as {precisions}: largest error {largest:.3g}, up to {worst:.2g} times a number's size"
         error, widest = (
@@ -166,10 +170,8 @@ def _head_check(values: np.ndarray, expected: np.ndarray, size: np.ndarray, bad:
 def _why(verdict: Mapping[str, Any], precisions: str) -> str:
     if verdict["rounding"]:
         tolerance = PRECISIONS[verdict["rounding"]].tolerance
-        return (
-            f"right for {verdict['rounding']}, not for {precisions}: the errors are those of rounding, "
-            f"without structure (--tol {tolerance:g} takes them)"
-        )
+        within = f"within the rounding of {verdict['rounding']} (--tol {tolerance:g} takes them)"
+        return f"not right for {precisions}, but {within}"
     if verdict["cause"]:
         return f"wrong, likely because {verdict['cause']}"
     return f"wrong, cause unknown: {verdict['picture']}; none of the usual mistakes gives these numbers"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.kernel.definition.heads import expand_groups, join_heads, split_heads
+from attn_cli.kernel.definition.heads import expand_groups, join_heads
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
 
@@ -15,7 +15,8 @@ Arrays = dict[str, np.ndarray]
 """By name "output" `[h, n, e]`, or of joined heads `[1, n, width]`, and "weights" `[h, n, m]`."""
 
 _ROUNDED = 4  # a row may be off by so many times what rounding its scores and weights does, if its scores are large
-_WHOLE = 1e-6  # that W_O times its inverse may be off by
+_MOST_DECIMALS, _SLACK = 6, 1e-6  # of numbers that are rounded; of a half, for halves
+_SURE = 0.01  # of a decimal, that numbers of so few digits are not by chance
 
 
 class ErrorSize(NamedTuple):
@@ -85,9 +86,28 @@ class CheckedNumbers:
         return allowed
 
     @cached_property
+    def decimals(self) -> int | None:
+        """To how many decimals the user's numbers are rounded; None where they aren't, or a tolerance is given."""
+        numbers = np.concatenate([x[np.isfinite(x)] for x in self.user.values()])
+        if self.own_tolerance is not None or not numbers.size or (numbers == np.round(numbers)).all():
+            return None
+        off = 8 * np.abs(numbers).max() * 2.0 ** -min(precision.digits for precision in self.precisions.values())
+        sure = (places for places in range(1, _MOST_DECIMALS + 1) if off < _SURE * 10.0**-places)
+        return next((places for places in sure if np.allclose(numbers, np.round(numbers, places), 0, off)), None)
+
+    @cached_property
     def bad(self) -> Arrays:
-        """Booleans: which of the user's numbers are off."""
-        return self._beyond(self.allowed)
+        """Booleans: which of the user's numbers are off, or round otherwise to the decimals given."""
+        return self.rounded_otherwise(self.right) if self.decimals else self._beyond(self.allowed)
+
+    def rounded_otherwise(self, made: Arrays) -> Arrays:
+        """Booleans: which of the user's numbers, or of their first heads and rows, are others rounded differently."""
+        half = (0.5 + _SLACK) * 10.0 ** -(self.decimals or 0)
+        with np.errstate(invalid="ignore"):
+            return {
+                name: ~(np.abs(x[tuple(map(slice, made[name].shape[:2]))] - made[name]) <= half)
+                for name, x in self.user.items()
+            }
 
     def _beyond(self, allowed: Arrays) -> Arrays:
         with np.errstate(invalid="ignore"):  # not >, so that NaN is bad
@@ -132,21 +152,6 @@ class CheckedNumbers:
             if ingredients.projection is not None:
                 output = output @ ingredients.projection**power
         return np.asarray(output)
-
-    def of_heads(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The user's output cut into heads, and its sizes, both `[h, n, e]`; None where they don't follow from it."""
-        ingredients, h = self.call.ingredients, self.call.h
-        if "output" not in self.user or ingredients.value_up is not None:
-            return None
-        output, sizes, w_o = self.user["output"], self.sizes["output"], ingredients.projection
-        if not self.joined:
-            return output, sizes
-        if w_o is not None:
-            back = np.linalg.pinv(w_o)  # [width, h * e]
-            if not np.allclose(w_o @ back, np.eye(len(w_o)), atol=_WHOLE):
-                return None
-            output, sizes = output @ back, sizes @ np.abs(back)
-        return split_heads(output[0], h), split_heads(sizes[0], h)
 
     def distance(self, made: Arrays, user: Arrays | None = None) -> ErrorSize:
         """How far the user's numbers are from others, or from their first heads and rows, in the array further off."""

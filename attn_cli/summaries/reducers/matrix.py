@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 class Matrix(Part, Displayed):
     """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked.
 
-    rows     the query behind every matrix row; None means all
-    averaged how many heads the weights are a mean over (then h = 1); 0 for single heads
-    block    (rows, keys) of weights that one number stands for; (1, 1) if nothing was pooled
-    pooling  how numbers of a block were put together: "max" or, of signed numbers, "farthest from 0"
-    ends     the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
-    by       what the shares are of: "value", "output" (after W_O), or "weight" for no shares
-    shares   each key's part of the row's sum of weight times norm, 0 to 1; None by weight
-    keys     the key behind every column; None means all
-    heads    the heads that it is of; None means all of the call
-    chosen   the one head that it is of, and why; None where the user chose
+    rows, keys  the query behind every row, the key behind every column, and the `heads`; None means all
+    averaged    how many heads the weights are a mean over (then h = 1); 0 for single heads
+    block       (rows, keys) that one number stands for; (1, 1) if nothing was pooled
+    ends        the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
+    shares      each key's part of the row's sum of weight times norm, 0 to 1; None by weight
+    chosen      the one head that it is of, and why; None where the user chose
     """
 
     name: ClassVar[str] = "matrices"

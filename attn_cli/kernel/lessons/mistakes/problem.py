@@ -1,9 +1,9 @@
-"""The problem that a mistake is made in, and its result."""
+"""The problem that a mistake is made in, and what comes of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,17 @@ from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.kernel.definition.rule import Rule
 
 
+class Made(NamedTuple):
+    """What a wrong implementation computes: weights `[h, n, m]` and the output `[h, n, e]`."""
+
+    weights: np.ndarray
+    output: np.ndarray
+
+
+Mistake: TypeAlias = tuple[str, Callable[[], Made]]
+"""A mistake in words, and the function that makes it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One right attention in float64, from which wrong implementations are made, to be known by their wrong output.
@@ -20,7 +31,7 @@ class Problem:
     q, k, v   `[h, n, d]`, `[g, m, d]`, `[g, m, e]`, after rotary positions
     width     the width of the model that the heads are cut from
     rotation  the rotary positions of q and k; None where they are not rotated
-    wrong     booleans `[n]`, True for rows whose wrong output is to be explained; None where that isn't known
+    wrong     booleans `[n]`, True for rows whose wrong output is to be explained
     """
 
     q: np.ndarray
@@ -28,13 +39,11 @@ class Problem:
     v: np.ndarray
     rule: Rule
     width: int
-    rotation: Rotation | None = None
-    wrong: np.ndarray | None = None
+    rotation: Rotation | None
+    wrong: np.ndarray
 
     def may_be(self, changed: np.ndarray) -> bool:
         """True if a mistake that changes these rows `[n]` or `[h, n]` changes every row that is wrong."""
-        if self.wrong is None:
-            return True
         rows = np.asarray(changed.reshape(-1, len(self.wrong)).any(axis=0))
         return bool(rows[self.wrong].all())
 
@@ -48,7 +57,7 @@ class Problem:
 
     @cached_property
     def right(self) -> Attention:
-        """The scores `[h, n, m]`, weights `[h, n, m]` and output `[h, n, e]` that a right implementation computes."""
+        """The scores, weights `[h, n, m]` and output `[h, n, e]` that a right implementation computes."""
         return attend(self.q, self.k, self.v, self.rule)
 
     @cached_property
@@ -56,66 +65,20 @@ class Problem:
         """The values `[h, m, e]`, those of a key head repeated for each query head that reads them."""
         return np.asarray(expand_groups(self.v, len(self.q)))
 
-    def attended(self, words: str, rule: Rule) -> "Mistake":
-        """A wrong implementation that attends with the right q, k and v by another rule: scale, mask, softcap ..."""
-        return attended(words, self.q, self.k, self.v, rule)
+    def by_rule(self, words: str, rule: Rule) -> Mistake:
+        """A wrong implementation that attends with the right q, k and v by another rule."""
+        return words, lambda: made(self.q, self.k, self.v, rule)
 
-    def mixed(self, words: str, weights: Callable[[], np.ndarray]) -> "Mistake":
+    def by_weights(self, words: str, weights: Callable[[], np.ndarray]) -> Mistake:
         """A wrong implementation whose output mixes the right values by other weights `[h, n, m]`."""
 
         def make() -> Made:
-            made = weights()
-            return Made(made, made @ self.values)
+            wrong = weights()
+            return Made(wrong, wrong @ self.values)
 
-        return Mistake(words, make)
-
-
-class Made(NamedTuple):
-    """What a wrong implementation computes: weights `[h, n, m]` and the output `[h, n, e]`."""
-
-    weights: np.ndarray
-    output: np.ndarray
+        return words, make
 
 
-Operands = tuple[np.ndarray, np.ndarray, np.ndarray, Rule]
-"""q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and the rule that a wrong implementation attends with."""
-
-
-@dataclass(frozen=True, eq=False)
-class Mistake:
-    """A mistake in an implementation of attention; `make` computes the weights and output that it leads to."""
-
-    words: str
-    make: Callable[[], Made]
-
-    @cached_property
-    def made(self) -> Made:
-        """The weights `[h, n, m]` and the output `[h, n, e]` that the mistake gives, computed on first use."""
-        return self.make()
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights `[h, n, m]` that a kernel with this mistake computes."""
-        return self.made.weights
-
-    @property
-    def output(self) -> np.ndarray:
-        """The output `[h, n, e]` of a kernel with this mistake."""
-        return self.made.output
-
-
-def attended(words: str, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Mistake:
-    """The mistake, of an implementation, of attending with these q, k, v and rule."""
-    return attending(words, lambda: (q, k, v, rule))
-
-
-def attending(
-    words: str, operands: Callable[[], Operands], after: Callable[[np.ndarray], np.ndarray] | None = None
-) -> Mistake:
-    """The mistake of attending with these q, k, v and rule, made when asked for; `after` changes the output."""
-
-    def make() -> Made:
-        attention = attend(*operands())
-        return Made(attention.weights, attention.output if after is None else after(attention.output))
-
-    return Mistake(words, make)
+def made(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Made:
+    """The weights and the output of these operands and rule."""
+    return Made(*attend(q, k, v, rule)[1:])

@@ -54,16 +54,11 @@ class KindNumbers:
     """Numbers of h heads for K kinds in each of B texts, or their means over texts; NaN where a text has none.
 
     weight    mean weight on the targets over rows with one `[K, h, B]`; of the uniform kind, entropy over its largest
-    share     weight on targets that are no sinks over all that these rows give to keys that are no sinks `[K, h, B]`;
-              of the kinds first, delimiter and uniform the weight
-    non_sink_weight  mean weight on the targets that are no sinks, over rows with one `[K, h, B]`
-    row_support  of kinds of a fixed distance, first and delimiter the fraction of rows whose weight on targets is at
-              least 0.1 and 5 times the baseline `[K, h, B]`; of a fixed distance that of the row's non-sink weight, by
-              which the row counts, too
-    control   for induction and duplicate the share on random keys at the targets' distances `[K, h, B]`
+    share     weight on targets over all that these rows give, both to keys that are no sinks `[K, h, B]`
+    row_support  the share of rows whose weight on targets is high (of a fixed distance: of weight) `[K, h, B]`
+    control   the share on random keys at the targets' distances `[K, h, B]`
     baseline  what uniform attention would give the targets `[K, B]`
     rows      how many rows have a target that is no sink `[K, B]`
-    first_is_sink  whether key 0 is or may be a sink of the head `[h, B]`; None where that isn't asked
     """
 
     weight: np.ndarray
@@ -198,9 +193,8 @@ class Peaks:
     """For each of h heads and n rows the key of the largest weight that is no sink.
 
     keys     the index of that key `[h, n]`, -1 where the three strongest are all sinks
-    counted  which rows have a choice: those that see 4 keys or more, or where none does, 2 or more `[n]`
-    share    the same as a share of what these rows give to anything but expected sinks `[h]`, 0 where that is nothing
-    uniform  what uniform attention would give to one key, mean over these rows
+    counted  which rows have a choice `[n]`: those that see 4 keys or more, or where none does, 2 or more
+    weight   its mean over these rows `[h]`; `share` of what they give to anything but sinks; `uniform` of one key
     """
 
     keys: np.ndarray

@@ -1,0 +1,241 @@
+"""Mistakes from q kᵀ to the weights: another scale, mask, softcap or bias, or a softmax of another form."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.mask import Mask, dense
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Open, Prefix, Window, all_of
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
+from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+
+_LATE = 8  # rows by which the first number that is clearly wrong may come after the first wrong one
+_USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
+_EPSILONS = 10.0 ** np.arange(-8, 1)
+
+
+class _Change(NamedTuple):
+    words: str
+    value: Any
+
+
+def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """Scale, mask or softcap wrong, one of them or two at once; bias, sink or softmax left out."""
+    rule = problem.rule
+    right = (_Change("", x) for x in (rule.scale, rule.mask, rule.softcap))
+    changes = (_scales(problem), _masks(problem), _softcaps(rule))
+    for scale, mask, cap in product(*([own, *others] for own, others in zip(right, changes, strict=True))):
+        wrong = [change.words for change in (scale, mask, cap) if change.words]
+        if 0 < len(wrong) < 3:
+            other = replace(rule, scale=scale.value, mask=mask.value, softcap=cap.value)
+            yield problem.by_rule("; and ".join(wrong), other)
+    for words, other_mask in (*_windows_of_other_sizes(problem), *_masks_in_tiles(problem)):
+        yield problem.by_rule(words, replace(rule, mask=other_mask))
+    if rule.softcap is None:
+        for usual in _USUAL_CAPS:
+            words = f"a softcap of {usual:g} was applied without being requested"
+            yield problem.by_rule(words, replace(rule, softcap=usual))
+    if rule.bias is not None:
+        yield problem.by_rule("the bias is missing", replace(rule, bias=None))
+    if isinstance(rule.bias, np.ndarray):
+        for words, bias in (
+            ("the bias has the wrong sign", -rule.bias),
+            ("the bias was added before the scale, it comes after it", rule.bias * rule.scale),
+            ("the bias is transposed: its rows are queries", rule.bias.swapaxes(-1, -2)),
+        ):
+            if bias.shape == rule.bias.shape:
+                yield problem.by_rule(words, replace(rule, bias=bias))
+    if rule.sink is not None:
+        yield problem.by_rule("the sink is missing from the softmax", replace(rule, sink=None))
+    if rule.softmax:
+        yield problem.by_rule("the softmax is missing", replace(rule, softmax=False, sink=None))
+
+
+def softmax_mistakes(problem: Problem) -> Iterator[Mistake]:
+    """A softmax along another axis, of base 2, not divided, with an epsilon; the mask after it, or of zeros."""
+    rule, right = problem.rule, problem.right.scores
+    if not rule.softmax:
+        return
+    yield problem.by_weights("the softmax runs over the queries instead of the keys", partial(_along, right, -2))
+    if len(right) > 1:
+        yield problem.by_weights("the softmax runs over the heads instead of the keys", partial(_along, right, 0))
+    for words, by in (
+        ("2^score was taken for e^score: exp2 needs log2(e) in the scale", np.log(2)),
+        ("log2(e) is in the scale, as exp2 needs it, and e^score was taken", 1 / np.log(2)),
+    ):
+        yield problem.by_weights(words, partial(softmax, right * by, None if rule.sink is None else rule.sink * by))
+    if not isinstance(rule.mask, Open):
+        opened, masked = scores(problem.q, problem.k, replace(rule, mask=Open())), np.isneginf(right)
+        words = "the mask was applied after the softmax: rows no longer add to 1"
+        yield problem.by_weights(words, lambda: np.where(masked, 0, softmax(opened, rule.sink)))
+        words = "blocked scores were set to 0 instead of -inf"
+        yield problem.by_weights(words, lambda: np.asarray(softmax(unnormalised(right), rule.sink)))
+    if rule.sink is None:
+        top = np.where(np.isfinite(right).any(axis=-1, keepdims=True), right.max(axis=-1, keepdims=True), 0.0)
+        powers = np.exp(right - top)
+        total = powers.sum(axis=-1, keepdims=True)
+        yield problem.by_weights("weights are not divided by their sum: they are e^(score - maximum)", lambda: powers)
+        for epsilon in _EPSILONS.tolist():
+            words = f"an epsilon of {epsilon:g} is added to the softmax's sum"
+            yield problem.by_weights(words, partial(np.divide, powers, total + epsilon))
+            words = f"{epsilon:g} is added to the softmax's sum before the maximum is subtracted"
+            yield problem.by_weights(words, partial(np.divide, powers, total + epsilon * np.exp(-top)))
+
+
+def _along(right: np.ndarray, axis: int) -> np.ndarray:
+    moved = np.moveaxis(right, axis, -1)
+    return np.moveaxis(softmax(moved.reshape(1, -1, moved.shape[-1])).reshape(moved.shape), -1, axis)
+
+
+def _scales(problem: Problem) -> Iterator[_Change]:
+    scale, d, width = problem.rule.scale, problem.q.shape[-1], problem.width
+    if scale != 1:
+        yield _Change(f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0)
+        words = f"applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g} in place of {scale:.4g}"
+        yield _Change(f"the scale was {words}", scale * scale)
+        yield _Change(f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale)
+    if abs(scale - d**-0.5) > 1e-9:
+        yield _Change(f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for", d**-0.5)
+    if width != d and abs(scale - width**-0.5) > 1e-9:
+        words = f"the scale is 1/sqrt({width}) = {width**-0.5:.4g}, of the model's width, not of a head's: {scale:.4g}"
+        yield _Change(words, width**-0.5)
+
+
+def _softcaps(rule: Rule) -> Iterator[_Change]:
+    if rule.softcap is not None:
+        yield _Change("the softcap is missing", None)
+        if rule.scale > 0 and rule.scale != 1:  # c tanh(x / c) s is (c s) tanh(x s / (c s))
+            yield _Change("the softcap was applied before the scale, it comes after it", rule.softcap * rule.scale)
+
+
+def _parts(mask: Mask) -> tuple[Mask, ...]:
+    return mask.masks if isinstance(mask, Intersection) else (mask,)
+
+
+def _masks(problem: Problem) -> Iterator[_Change]:
+    mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
+    parts = _parts(mask)
+    if not isinstance(mask, Open):
+        yield _Change(f"the mask is missing ({mask})", Open())
+    for part in parts:
+        rest = [other for other in parts if other is not part]
+        for words, other in _others(part, n, m):
+            yield _Change(words, all_of(other, *rest))
+        if isinstance(part, Causal) and rest:
+            yield _Change(f"only the causal mask was applied, not {all_of(*rest)}", part)
+            yield _Change("the causal mask is missing", all_of(*rest))
+    if not any(isinstance(part, Causal | Prefix) for part in parts):
+        yield _Change("a causal mask was applied without being requested", all_of(Causal(), mask))
+        if n != m:
+            words = "a causal mask (bottom-right) was applied without being requested"
+            yield _Change(words, all_of(Causal(m - n), mask))
+
+
+def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
+    """The masks that are usually taken for one."""
+    if isinstance(part, Causal):
+        offset = part.offset
+        for other, side in {0: "first query with the first key", m - n: "last query with the last key"}.items():
+            if other != offset:
+                yield f"the causal mask is aligned the other way: {side}", Causal(other)
+        yield "the causal mask blocks the diagonal too (j < i instead of j <= i)", Causal(offset - 1)
+        yield "the causal mask lets every query see one key ahead", Causal(offset + 1)
+        words = "the causal mask is transposed: a query sees itself and what follows (j >= i, triu for tril)"
+        yield words, Window(1, offset)
+        words = "the causal mask is inverted: a query sees what follows alone (j > i, 1 was taken as blocked)"
+        yield words, Window(1, offset + 1)
+    if isinstance(part, Window):
+        for offset in {0, m - n} - {part.offset}:
+            words = f"the window is aligned the other way: query 0 stands at key {offset}, not {part.offset}"
+            yield words, replace(part, offset=offset)
+        yield "the window is one key too wide", replace(part, size=part.size + 1)
+        if part.size > 1:
+            yield "the window is one key too narrow", replace(part, size=part.size - 1)
+    if isinstance(part, Given):
+        yield "the mask is inverted: 1 was taken as blocked", Given(~part.cells)
+        if n == m:
+            yield "the mask is transposed: its rows are queries", Given(part.cells.swapaxes(-1, -2))
+    if isinstance(part, Prefix):
+        yield "the prefix is masked causally too", Causal(part.offset)
+    if isinstance(part, Keys):
+        real = np.asarray(part.real)
+        for words, keys in (
+            ("is inverted: padding alone is seen", ~real),
+            ("is that of padding on the other side", real[::-1]),
+            ("takes one key of padding in", real | np.roll(real, 1)),
+            ("leaves the last real key out", real & np.roll(real, -1)),
+        ):
+            if (keys != real).any():
+                yield f"the mask of padding {words}", Keys(keys)
+
+
+def _windows_of_other_sizes(problem: Problem) -> Iterator[tuple[str, Mask]]:
+    """Windows of other sizes than was asked for, or where none was, by the first row that is wrong."""
+    n, m, parts = problem.q.shape[-2], problem.k.shape[-2], _parts(problem.rule.mask)
+    if not problem.wrong.any():
+        return
+    own = next((part for part in parts if isinstance(part, Window)), None)
+    offset = next((part.offset for part in parts if isinstance(part, Causal | Window)), m - n)
+    first = int(problem.wrong.argmax()) + offset
+    sizes = {2**power for power in range(1, 15)} | {first - late for late in range(_LATE)}
+    sizes |= set() if own is None else {own.size // 2, own.size // 2 + 1, 2 * own.size - 1, 2 * own.size}
+    rest = [part for part in parts if part is not own]
+    for size in sorted(size for size in sizes if 0 < size < m):
+        window = Window(size, offset, own.both_sides if own else not any(isinstance(p, Causal) for p in parts))
+        words = f"a window of {size} keys was applied without being requested"
+        words = words if own is None else f"the window is {size} keys wide, {own.size} were asked for"
+        if _may_be(problem, other := all_of(*rest, window)):
+            yield words, other
+
+
+def _may_be(problem: Problem, mask: Mask) -> bool:
+    n, m = problem.q.shape[-2], problem.k.shape[-2]
+    cells = (dense(each, n, m, like=problem.q) for each in (mask, problem.rule.mask))
+    return problem.may_be((next(cells) != next(cells)).any(axis=-1))
+
+
+_TILES = (4, 8, 16, 32, 64, 128, 256)  # keys of a tile in usual kernels, and in those for small matrices
+_MOST_TILES = 128
+
+
+def tiles_of(m: int) -> list[int]:
+    """How many keys a tile may have where there are m keys."""
+    return [tile for tile in _TILES if tile < m <= tile * _MOST_TILES]
+
+
+def _masks_in_tiles(problem: Problem) -> Iterator[tuple[str, Mask]]:
+    """Causal masks that go wrong where keys are walked through in tiles: at an edge, or from the second tile on."""
+    n, m, parts = problem.q.shape[-2], problem.k.shape[-2], _parts(problem.rule.mask)
+    causal = next((part for part in parts if isinstance(part, Causal)), None)
+    if causal is None:
+        return
+    rest = [part for part in parts if part is not causal]
+    i, j = np.arange(n)[:, None], np.arange(m)[None]
+    own, before = i + causal.offset, "the causal mask"
+    for tile in tiles_of(m):
+        end, later = own // tile * tile + tile, f"from the second tile of {tile}"
+        diagonal, off_by_one = f"the tile of {tile} keys on the diagonal", f"{before} is off by one"
+        ahead = "a query sees one key ahead"
+        wrong = {
+            f"the tile on the diagonal is not masked: rows see all its {tile} keys": j < end,
+            f"{later} keys on, the tile on the diagonal is not masked": np.where(own < tile, j <= own, j < end),
+            f"{off_by_one} within a tile of {tile}: {ahead}, if that is in its tile": (j <= own + 1) & (j < end),
+            f"{off_by_one} {later} on: it blocks the diagonal too (j < i instead of j <= i)": j <= own - (own >= tile),
+            f"{off_by_one} {later} queries on: {ahead}": j <= own + (own >= tile),
+            f"{off_by_one} {later} keys on: {ahead}": j <= own + (j >= tile),
+            f"{before} compares places within tiles of {tile}, without where the tiles begin": (
+                (j % tile <= own % tile) & (j < end)
+            ),
+            f"{before} of every tile of {tile} queries is that of the first": j <= i % tile + causal.offset,
+            f"queries see the keys of their own tile of {tile} alone": (j <= own) & (j >= end - tile),
+            f"{diagonal} is skipped": j < end - tile,
+        }
+        for words, cells in wrong.items():
+            if _may_be(problem, mask := all_of(Given(cells), *rest)):
+                yield words, mask
