@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -83,6 +84,7 @@ def _table(model: nn.Module, stated: int) -> tuple[nn.Module, torch.Tensor] | No
     return None
 
 
+@cache
 def _source(cls: type) -> str:
     try:
         return inspect.getsource(cls)
