@@ -150,24 +150,3 @@ class Experiment(Protocol):
 
     def estimated_effects(self) -> Mapping[HeadPlace, float]:
         """For every head about how much its ablation changes log2 p of the answer, in bits: to first order."""
-
-    @property
-    def first_again(self) -> int:
-        """The first row that `run_again` runs; 0 where the last rows can't run alone."""
-
-    def run_again(self) -> None:
-        """Run the rows from `first_again` on once more, with nothing changed."""
-
-
-@dataclass(frozen=True)
-class LogitParts:
-    """The logit of an answer, less the mean logit of the vocabulary, as a sum; those of its tokens are added up.
-
-    heads  what each head adds by itself: W_O^h times its output, along the direction in which the answer's logit grows
-    rest   what all else adds: embedding, feed-forward networks, layers that mix tokens without attention, biases
-    logit  the model's own, less the mean logit; heads and rest add up to it within 1e-3 of it
-    """
-
-    heads: Mapping[HeadPlace, float]
-    rest: float
-    logit: float

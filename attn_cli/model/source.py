@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
 
     from attn_cli.call import Call, Look
     from attn_cli.model.blocks import Block, BlockVectors
-    from attn_cli.model.intervention import Experiment, LogitParts
+    from attn_cli.model.intervention import Experiment
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
 
@@ -84,6 +84,3 @@ class Predicting(Source, Protocol):
         look: Look | None = None,
     ) -> Experiment:
         """Run the prompt once without changes, as the baseline that interventions are held against."""
-
-    def logit_parts(self, prompt: Prompt, experiment: Experiment) -> LogitParts:
-        """The logit of the answer, less the mean logit: the sum of what each head adds by W_O, and a rest."""

@@ -55,20 +55,17 @@ read with a cache of the keys and values before it, against the rows of all toke
 cache ({cached} types), by passes that skip the blocks below ({prefixed}), by whole passes ({whole}), or not at all
 ({unknocked}), with the reason; held against whole passes within 1e-4 bits.
 
-*W_O*: how `attn` finds it without its name, for `--by output` and the direct parts of heads: *memory*, it is given the
+*W_O*: how `attn` finds it without its name, for `--by output`: *memory*, it is given the
 very array that the attention function returned; *copy*, one of the same numbers; *gate*, one in which exactly
 those heads' slices are 0 whose outputs were set to 0. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
 not in all: {not_found}, of which {own_softmax} show no values in any layer.
-
-*direct*: whether what each head adds by itself to a logit is known, as `attn knock` says under *writes*: parts and rest
-add up to the logit ({known_parts} types of {speaking}), or the check that failed.
 
 *model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
 too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
 keys that the model adds beside those of the text move with its padding.
 
-| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | knock | W_O | direct | note |
-|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|
+| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | knock | W_O | note |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|
 """  # noqa: E501
 
 
@@ -86,7 +83,6 @@ def table(results: list[Result], seconds: float) -> str:
         **counts,
         **_ways_of_knock(results),
         **_projections(results),
-        **_direct(results),
         **sides,
     )
     return head + "".join(_row(result) for result in results)
@@ -106,12 +102,6 @@ def _projections(results: list[Result]) -> dict[str, int]:
         "not_found": sum(not is_found(words) for words in known),
         "own_softmax": sum(words == "no: weights without values" for words in known),
     }
-
-
-def _direct(results: list[Result]) -> dict[str, int]:
-    """Of how many types the direct parts of heads are known, of those that choose next tokens."""
-    known = [result.direct for result in results if result.direct]
-    return {"known_parts": known.count("all"), "speaking": len(known)}
 
 
 def _tally(results: list[Result], side: str) -> str:
@@ -143,7 +133,6 @@ def _row(result: Result) -> str:
         *(_answer(result, side) for side in ("right", "left", "cache")),
         result.knock,
         result.w_o,
-        result.direct,
         note,
     ]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"

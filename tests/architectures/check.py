@@ -18,7 +18,6 @@ from attn_cli.sources.huggingface.read.batching import unpadded_only
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.batches import answer_or_error, cached, padded, text_inputs
-from tests.architectures.direct import direct_parts
 from tests.architectures.inputs import Inputs, inputs_of
 from tests.architectures.knock import knock_from_cache
 from tests.architectures.layouts import CLOSE, attentions_in, distance, is_attention, returned_layouts, seen_layouts
@@ -49,7 +48,6 @@ class Result:
     knock       of a type that chooses next tokens: how heads are silenced (see `knock_from_cache`)
     alone       whether `attn` therefore never pads the type's texts
     w_o         how W_O was found (see `w_o_found`)
-    direct      of a type that chooses next tokens: whether the direct parts of its heads are known (see `direct_parts`)
     note        why, in words
     """
 
@@ -66,7 +64,6 @@ class Result:
     cache: str = ""
     knock: str = ""
     w_o: str = ""
-    direct: str = ""
     alone: bool = False
     note: str = ""
 
@@ -90,7 +87,6 @@ def check(name: str, *, batches: bool = True) -> Result:
             result.right, result.left = (answer_or_error(padded, fresh, text, side) for side in ("right", "left"))
             result.cache = answer_or_error(cached, fresh, text)
             result.knock = knock_from_cache(deepcopy(fresh), text)
-            result.direct = direct_parts(deepcopy(fresh), text)
         result.w_o = w_o_found(fresh, inputs)
     return result
 

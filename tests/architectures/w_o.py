@@ -1,4 +1,4 @@
-"""The search for W_O of a type, on which `--by output` and direct logit contributions rest.
+"""The search for W_O of a type, on which `--by output` rests.
 
 memory   W_O is given the very array that the attention function returned
 copy     an array of the same numbers

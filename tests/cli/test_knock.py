@@ -23,12 +23,10 @@ def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
     hold(run, "knock")
     heads = run.json["tables"]["heads"]
     assert sorted((head["layer"], head["head"]) for head in heads) == [(x, y) for x in range(2) for y in range(4)]
-    assert all(isinstance(head["direct_logit"], float) for head in heads)
     assert [head["bits"] for head in heads] == sorted(head["bits"] for head in heads) and heads[0]["bits"] < -0.05
-    assert run.json["tables"]["run"][0]["no_direct_reason"] == ""
     assert run.json["tables"]["answer"][0]["row"] == 6  # </s>, which the tokenizer puts there, is left out
     table = attn("knock", TEXT, "-m", llama, "-f", "csv").lines
-    assert table[0] == "layer,head,kv_head,bits,kl_bits,loss_bits,cosine_distance,direct_logit,key,key_token,weight"
+    assert table[0] == "layer,head,kv_head,bits,kl_bits,loss_bits,cosine_distance,key,key_token,weight"
     assert [float(line.split(",")[3]) for line in table[1:]] == [head["bits"] for head in heads]
     assert attn("knock", TEXT, "-m", llama, "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:

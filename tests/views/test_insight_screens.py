@@ -24,8 +24,8 @@ WORDS = ["The", "capital", "of", "France", "is"]
 def knock_of(words: list[str], answer: str) -> Report:
     """Four heads silenced, one of which it helps to be without."""
     tokens = tuple(Token(at, word) for at, word in enumerate(words))
-    effects = ((23, 4, -2.4, 2.87), (12, 0, -0.65, 0.02), (3, 1, 0.0, -0.1), (11, 0, 0.18, 0.0))
-    numbers = ({"layer": x, "head": y, "bits": bits, "direct_logit": direct} for x, y, bits, direct in effects)
+    effects = ((23, 4, -2.4), (12, 0, -0.65), (3, 1, 0.0), (11, 0, 0.18))
+    numbers = ({"layer": x, "head": y, "bits": bits} for x, y, bits in effects)
     heads = [row | {"key": 3, "key_token": tokens[3].text, "weight": 0.9} for row in numbers]
     run = {"probability": 0.773, "generated": False, "vector": None, "everywhere": False, "mean": False}
     rows = {"heads": heads, "answer": [{"row": 4, "token": answer}], "rows": [{"row": 4, "token": tokens[4].text}]}

@@ -1,18 +1,15 @@
 """A transformers model as a source of attention calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.intervention import Experiment, LogitParts
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
 from attn_cli.sources.huggingface.compat import uncompiled
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
@@ -24,9 +21,6 @@ from attn_cli.sources.huggingface.passes import ModelPasses
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.reader import PromptReader
-from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
-from attn_cli.sources.huggingface.residual.output_projection import Projections
-from attn_cli.sources.huggingface.residual.stream_to_logits import run_to_logits
 
 
 def source_of(
@@ -60,11 +54,7 @@ def reading_source(
 
 
 class ModelSource(ModelPasses):
-    """A model as a source of attention calls, which also predicts, runs interventions, and tells what wrote a score."""
-
-    def _projected_places(self, arguments: Mapping[str, Any]) -> tuple[Projections, dict[str, ModulePlace]]:
-        found = self._projections(arguments)
-        return found, {place.path: place for place in self.places if place.path in found.found}
+    """A model as a source of attention calls, which also predicts, and runs interventions."""
 
     @property
     def has_lm_head(self) -> bool:
@@ -115,18 +105,4 @@ class ModelSource(ModelPasses):
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             return ModelExperiment(
                 self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
-            )
-
-    def logit_parts(self, prompt: Prompt, experiment: Experiment) -> LogitParts:
-        """What each head adds to the logit of the answer, less the mean logit, and what all else adds, in logits."""
-        arguments, target = self._without_cache(self._unpadded(prompt)), experiment.target
-        if target is None:
-            raise LoadError(f"{self.about['model']} chooses no token", "attn knock compares its vectors")
-        pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
-        first = experiment.first_again
-        with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            found, answer = self._projected_places(arguments), partial(logit_parts, targets=pairs, first=first)
-            rows = {row - first for row, _ in pairs}
-            return run_to_logits(
-                self.loaded, *found, rows, len(experiment.tokens) - first, answer, lambda _: experiment.run_again()
             )

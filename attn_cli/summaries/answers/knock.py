@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 from attn_cli.call import Call, Look
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError
 from attn_cli.model.intervention import AttentionLayer, Experiment, HeadPlace, Outcome, ablate, hide, without_rounding
 from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
@@ -26,14 +26,14 @@ SHAPE = Shape(
     {
         "heads": (
             *("stream?", "layer", "head", "kv_head", "bits", "kl_bits", "loss_bits", "cosine_distance"),
-            *("direct_logit", "key", "key_token", "weight"),
+            *("key", "key_token", "weight"),
         ),
         "keys": ("stream?", "layer", "head", "key", "key_token", "weight"),
         "answer": ("row", "id", "token"),
         "rows": ("row", "token"),
         "run": (
             *("probability", "generated", "vector", "everywhere", "mean", "run_mode", "no_cache_reason"),
-            *("no_direct_reason", "noise"),
+            "noise",
         ),
         "together": ("bits", "kl_bits", "loss_bits", "cosine_distance"),
         "hidden": ("layer", "head", "key", "key_token", "bits"),
@@ -105,12 +105,6 @@ def knock(
     if not experiment.visited:
         top_keys.clear()
         source.each([prompt], *look)
-    direct: Mapping[HeadPlace, float] = {}
-    no_direct_reason = ""
-    try:
-        direct = source.logit_parts(prompt, experiment).heads if predicts else {}
-    except LoadError as error:
-        no_direct_reason = error.message
     outcomes = experiment.outcomes([ablate(place) for _, heads in layers for place in heads], with_loss=shown is None)
     found: list[tuple[HeadPlace, int, Outcome]] = []
     for layer, places in layers:
@@ -131,11 +125,11 @@ def knock(
     for place, group, outcome in found:
         named = ({"stream": place.stream} if has_stacks else {}) | {"layer": place.layer, "head": place.head}
         keys += [named | key for key in top_keys.get(place, [])]
-        numbers = _numbers(outcome, noise) | {"direct_logit": direct.get(place)}
+        numbers = _numbers(outcome, noise)
         most = next(iter(top_keys.get(place, [])), dict.fromkeys(("key", "key_token", "weight")))
         heads.append(named | {"kv_head": group} | numbers | most)
     answer, run = baseline(experiment)
-    run |= {"everywhere": in_all, "mean": mean, "no_direct_reason": no_direct_reason}
+    run |= {"everywhere": in_all, "mean": mean}
     tables = {
         "heads": Table.of(heads),
         "keys": Table.of(keys),

@@ -12,7 +12,7 @@ from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import finding_lines, legend_lines, table_lines
 
-_COLUMNS = ("bits", "cosine_distance", "loss_bits", "direct_logit", "key_token", "weight")
+_COLUMNS = ("bits", "cosine_distance", "loss_bits", "key_token", "weight")
 
 
 def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
@@ -51,5 +51,3 @@ def _legend(knock: Answer, effect: str) -> Iterator[str]:
         where = f"at {quoted(rows[0]['token'])} {rows[0]['row']}"
     change = "change of the answer's log2 p" if effect == "bits" else "distance of the vector"
     yield f"{'bits' if effect == 'bits' else '1 - cos'}: {change} with the head's output {ablated} {where}"
-    if any(head["direct_logit"] is not None for head in knock["heads"]):
-        yield "direct: what the head itself adds to the answer's logit"

@@ -151,16 +151,6 @@ class ModelExperiment:
             for head, slope in enumerate(of_layer.flatten().tolist())
         }
 
-    @property
-    def first_again(self) -> int:
-        """The first row that `run_again` runs; 0 where the last rows can't run alone."""
-        return 0 if self.no_cache_reason else self._runner.first
-
-    def run_again(self) -> None:
-        """Run the rows from `first_again` on once more, with nothing changed."""
-        first = self.first_again
-        self._runner.with_changes(self._batch([_UNTOUCHED], first), "cache" if first else "whole", 0, 0)
-
     def _batch(self, changes: Sequence[Change], first: int) -> ChangeBatch:
         # all rows of a decoder are not all of its encoder's
         return ChangeBatch(changes, None if self._everywhere else self.rows, self._in_text, first=first)

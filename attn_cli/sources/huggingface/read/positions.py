@@ -79,7 +79,8 @@ def _table(model: nn.Module, stated: int) -> tuple[nn.Module, torch.Tensor] | No
                 and not (_OTHER_TABLE.search(path) or in_tower(path))
             ):
                 owner = model.get_submodule(module_path.rpartition(".")[0])
-                is_limited = not any(_UNLIMITED.search(_source(type(part))) for part in (module, owner))
+                sources = (_source(type(part)) for part in (module, owner))  # type: ignore[arg-type]
+                is_limited = not any(map(_UNLIMITED.search, sources))
                 return (module, x) if is_limited else None
     return None
 
