@@ -10,7 +10,6 @@ import numpy as np
 from attn_cli.explore.answers import Answers, Picture
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
 from attn_cli.explore.regions import Region, regions
-from attn_cli.explore.shown_picture import ShownPicture, ShownPictures
 from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
@@ -52,7 +51,6 @@ class Scene:
     answers: Answers = field(default_factory=Answers)
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
-    _images: ShownPictures = field(default_factory=ShownPictures)
     _judged: dict[int, JudgedHeads] = field(default_factory=dict)
 
     @property
@@ -305,21 +303,10 @@ class Scene:
         row = self.row(view)
         return [_hundredths(abs(x)) if abs(x) >= _BOLD_SHARE else "" for x in row.tolist()]
 
-    def image(self, view: Viewpoint) -> ShownPicture | None:
-        """The image beside the text of a viewpoint; None without one, without room and without half blocks."""
-        if self.says_shares or self.screen.ascii_only:
-            return None
-        return self._images.beside(self.recording.prompt.picture, self.text_tokens(view), self.region("text"))
-
-    def text_width(self, view: Viewpoint) -> int:
-        """The columns of the text pane beside the image."""
-        image = self.image(view)
-        return self.region("text").width - (0 if image is None else image.columns + 1)
-
     def layout(self, view: Viewpoint) -> TextLayout:
         """The text as lines of tokens, each with its place on the screen."""
         tokens, shares = self.text_tokens(view), self.shares(view)
-        width = self.text_width(view)
+        width = self.region("text").width
         key = (id(tokens), width, tuple(shares))
         if key not in self._layouts:
             if len(self._layouts) > 16:

@@ -3,72 +3,19 @@
 from dataclasses import replace
 
 import numpy as np
-from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, padded, parts_line
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import against_name, cell_line, head_name, short_label
 from attn_cli.explore.regions import Region
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.shown_picture import ShownPicture
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import counted
 from attn_cli.views.drawing.bars import bar_style, signed_bar
 from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.film import grey
-from attn_cli.views.drawing.palette import Ramp, color_at, ramp_for
+from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.segments import cell_style, steps_of
-
-_FILM = (0.1, 0.75)  # opacity of the colours of least and of most weight
-
-
-def picture_lines(scene: Scene, shown: ShownPicture, row: np.ndarray, ramp: Ramp) -> list[Line]:
-    """The lines of an image in half blocks, with the weight of each token, `row`, over its patch."""
-    pixels = _covered(shown, row, ramp, 2 * shown.lines, shown.columns)
-    return [_line(above, below, scene.screen.depth) for above, below in zip(pixels[::2], pixels[1::2], strict=True)]
-
-
-def patch_at(shown: ShownPicture, x: int, y: int) -> int | None:
-    """The index of the token whose patch is at column x and line y of the image, from 0; None beside it."""
-    if not (0 <= x < shown.columns and 0 <= y < shown.lines):
-        return None
-    rows, columns = shown.grid.cells.shape
-    return int(shown.grid.cells[int((y + 0.5) / shown.lines * rows), int((x + 0.5) / shown.columns * columns)])
-
-
-def _covered(shown: ShownPicture, row: np.ndarray, ramp: Ramp, high: int, wide: int) -> np.ndarray:
-    part, (rows, columns) = shown.pixels, shown.grid.cells.shape
-    down, across = ((np.arange(size) + 0.5) / size for size in (high, wide))
-    lights = grey(part[(down * part.shape[0]).astype(int)[:, None], (across * part.shape[1]).astype(int)])
-    weights = row[shown.grid.cells]
-    most = float(np.nanmax(np.abs(weights), initial=0.0)) or 1.0
-    own = Ramp(-most, most, diverging=True, light=ramp.light) if ramp.diverging else Ramp(0.0, most, scale=ramp.scale)
-    levels = np.nan_to_num(own.levels(weights), nan=0.5 if own.diverging else 0.0)
-    strength = np.abs(levels - 0.5) * 2 if own.diverging else levels
-    colours = np.array([color_at(index, own.colors, "truecolor").get_truecolor() for index in range(256)])
-    film = colours[np.rint(levels * 255).astype(int)]
-    opacity = (_FILM[0] + (_FILM[1] - _FILM[0]) * strength)[..., None]
-    at = (down * rows).astype(int)[:, None], (across * columns).astype(int)
-    return np.rint(lights * (1 - opacity[at]) + film[at] * opacity[at]).astype(int)
-
-
-def _line(above: np.ndarray, below: np.ndarray, depth: str) -> Line:
-    """Two rows of pixels as one line of half blocks; like ones beside each other are one segment."""
-    segments: Line = []
-    for upper, lower in zip(above.tolist(), below.tolist(), strict=True):
-        style = Style(color=_color(upper, depth), bgcolor=_color(lower, depth))
-        if segments and segments[-1].style == style:
-            segments[-1] = Segment(segments[-1].text + "▀", style)
-        else:
-            segments.append(Segment("▀", style))
-    return segments
-
-
-def _color(pixel: list[int], depth: str) -> Color:
-    color = Color.from_rgb(*pixel)
-    return color if depth == "truecolor" else color.downgrade(ColorSystem.EIGHT_BIT)
-
 
 _MARKED = 0.05
 _LABEL = 22
@@ -79,32 +26,22 @@ _HEAVY = Style(bold=True, underline=True)
 
 def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane: title, text, rule, the heaviest tokens as a table, the sum of the others, the cell under the cursor."""
-    width, picture = scene.text_width(view), scene.image(view)
-    row = scene.row(view)
+    row, width = scene.row(view), region.width
     kind = "change" if view.difference and view.against else "weights"
     ramp = ramp_for(row[None], kind, view.scale, light=scene.screen.light)
     text_lines, table_lines = scene.text_lines(view)
     text = _text(scene, view, row, ramp, text_lines)
     table, rest = _table(scene, view, row, table_lines, width)
     rule = [Segment("─" * width, DIM)]
-    status = cell_line(scene, view, region.width)
-    lines = [parts_line(_title(scene, view, ramp), region.width, BOLD), *text, rule, *table, line(rest, width, DIM)]
+    status = cell_line(scene, view, width)
+    lines = [parts_line(_title(scene, view, ramp), width, BOLD), *text, rule, *table, line(rest, width, DIM)]
     lines += [[]] * (region.height - 1 - len(lines))
-    if picture is not None:
-        for at, drawn in enumerate(picture_lines(scene, picture, row, ramp), 1):
-            lines[at] = [*padded(lines[at], width), Segment(" ", PLAIN), *drawn]
     return [*lines[: region.height - 1], status]
 
 
 def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint on the token at column x and line y of the pane (text, table or image); None without one."""
-    picture = scene.image(view)
-    if picture is not None and x >= scene.text_width(view):
-        token = patch_at(picture, x - scene.text_width(view) - 1, y - 1)
-        if token is None:
-            return None
-    else:
-        token = _token_at(scene, view, x, y)
+    """The viewpoint on the token at column x and line y of the pane (text or table); None without one."""
+    token = _token_at(scene, view, x, y)
     if token is not None and scene.same_tokens(view):
         return scene.on_heaviest(view.with_subject(token))
     partner = _key_at(scene, view, y) if token is None else token
