@@ -90,7 +90,7 @@ def document_of(recording: RecordingContents) -> tuple[dict[str, Any], dict[str,
     tables = TokenTables()
     prompt = prompt_document(recording.prompt, tables)
     if recording.prompt.picture is not None:
-        arrays[PICTURE] = recording.prompt.picture.pixels
+        arrays[PICTURE] = recording.prompt.picture
     layers = []
     for at, layer in enumerate(recording.layers):
         for name in _MAIN:

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.fields import COUNT, FINITE, FLAG, TEXT, Field, Object, Schema, each, made, object_schema, or_none
-from attn_cli.picture import Box, ReadPicture
+from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Schema, each, made, object_schema, or_none
 from attn_cli.prompt import Generated, Prompt, Token, Word
 
 Tokens = tuple[Token, ...]
@@ -42,36 +41,21 @@ class TokenTables:
         words = self.words()
         return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
 
-    def boxes(self) -> list[list[list[float] | None] | None] | None:
-        """The rectangles (top, left, bottom, right) of image tokens in each sequence of tokens; None for none."""
-        boxes = [_boxes_document(tokens) for tokens in self.tables]
-        return boxes if any(boxes) else None
 
-
-_TOKEN = ("text", "id", "start", "end", "special", "row", "column", "piece", "generated")
-_COLUMNS = (*_TOKEN, "word", "image")
+_TOKEN = ("text", "id", "start", "end", "special", "row", "column", "generated", "image")
+_COLUMNS = (*_TOKEN, "word")
 TABLES = (
     Field("words", each(TEXT), "occurrences of words, which tokens name by number",
           lambda result: [text for _, text in result["tables"].words().values()]),
     Field("tables", each(each(each({}, count=len(_COLUMNS)), "a token")),
           f"sequences of tokens, each once: {', '.join(_COLUMNS)}", lambda result: result["tables"].rows()),
-    Field("boxes", each(or_none(each(or_none(each(FINITE, count=4))))), "for each table the parts of the picture that "
-          "its tokens show: top, left, bottom and right in the picture's pixels, null for a token without one; null "
-          "for a table without any", lambda result: result["tables"].boxes(), optional=True),
 )  # fmt: skip
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
     """The sequences of tokens in a recording's JSON."""
     words = [Word(_text(text)) for text in document["words"]]
-    tables, boxes = document["tables"], document.get("boxes") or [None] * len(document["tables"])
-    return [
-        tuple(
-            _token(index, entry, words, box)
-            for index, (entry, box) in enumerate(zip(entries, of or [None] * len(entries), strict=True))
-        )
-        for entries, of in zip(tables, boxes, strict=True)
-    ]
+    return [tuple(_token(index, entry, words) for index, entry in enumerate(of)) for of in document["tables"]]
 
 
 def _by_name(item: Schema) -> Schema:
@@ -91,9 +75,6 @@ _PROMPT = (
     Field("others", _by_name(COUNT), "the tables of streams that read something else, by stream"),
     Field("files", _by_name(TEXT), "file names of an image or audio, by kind",
           lambda placed: dict(placed["prompt"].files)),
-    Field("picture", each({"type": "integer", "minimum": 1}, count=2), "height and width of the image that was read, "
-          "whose pixels are the array `picture`; missing where there is none",
-          lambda placed: (picture := placed["prompt"].picture) and [picture.height, picture.width], optional=True),
     Field("generated", Object(_GENERATED, nullable=True), "what the model generated after the text; null for nothing",
           "prompt.generated"),
     Field("template", each(COUNT), "the tokens that the template of a chat put around its messages; missing where "
@@ -112,9 +93,9 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
 def prompt_of_document(
     document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
 ) -> Prompt:
-    """The prompt in a recording's JSON; pixels are the picture `[height, width, 3]` in uint8, None without one."""
-    generated, size = document["generated"], document.get("picture")
-    if pixels is not None and (size is None or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8):
+    """The prompt in a recording's JSON; pixels are the picture `[height, width]` in uint8, None without one."""
+    generated = document["generated"]
+    if pixels is not None and (pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size):
         raise ValueError(f"a picture of {pixels.shape}")
     return Prompt(
         _text(document["text"]),
@@ -131,23 +112,18 @@ def prompt_of_document(
             _number(generated["start"]),
             bool(generated.get("given", False)),
         ),
-        None if pixels is None else ReadPicture(pixels, *_size(size)),
+        pixels,
         template=tuple(int(token) for token in document.get("template", ())),
     )
 
 
 def _token_document(token: Token, words: Mapping[int, tuple[int, str]]) -> list[Any]:
     word = None if token.word is None else words[id(token.word)][0]
-    return [*(getattr(token, name) for name in _TOKEN), word, token.image]
+    return [*(getattr(token, name) for name in _TOKEN), word]
 
 
-def _boxes_document(tokens: Tokens) -> list[list[float] | None] | None:
-    boxes = [None if token.box is None else [round(edge, 2) for edge in token.box] for token in tokens]
-    return boxes if any(boxes) else None
-
-
-def _token(index: int, entry: Sequence[Any], words: Sequence[Word], box: Sequence[float] | None) -> Token:
-    text, number, start, end, special, row, column, piece, generated, word, *image = entry
+def _token(index: int, entry: Sequence[Any], words: Sequence[Word]) -> Token:
+    text, number, start, end, special, row, column, generated, image, word = entry
     return Token(
         index,
         _text(text),
@@ -157,19 +133,10 @@ def _token(index: int, entry: Sequence[Any], words: Sequence[Word], box: Sequenc
         bool(special),
         _number(row),
         _number(column),
-        _number(piece),
-        None if box is None else Box(*map(float, box)),
         None if word is None else words[word],
         bool(generated),
-        _number(image[0] if image else None),
+        _number(image),
     )
-
-
-def _size(value: Any) -> tuple[int, int]:
-    height, width = map(int, value)
-    if min(height, width) < 1:
-        raise ValueError(f"a picture of {height} x {width}")
-    return height, width
 
 
 def _text(value: object) -> str:

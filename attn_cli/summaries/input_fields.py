@@ -1,6 +1,6 @@
 """The fields of a text in machine output: its tokens, what was read beside it, and what a model generated after it."""
 
-from attn_cli.fields import COUNT, FINITE, FLAG, INTEGER, TEXT, Field, Object, Rows, each, made, object_schema, or_none
+from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, Object, Rows, each, made, object_schema, or_none
 from attn_cli.prompt import Prompt
 
 _TOKEN = (
@@ -13,11 +13,6 @@ _TOKEN = (
     Field("row", COUNT, "row of the patch of an image that it stands for, from 0; missing where it stands for none or "
           "the grid isn't known", optional=True),
     Field("column", COUNT, "its column likewise", optional=True),
-    Field("piece", COUNT, "part of an image that its tower sees by itself, from 0: a tile, then row and column are "
-          "within it, or a window; missing where there is none", optional=True),
-    Field("box", each(FINITE, count=4), "the part of the picture that its patch shows: top, left, bottom, right in the "
-          "picture's pixels, beyond its edges where it was padded; missing where that is unknown",
-          lambda token: None if token.box is None else [round(edge, 1) for edge in token.box], optional=True),
     Field("generated", FLAG, "true for generated tokens, with --generate; missing otherwise",
           lambda token: token.generated or None, optional=True),
     Field("image", COUNT, "the number of its picture, from 1; missing where one is read or none", optional=True),
@@ -43,7 +38,7 @@ _ALL = (
           lambda of: {name: _TOKENS.of(tokens) for name, tokens in of.others.items()} or None, optional=True),
     Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.files.get("image"),
           optional=True),
-    Field("images", each(TEXT), "the pictures, where several were read, side by side in `box`",
+    Field("images", each(TEXT), "the pictures, where several were read",
           lambda of: [file for kind, file in of.files.items() if kind.startswith("image ")] or None, optional=True),
     Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.files.get("audio"),
           optional=True),

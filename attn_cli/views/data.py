@@ -188,8 +188,6 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
     if any(token.row is not None for token in tokens):
         places = [(-1, -1) if token.row is None else (token.row, token.column) for token in tokens]
         arrays[f"{prefix}patches"] = np.array(places)
-    if any(token.piece is not None for token in tokens):
-        arrays[f"{prefix}pieces"] = np.array([-1 if token.piece is None else token.piece for token in tokens])
     if any(token.image is not None for token in tokens):
         arrays[f"{prefix}images"] = np.array([token.image or 0 for token in tokens])
     if any(token.generated for token in tokens):

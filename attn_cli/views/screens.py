@@ -142,10 +142,10 @@ def _tokens(report: Report, screen: Screen) -> Text:
     every = report.prompts[0].tokens
     labels: list[str] = []
     count = 0
-    for is_patch, run in groupby(every, lambda token: (token.row, token.piece) != (None, None)):
+    for is_patch, run in groupby(every, lambda token: token.row is not None):
         tokens = list(run)
         if is_patch and len(tokens) > _FEW_PATCHES:
-            patches = [visible(token.text) for token in tokens if token.row is not None]
+            patches = [visible(token.text) for token in tokens]
             labels.append(f"{tokens[0].index}-{tokens[-1].index} {patches[0]} to {patches[-1]}")
         else:
             labels += [token_label(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]

@@ -11,20 +11,21 @@ import pytest
 import transformers
 from PIL import Image
 
+from attn_cli.sources.huggingface.anatomy.image_grid import picture_read
 from attn_cli.sources.huggingface.read.media import read_image
-from attn_cli.sources.huggingface.read.processor import tile_pixels, without_videos
+from attn_cli.sources.huggingface.read.processor import without_videos
 from tests.media import image_file
 from tests.program import attn
 
 Seeing = Callable[[str], Path]
-GREY, WHITE = 90, 255
+GREY, WHITE = 0, 255  # of the least and the most
 _PICTURE = re.compile(r'<image[^>]*width="([\d.]+)" height="([\d.]+)"[^>]*base64,([^"]+)"')
 
 
 def pictures(svg: str) -> list[tuple[float, np.ndarray]]:
     """Width over height of every picture as drawn, and its grey pixels."""
     return [
-        (float(width) / float(height), np.array(Image.open(io.BytesIO(base64.b64decode(data))))[..., 0])
+        (float(width) / float(height), np.array(Image.open(io.BytesIO(base64.b64decode(data))).convert("L")))
         for width, height, data in _PICTURE.findall(svg)
     ]
 
@@ -58,15 +59,6 @@ def test_cells_lie_on_the_patches_that_they_are_of(
         assert "a cell for each patch of the image" in run.text and "queries down" not in run.text
 
 
-def test_a_window_lies_on_its_part_of_the_image(seeing: Seeing, tmp_path: Path) -> None:
-    file = image_file(tmp_path / "big.png", bright=(1, 5), rows=6, columns=10)
-    asked = ("what is here?", "-m", seeing("qwen2_5_vl"), "--image", file, "--mean", "-t", "r1,c5", "-f", "svg")
-    for layer, shape, bright in (0, (32, 32), (1, 1)), (1, (48, 80), (1, 5)):
-        ((_, grey),) = pictures(attn("matrix", *asked, "-l", layer).text)
-        assert grey.shape == shape
-        assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [bright]
-
-
 def test_patches_in_a_row_are_put_together(tmp_path: Path) -> None:
     """As SigLIP 2 gets them: `[1, n, numbers]`, channels last in each, the rest filled up."""
     file = image_file(tmp_path / "a.png", bright=(2, 1), rows=3, columns=5, side=16)
@@ -74,31 +66,14 @@ def test_patches_in_a_row_are_put_together(tmp_path: Path) -> None:
     with without_videos():
         config = transformers.Siglip2VisionConfig(patch_size=16)
     arrays = processor(read_image(str(file)), return_tensors="pt")
-    pixels = tile_pixels(config, arrays)
     rows, columns = arrays["spatial_shapes"][0].tolist()
-    assert pixels is not None and pixels.shape == (1, 3, rows * 16, columns * 16)
-    middles = pixels[0, 0, 8::16, 8::16].numpy()
+    pixels = picture_read(config, arrays, (rows, columns))
+    assert pixels.shape == (rows * 16, columns * 16)
+    middles = pixels[8::16, 8::16]
     assert np.unravel_index(middles.argmax(), middles.shape) == (
         round(2.5 / 3 * rows - 0.5),
         round(1.5 / 5 * columns - 0.5),
     )
-
-
-@pytest.mark.parametrize("again", [False, True], ids=["run", "kept"])
-def test_tiles_lie_where_they_are_in_the_picture(again: bool, seeing: Seeing, tmp_path: Path) -> None:
-    """Once over the whole picture, once in tiles; from a run that is kept, too."""
-    file = image_file(tmp_path / "wide.png", bright=(1, 5), columns=8)
-    asked = ("what is here?", "-m", seeing("llava_next"), "--image", file)
-    if again:
-        assert attn("inspect", *asked, "-q").code == 0
-    run = attn("matrix", *asked, "-t", "here", "-l", "1", "--mean", "-f", "svg")
-    assert run.code == 0, run.errors
-    (aspect, whole), (tiled_aspect, tiled) = pictures(run.text)
-    assert aspect == tiled_aspect == pytest.approx(2, rel=0.02)
-    assert "whole picture" in run.text and "in tiles" in run.text
-    assert len(re.findall(r'fill-opacity="0.55" shape', run.text)) == 4 * 4 + 4 * 8 + 32
-    for grey in (whole, tiled):
-        assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [(1, 5)]
 
 
 def test_a_crop_lies_on_its_part_of_the_picture(seeing: Seeing, tmp_path: Path) -> None:
@@ -111,8 +86,10 @@ def test_a_crop_lies_on_its_part_of_the_picture(seeing: Seeing, tmp_path: Path) 
     assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [(1, 3)]
 
 
-def test_what_has_no_known_place_is_said_and_drawn_without_the_picture(seeing: Seeing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["vit_mae", "llava_next"])
+def test_a_picture_without_a_map_says_so(kind: str, seeing: Seeing, tmp_path: Path) -> None:
     file = image_file(tmp_path / "a.png", bright=(1, 2))
-    run = attn("matrix", "-m", seeing("vit_mae"), "--image", file, "-l", "-1", "--mean", "-t", "0", "-f", "svg")
+    asked = ["what is here?"] if kind == "llava_next" else []
+    run = attn("matrix", *asked, "-m", seeing(kind), "--image", file, "-l", "-1", "--mean", "-t", "0", "-f", "svg")
     assert run.code == 0 and not pictures(run.text)
-    assert "the tokens of the image have no known place in it (vit_mae)" in run.errors
+    assert f"patches of the picture have no map ({kind}): its tokens keep their names" in run.errors

@@ -116,9 +116,6 @@ def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path
     np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
     patches = ["r0,c0", "r0,c1", "r0,c2", "r1,c0", "r1,c1", "r1,c2"]  # 4 x 6 patches, merged 2 x 2
     assert found["text.tokens"].tolist()[4:10] == patches
-    assert found["vision.tokens"].tolist()[:6] == ["r0,c0", "r0,c1", "r1,c0", "r1,c1", "r0,c2", "r0,c3"]
-    brightest = int(given["pixel_values"].mean(dim=1).argmax())
-    assert found["vision.tokens"][brightest] == "r1,c2"
     run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json")
     assert run.json["input"]["text"] == read
     assert "the chat template adds the image" in run.errors
@@ -207,7 +204,7 @@ def test_a_siglip_reads_its_text_filled_up_as_it_was_trained(seeing: Seeing, cat
 
 
 @torch.no_grad()
-def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_path: Path) -> None:
+def test_an_image_in_tiles_keeps_the_tokens_of_the_text(seeing: Seeing, tmp_path: Path) -> None:
     wide, folder = image_file(tmp_path / "wide.png", bright=(1, 5), columns=12), seeing("llava_next")
     asked = ("what is here?", "-m", folder, "--image", wide)
     found = arrays(tmp_path, *asked)
@@ -218,48 +215,7 @@ def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_pat
     model = eager("LlavaNextForConditionalGeneration", folder)
     returned = model(**given, output_attentions=True)
     np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
-    # The whole, then the two tiles side by side without the padding above and below, as 12 x 4 is wider than 8 x 4.
-    assert found["text.tokens"].tolist()[1:17] == [f"t0,r{row},c{column}" for row in range(4) for column in range(4)]
-    assert found["text.tokens"].tolist()[25:31] == [
-        "[NEWLINE]",
-        *(f"t1,r2,c{column}" for column in range(4)),
-        "t2,r2,c0",
-    ]
-    assert found["text.pieces"].tolist()[15:27] == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 1]
-    assert found["text.patches"].tolist()[24:27] == [[1, 3], [-1, -1], [2, 0]]
-    shown = attn("top", *asked, "--token", "t1,r1,c2", "-l", "0", "--json")
-    hold(shown, "top")
-    assert [layer["stream"] for layer in shown.json["tables"]["layers"]] == ["vision", "text"]
-    token = shown.json["input"]["streams"]["vision"][17 + 7]
-    assert token.pop("box") == pytest.approx([4, 24, 16, 36], abs=0.6)  # of 32 x 96 pixels, as 64 wide in two tiles
-    assert token == {
-        "index": 24, "id": None, "text": "t1,r1,c2", "start": None, "end": None, "special": False,
-        "row": 1, "column": 2, "piece": 1,
-    }  # fmt: skip
-    tiles = model.model.vision_tower(given["pixel_values"][0], output_attentions=True)
-    text = attn("matrix", *asked, "--token", "t1,r1,c2", "-l", "0", "--mean").text
-    assert "layer 0 vision mean of 4 heads · weights of 7 t1,r1,c2" in text
-    share = float(tiles.attentions[0][1].mean(dim=0)[7, 1:].sum())
-    assert f"on the image {share:.3f} · 0 t1,[CLS] {1 - share:.3f}" in text
-    overview = attn("inspect", *asked).text
-    assert "tokens  0 <s>  1-34 t0,r0,c0 to t2,r2,c3  35 what" in overview
-    for name in ("whole picture · 4 x 4", "in tiles · 2 x 8"):
-        assert f"share of attention received · by patch · text · {name}" in overview
-    assert "by patch · vision" not in overview  # whose tiles are no mean of one another
-
-
-def test_a_window_is_drawn_with_the_rows_and_columns_of_the_whole(seeing: Seeing, tmp_path: Path) -> None:
-    big = image_file(tmp_path / "big.png", bright=(1, 5), rows=6, columns=10)
-    asked = ("what is here?", "-m", seeing("qwen2_5_vl"), "--image", big, "--mean", "-t", "r1,c5")
-    lines = attn("matrix", *asked, "-l", "0").lines
-    header = next(at for at, line in enumerate(lines) if line.split() == ["4", "5", "6", "7"])
-    assert "weights of 3 r1,c5 · 4 x 4" in lines[header - 2]
-    assert [line.split()[-1] for line in lines[header + 1 : header + 5]] == ["0", "1", "2", "3"]
-    assert lines[header + 5] == "on the image 1.000"
-    assert "weights of 19 r1,c5 · 6 x 10" in attn("matrix", *asked, "-l", "1").text
-    assert attn("inspect", *asked[:5]).text.count("by patch · vision") == 1  # of the layer that sees all
-    shown = attn("matrix", *asked, "-l", "0", "--json").json
-    assert [layer["call"] for layer in shown["tables"]["layers"]] == [1]
+    assert set(found["text.tokens"][1:35].tolist()) == {"<image>"}
 
 
 def test_patches_that_nobody_knows_are_numbers(seeing: Seeing, cat: Path) -> None:

@@ -215,9 +215,9 @@ def test_a_model_of_timm_reads_an_image_by_its_own_transform(tmp_path: Path, mon
     output = strict_json(attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").text)
     assert [token["text"] for token in output["input"]["tokens"]] == ["[CLS]", "r0,c0", "r0,c1", "r1,c0", "r1,c1"]
     assert output["warnings"] == []
-    box = (0, 0, 16, 32)  # of 32 x 32 pixels
+    box = (0, 0, 16, 32)  # of 32 x 32 pixels, with 3 more that its filter reaches
     cut = attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").json
-    assert cut["warnings"] == ["seen 50% of the picture: its processor crops it"]
+    assert cut["warnings"] == ["seen 59% of the picture: its processor crops it"]
     refused(attn("top", "-m", "timm:tiny", "--image", cat, "a cat"), ExitCode.USAGE, "timm:tiny reads no text beside")
     refused(attn("top", "-m", "timm:tiny", "a cat"), ExitCode.USAGE, "timm:tiny reads no text by itself")
     refused(attn("top", "-m", "timm:none", "--image", cat), ExitCode.LOAD, "timm:none can't be built: KeyError: 'none'")

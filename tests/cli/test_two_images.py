@@ -14,10 +14,8 @@ from attn_cli.sources.huggingface.read.processor import without_videos
 from tests.architectures.tiny import each_of
 from tests.media import KINDS, image_file
 from tests.program import attn, refused
-from tests.tiled_media import TILED_KINDS
 
-ALL = {**KINDS, **{kind: TILED_KINDS[kind] for kind in ("internvl", "idefics3", "gemma3", "llava_onevision")}}
-READING = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "internvl", "idefics3", "gemma3", "llava_onevision"]
+READING = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl"]
 ASKED = "what is here ?"
 
 
@@ -38,14 +36,13 @@ def own_inputs(folder: Path, text: str, files: list[Path]) -> Any:
         processor = transformers.AutoProcessor.from_pretrained(folder)
     pictures = [read_image(str(file)) for file in files]
     more = {"add_special_tokens": False} if getattr(processor, "chat_template", None) else {}
-    nested = [pictures] if folder.name == "gemma3" else pictures
-    return processor(images=nested, text=[text], return_tensors="pt", **more)
+    return processor(images=pictures, text=[text], return_tensors="pt", **more)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", each_of(READING, daily="llava qwen2_vl gemma3"))
+@pytest.mark.parametrize("kind", each_of(READING, daily="llava qwen2_vl"))
 def test_two_images_are_read_as_the_model_reads_them(kind: str, pair: list[Path], tmp_path: Path) -> None:
-    folder = ALL[kind](tmp_path / kind)
+    folder = KINDS[kind](tmp_path / kind)
     run = attn("matrix", ASKED, "-m", folder, *images(pair), "-q", "-o", tmp_path / "x.npz")
     assert run.code == 0, run.errors
     found = dict(np.load(tmp_path / "x.npz"))
@@ -60,28 +57,24 @@ def test_two_images_are_read_as_the_model_reads_them(kind: str, pair: list[Path]
     one = [attn("top", ASKED, "-m", folder, "--image", file, "-l", "0", "-H", "0", "--json", "-q") for file in pair]
     labels = [[token["text"] for token in run.json["input"]["tokens"] if "row" in token] for run in one]
     right = [f"{number}:{label}" for number, of in enumerate(labels, 1) for label in of]
-    assert right and [token["text"] for token in read["tokens"] if "row" in token] == right
-    boxes = [token["box"] for token in read["tokens"] if token.get("image") == 2 and "box" in token]
-    assert all(left >= 64 + 8 - 4 for _, left, _, _ in boxes) and boxes  # beside the first, 8 pixels apart
+    assert (
+        bool(right) == (kind != "llava_next") and [token["text"] for token in read["tokens"] if "row" in token] == right
+    )
 
 
-@pytest.mark.parametrize("place", [(0, 3), (3, 0)])
-@pytest.mark.parametrize("kind", ["llava", "qwen2_vl"])
-def test_the_bright_patch_of_the_second_image_is_the_one_that_is_named(
-    kind: str, place: tuple[int, int], seeing: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_tower_names_the_patches_of_each_image(seeing: Callable[[str], Path], tmp_path: Path) -> None:
     """In the tower's first block a patch's key holds its own pixels alone."""
     shown = []
-    for bright in ((1, 1), place):
+    for bright in (1, 1), (0, 3):
         files = [image_file(tmp_path / f"{at}.png", bright=of) for at, of in enumerate(((0, 0), bright))]
         shown.append(
-            attn("matrix", "the cat", "-m", seeing(kind), *images(files), "--scores", "-l", "0", "--json").json
+            attn("matrix", "the cat", "-m", seeing("llava"), *images(files), "--scores", "-l", "0", "--json").json
         )
     scores = [[np.array(of["scores"]) for of in run["tables"]["matrices"] if of["stream"] == "vision"] for run in shown]
     tokens = shown[0]["input"]["streams"]["vision"]
-    changed = np.concatenate([np.median(np.abs(a - b).max(0), 0) for a, b in zip(*scores, strict=True)])
-    named = {token["text"] for token, x in zip(tokens, changed, strict=True) if x > 1e-4}
-    assert named == {"2:r1,c1", f"2:r{place[0]},c{place[1]}"}
+    first, second = (np.median(np.abs(a - b).max(0), 0) for a, b in zip(*scores, strict=True))
+    assert not (first > 1e-4).any()
+    assert {token["text"] for token, x in zip(tokens, second, strict=True) if x > 1e-4} == {"r1,c1", "r0,c3"}
 
 
 def test_images_stand_where_the_text_says_and_each_has_its_share(

@@ -86,7 +86,7 @@ def test_prompts_come_back_whole(tmp_path: Path) -> None:
     tokens = (
         Token(0, "riv", 7, 0, 3, word=word),
         Token(1, "er\x1b[31m", 8, 3, 5, word=word, generated=True),
-        Token(2, "", None, special=True, row=1, column=2, piece=0),
+        Token(2, "", None, special=True, row=1, column=2, image=2),
     )
     prompt = Prompt(
         "river",

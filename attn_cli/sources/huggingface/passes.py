@@ -178,8 +178,7 @@ class ModelPasses:
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
-            places = getattr(prompts[0], "places", ())
-            labels = BatchLabels(texts, others, encoder_decoder=is_pair(self.loaded.model), places=places)
+            labels = BatchLabels(texts, others, encoder_decoder=is_pair(self.loaded.model))
             found = self._projections(arguments).rows if projections else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
             ledger.end_after_selection()

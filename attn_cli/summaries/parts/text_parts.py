@@ -76,7 +76,7 @@ def named_parts(prompt: Prompt, spans: Sequence[PartSpan], cut: str | None = Non
     for token in prompt.tokens:
         at = -1 if token.start is None else bisect_right(starts, token.start) - 1
         inside = at >= 0 and (token.start or 0) < ordered[at].end
-        key = keys[at] if inside else (_name_outside(token), "other")
+        key = keys[at] if inside else (_name_outside(token, prompt), "other")
         tokens.setdefault(key, []).append(token.index)
     places = {key: ((span.start, span.end),) for key, span in zip(keys, ordered, strict=True)}
     parts = [
@@ -191,12 +191,12 @@ def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
     return [PartSpan(*piece, f"generated {number}") for number, piece in enumerate(pieces, 1)]
 
 
-def _name_outside(token: Token) -> str:
+def _name_outside(token: Token, prompt: Prompt) -> str:
     if token.start is not None:
         return "template"
     if token.image is not None:
         return f"image {token.image}"
-    return "image" if token.row is not None or token.piece is not None else "special"
+    return "image" if "image" in prompt.files and not token.special else "special"
 
 
 def _places_of(tokens: Sequence[Token]) -> tuple[tuple[int, int], ...]:

@@ -15,7 +15,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import StandOut
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
-from attn_cli.views.drawing.image import own_picture, query_maps
+from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import (
     head_choice,
     head_name,
@@ -40,7 +40,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
     if grids:
         prefix = place_prefix(summary, report)
-        yield from query_maps(summary, matrix, grids, prefix, screen, report.scale, own_picture(report))
+        yield from query_maps(summary, matrix, grids, prefix, report, screen)
     else:
         yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
 

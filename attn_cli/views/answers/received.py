@@ -17,7 +17,6 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 
 _MOST_KEYS = 6
-_MOST_LISTS = 6
 
 
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -31,12 +30,6 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
         [f"most attended · share of all attention received{of_heads}", "bars: of the largest"], screen, BOLD
     )
     yield from (packed_text([said], screen) for said in sink_words(sinks))
-    if len(keys) > _MOST_LISTS:  # windows of an image, each with its keys
-        of_all = sorted(
-            ((float(mean[at]), tokens[at]) for tokens, mean, order in keys for at in order), key=lambda pair: -pair[0]
-        )
-        yield from (key_bar(token, share, of_all[0][0], screen) for share, token in of_all[:_MOST_KEYS])
-        keys = []
     for tokens, mean, order in keys:
         most = float(mean[order[0]]) if order else 1.0
         yield from (key_bar(tokens[key], float(mean[key]), most, screen) for key in order)

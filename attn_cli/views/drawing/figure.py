@@ -13,15 +13,15 @@ from rich.cells import cell_len
 
 from attn_cli.errors import InputError
 from attn_cli.text import cut, visible
-from attn_cli.views.drawing.film import OPACITY, cells_as_pixels, color_of, grey
+from attn_cli.views.drawing.film import OPACITY, cells_as_pixels, color_of
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 
-_COLOR_TYPES = {3: 2, 4: 6}  # truecolour, and truecolour with alpha (PNG specification, 11.2.2)
+_COLOR_TYPES = {1: 0, 3: 2, 4: 6}  # truecolour, and truecolour with alpha (PNG specification, 11.2.2)
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """Bytes `[n, m, 3]` of red, green and blue, or `[n, m, 4]` with opacity, as a PNG."""
+    """Bytes `[n, m, 1]` of grey, `[n, m, 3]` of red, green and blue, or `[n, m, 4]` with opacity, as a PNG."""
     height, width, channels = pixels.shape
     lines = b"".join(b"\0" + line.tobytes() for line in pixels)
 
@@ -119,7 +119,7 @@ class _Panel:
     def cell_height(self) -> float:
         n, m = self.shape
         if self.map.below is not None:  # as high as the picture
-            height, width = self.map.below.shape[:2]
+            height, width = self.map.below.shape
             return self.cell * m / width * height / n
         return self.cell if n <= 2 * m else self.cell * 2 * m / n
 
@@ -148,7 +148,7 @@ class _Panel:
         yield from self._names()
         levels = self.ramp.levels(values)
         if self.map.below is not None:
-            yield self._picture(grey(self.map.below))
+            yield self._picture(self.map.below[..., None])
         yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
         right, bottom = self.width - self.left, self.side
         yield (

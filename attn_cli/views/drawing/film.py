@@ -5,7 +5,6 @@ import numpy as np
 from attn_cli.views.drawing.palette import Ramp, color_at
 
 OPACITY = 0.55  # of cells over a picture
-_LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue (ITU-R BT.601)
 
 
 def color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
@@ -14,12 +13,6 @@ def color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
     place = level if ramp.diverging else 1 - level
     color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
     return color.red, color.green, color.blue
-
-
-def grey(pixels: np.ndarray) -> np.ndarray:
-    """A picture `[h, w, 3]` in grey, uint8: the same luma in all three channels."""
-    luma = np.rint(pixels @ _LUMA).astype(np.uint8)
-    return np.dstack([luma, luma, luma])
 
 
 def cells_as_pixels(levels: np.ndarray, ramp: Ramp) -> np.ndarray:

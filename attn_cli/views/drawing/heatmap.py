@@ -94,7 +94,7 @@ class HeatMap:
     block        (rows, keys) that a cell stands for, pooled by `pooling`
     ends         the smallest and the largest of all pooled numbers where cells don't show both; else None
     image        whether cells are patches of an image; then only small maps have numbers
-    below        pixels `[height, width, 3]`, over which a figure draws the cells
+    below        a grey picture `[height, width]`, over which a figure draws the cells
     """
 
     values: np.ndarray

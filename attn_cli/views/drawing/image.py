@@ -6,9 +6,8 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.picture import ReadPicture
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.image_grid import TILED, WHOLE, ImageGrid, image_grids
+from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -20,17 +19,10 @@ from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.styles import DIM
 
 _OTHERS = 3  # how many keys outside the image are named
-_ON = {WHOLE: "on the whole picture", TILED: "on its tiles"}
 
 
 def query_maps(
-    summary: Summary,
-    matrix: Matrix,
-    grids: Sequence[ImageGrid],
-    prefix: str,
-    screen: Screen,
-    scale: str,
-    picture: ReadPicture | None,
+    summary: Summary, matrix: Matrix, grids: Sequence[ImageGrid], prefix: str, report: Report, screen: Screen
 ) -> Iterator[RenderableType]:
     """For every head and picked query its weights as maps of the image's patches; in words those on other keys."""
     for name, values in matrix.maps:
@@ -42,8 +34,7 @@ def query_maps(
                 cells: np.ndarray = values[at, row]
                 for grid in grids:
                     yield ""
-                    title = f"{prefix}{head_words} · {name} of {label}"
-                    yield image_map(cells, grid, kind, title, screen, scale, picture=picture)
+                    yield image_map(cells, grid, kind, f"{prefix}{head_words} · {name} of {label}", report, screen)
                 if kind == "weights":
                     yield _rest(cells, grids, summary.keys, screen)
 
@@ -54,8 +45,7 @@ def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
     grids: dict[str, list[ImageGrid]] = {}
     for summary in report.summaries:
         part = summary.part(Received)
-        found = [] if part is None else image_grids(summary.keys)
-        if part is not None and found and not _in_one_piece(found, summary.keys):
+        if part is not None and (found := image_grids(summary.keys)):
             grids[summary.place.stream] = found
             streams.setdefault(summary.place.stream, []).append(part)
     for stream, parts in streams.items():
@@ -63,19 +53,10 @@ def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
         for grid in grids[stream]:
             yield ""
             title = f"share of attention received · by patch{name}"
-            yield image_map(mean_received(parts), grid, "weights", title, screen, report.scale)
+            yield image_map(mean_received(parts), grid, "weights", title, report, screen)
 
 
-def image_map(
-    values: np.ndarray,
-    grid: ImageGrid,
-    kind: str,
-    title: str,
-    screen: Screen,
-    scale: str = "linear",
-    *,
-    picture: ReadPicture | None = None,
-) -> HeatMap:
+def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report: Report, screen: Screen) -> HeatMap:
     """A map of an image with a number of `values` `[m]` for each patch; small screens show the largest of several."""
     cells: np.ndarray = values[grid.cells]
     rows, columns = cells.shape
@@ -84,40 +65,27 @@ def image_map(
     if step > 1:
         cells = np.maximum.reduceat(cells, np.arange(0, rows, step), axis=0)
         cells = np.maximum.reduceat(cells, np.arange(0, columns, step), axis=1)
-    below = None if picture is None or grid.box is None else picture.cut(grid.box)
     return HeatMap(
         cells,
         kind,
         f"{title} · {grid.name}" if grid.name else title,
-        grid.rows,
-        grid.columns,
+        [*map(str, range(rows))],
+        [*map(str, range(columns))],
         screen,
-        scale=scale,
+        scale=report.scale,
         block=(step, step),
         image=True,
-        row_numbers=grid.rows,
-        below=below,
+        below=report.prompts[0].picture if len(report.prompts) == 1 else None,
     )
 
 
-def own_picture(report: Report) -> ReadPicture | None:
-    """The image that the report's text has, if it is on one text; None for others."""
-    return report.prompts[0].picture if len(report.prompts) == 1 else None
-
-
-def _in_one_piece(grids: Sequence[ImageGrid], keys: Sequence[Token]) -> bool:
-    pieces = {(keys[at].image, keys[at].piece) for grid in grids for at in grid.cells.ravel()}
-    return len(pieces) == 1 and pieces != {(None, None)}
-
-
 def _rest(weights: np.ndarray, grids: Sequence[ImageGrid], keys: Sequence[Token], screen: Screen) -> Text:
-    """The share of the row on the image, or on each of its grids, and the heaviest keys beside it."""
+    """The share of the row on each image, and the heaviest keys beside them."""
     beside = np.ones(len(keys), bool)
     parts = []
     for grid in grids:
         beside[grid.cells.ravel()] = False
-        where = _ON.get(grid.name, f"on {grid.name or 'the image'}")
-        parts.append(f"{where} {weights[grid.cells].sum():.3f}")
+        parts.append(f"on {grid.name or 'the image'} {weights[grid.cells].sum():.3f}")
     order = np.argsort(-np.where(beside, weights, -1.0), kind="stable")[: min(_OTHERS, int(beside.sum()))]
     parts += [f"{fit(token_label(keys[int(key)]), 16).rstrip()} {weights[key]:.3f}" for key in order]
     return packed_text(parts, screen, DIM)

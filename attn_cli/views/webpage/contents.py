@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from attn_cli.picture import Box, ReadPicture
 from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.calls.image_grid import image_grids
@@ -26,34 +25,6 @@ from attn_cli.summaries.told.story import opening_head
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
-
-class PagePicture:
-    """An image of at most `side` pixels a side; each is the mean of the pixels of the whole image that it replaces."""
-
-    def __init__(self, picture: ReadPicture, side: int) -> None:
-        h, w, _ = picture.pixels.shape
-        step = max(-(-max(h, w) // side), 1)
-        rows, columns = (np.arange(0, size, step) for size in (h, w))
-        sums = np.add.reduceat(np.add.reduceat(picture.pixels.astype(np.int64), rows, axis=0), columns, axis=1)
-        counts = np.diff(np.append(rows, h))[:, None, None] * np.diff(np.append(columns, w))[None, :, None]
-        self.pixels = np.rint(sums / counts).astype(np.uint8)
-        self.down, self.across = h / step / picture.height, w / step / picture.width
-
-    def grids(self, tokens: Sequence[Token]) -> list[dict[str, Any]]:
-        """The image's grids of patches: of each its `name`, its edges (`box`) and its patches (`cells`)."""
-        return [
-            {"name": grid.name or "image", "box": self._edges(grid.box),
-             "cells": [[at, *self._edges(box)] for at in grid.cells.ravel().tolist()
-                       if (box := tokens[at].box) is not None]}
-            for grid in image_grids(tokens)
-            if grid.box is not None
-        ]  # fmt: skip
-
-    def _edges(self, box: Box) -> list[float]:
-        edges = (box.left * self.across, box.top * self.down, box.right * self.across, box.bottom * self.down)
-        return [round(edge, 2) for edge in edges]
-
-
 _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
 _SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
 _LONGEST_TITLE = 160
@@ -67,8 +38,9 @@ class Contents:
         self.blob = bytearray()
         self._masks: dict[bytes, int] = {}
         read, side = recording.prompt.picture, _PICTURE_SIDES[pixels]
-        picture = None if read is None or not side else PagePicture(read, side)
-        texts = _Texts(recording.prompt, picture)
+        step = 1 if read is None or not side else -(-max(read.shape) // side)
+        picture = None if read is None or not side else read[::step, ::step]
+        texts = _Texts(recording.prompt, has_picture=picture is not None)
         layers = [self._layer(layer, texts, pixels) for layer in recording.layers]
         outs = standing_out(summaries)
         self.document: dict[str, Any] = {
@@ -80,7 +52,7 @@ class Contents:
             "start": start(recording, outs),
             "work": _work(summaries, outs),
             "texts": texts.documents,
-            "picture": None if picture is None else [self._place(picture.pixels.tobytes()), *picture.pixels.shape[:2]],
+            "picture": None if picture is None else [self._place(picture.tobytes()), *picture.shape],
         }
 
     def stream(self, more: Mapping[str, Any]) -> bytes:
@@ -120,8 +92,8 @@ class Contents:
 class _Texts:
     """The sequences of tokens that are queries or keys, each once."""
 
-    def __init__(self, prompt: Prompt, picture: PagePicture | None) -> None:
-        self.prompt, self.picture = prompt, picture
+    def __init__(self, prompt: Prompt, *, has_picture: bool) -> None:
+        self.prompt, self.has_picture = prompt, has_picture
         self.documents: list[dict[str, Any]] = []
         self._numbers: dict[tuple[Token, ...], int] = {}
 
@@ -141,7 +113,7 @@ class _Texts:
                 "tokens": [_label(token) for token in tokens],
                 "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
                 "flags": flags,
-                "grids": [] if self.picture is None else self.picture.grids(tokens),
+                "grids": [grid.cells.tolist() for grid in image_grids(tokens)] if self.has_picture else [],
             })  # fmt: skip
         return self._numbers[tokens]
 

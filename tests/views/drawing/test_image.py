@@ -1,15 +1,12 @@
 """A query's attention over an image is drawn as the image is, on every screen."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import product
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.call import Place
-from attn_cli.picture import Box
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Part, Summary
@@ -96,9 +93,8 @@ def test_maps_fit_and_keep_the_brightest_patch_in_its_place(rows, columns, width
     values = np.zeros((rows, columns))
     place = random.randrange(rows), random.randrange(columns)
     values[place] = 1.0
-    names = [str(at) for at in range(max(rows, columns))]
-    grid = ImageGrid(np.arange(rows * columns).reshape(rows, columns), names[:rows], names[:columns])
-    drawn = image_map(values.ravel(), grid, "weights", "image", screen)
+    grid = ImageGrid(np.arange(rows * columns).reshape(rows, columns))
+    drawn = image_map(values.ravel(), grid, "weights", "image", report(2, 2), screen)
     step = drawn.block[0]
     assert drawn.block == (step, step)
     assert drawn.values.shape == (-(-rows // step), -(-columns // step))
@@ -119,34 +115,3 @@ def test_what_is_no_whole_image_has_no_grid() -> None:
     assert cells(whole[:-1]) == []
     assert cells((*whole, whole[1])) == []  # two images
     assert cells(whole[:1]) == []
-
-
-def tile(piece: int, box: Box, first: int, rows: int = 2, columns: int = 2) -> list[Token]:
-    high, wide = (box.bottom - box.top) / rows, (box.right - box.left) / columns
-    return [
-        Token(first + at, f"t{piece},r{row},c{column}", row=row, column=column, piece=piece,
-              box=Box(box.top + row * high, box.left + column * wide, box.top + (row + 1) * high,
-                      box.left + (column + 1) * wide))
-        for at, (row, column) in enumerate(product(range(rows), range(columns)))
-    ]  # fmt: skip
-
-
-def test_tiles_lie_side_by_side_whatever_their_order() -> None:
-    whole, left, right = Box(0, 0, 40, 80), Box(0, 0, 40, 40), Box(0, 40, 40, 80)
-    joined = [[0, 1, 4, 5], [2, 3, 6, 7]]
-    labels = [*tile(0, left, 0), *tile(1, right, 4), *tile(2, whole, 8)]
-    grids = image_grids(labels)
-    assert [grid.name for grid in grids] == ["whole picture", "in tiles"]
-    assert [grid.cells.tolist() for grid in grids] == [[[8, 9], [10, 11]], joined]
-    assert [grid.box for grid in grids] == [whole, whole]
-    assert cells([*tile(0, left, 0), *tile(1, right, 4)]) == [joined]
-    assert cells([*tile(1, right, 0), *tile(0, left, 4)]) == [[[4, 5, 0, 1], [6, 7, 2, 3]]]
-
-
-def test_tiles_that_leave_a_hole_or_overlap_are_not_joined() -> None:
-    left, right, far = Box(0, 0, 40, 40), Box(0, 40, 40, 80), Box(0, 100, 40, 140)
-    assert cells([*tile(0, left, 0), *tile(1, far, 4)]) == []
-    assert cells([*tile(0, left, 0), *tile(1, Box(0, 20, 40, 60), 4)]) == []
-    assert cells([*tile(0, left, 0), *tile(1, right, 4, 3, 3)]) == []
-    unplaced = [replace(token, box=None) for token in tile(1, right, 4)]
-    assert cells([*tile(0, left, 0), *unplaced]) == []

@@ -1,81 +1,24 @@
-"""The patches of an image: their names, the grid read from a processor's arrays, and the orders of their tokens."""
+"""The grid of patches that a model reads of a picture, the tokens that stand for its cells, and its pixels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from math import isqrt
+from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 from transformers import PreTrainedConfig
 
-from attn_cli.picture import Box
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.anatomy.picture_places import Placement, box_of
-from attn_cli.sources.huggingface.known_types import Tiles, type_of
+from attn_cli.sources.huggingface.known_types import REGISTERS, type_of
 
+Grid = tuple[int, int]  # rows and columns
 
-class PatchGrid(NamedTuple):
-    """A grid of `rows` x `columns` patches, each of `height` x `width` pixels of the tile; 0 where that is unknown."""
-
-    rows: int
-    columns: int
-    height: float = 0.0
-    width: float = 0.0
-
-    @property
-    def size(self) -> int:
-        """The number of patches."""
-        return self.rows * self.columns
-
-    def in_squares(self, side: int) -> "PatchGrid":
-        """The grid of squares of `side` x `side` patches; patches left over at the edges are in none."""
-        return PatchGrid(self.rows // side, self.columns // side, self.height * side, self.width * side)
-
-    def region(self, row: int, column: int, tile: int | None = None) -> tuple[int, Box] | None:
-        """The number of a patch's tile (0 for None), and its edges in that tile's pixels; None without patch sizes."""
-        if not self.height or not self.width:
-            return None
-        top, left = row * self.height, column * self.width
-        return tile or 0, Box(top, left, top + self.height, left + self.width)
-
-
-class Patch(NamedTuple):
-    """Row and column of a patch, both from 0, and the tile or window of the image that it belongs to."""
-
-    row: int
-    column: int
-    tile: int | None = None
-    window: int | None = None
-    region: tuple[int, Box] | None = None
-
-    @property
-    def name(self) -> str:
-        """Its label: `r3,c5`; with the tile before it where row and column are those within a tile."""
-        return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
-
-    def labelled(self, token: Token, places: Sequence[Placement | None] = ()) -> Token:
-        """A copy of the token with this patch's name as text, its cell, and part of the picture."""
-        piece, box = self.window if self.tile is None else self.tile, box_of(self.region, places)
-        return replace(token, text=self.name, row=self.row, column=self.column, piece=piece, box=box)
-
-
-def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
-    """The patches of an image, or of a tile of one, in reading order."""
-    places = product(range(grid.rows), range(grid.columns))
-    return [Patch(row, column, tile, region=grid.region(row, column, tile)) for row, column in places]
-
-
-def square_by_square(grid: PatchGrid, side: int) -> list[Patch]:
-    """The patches of one square of `side` x `side` after the other, squares in reading order and patches in each.
-
-    >>> [patch.name for patch in square_by_square(PatchGrid(2, 4), 2)]
-    ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1', 'r0,c2', 'r0,c3', 'r1,c2', 'r1,c3']
-    """
-    return [
-        Patch(top + row, left + column, region=grid.region(top + row, left + column))
-        for top, left in product(range(0, grid.rows, side), range(0, grid.columns, side))
-        for row, column in product(range(side), range(side))
-    ]
+_MERGED = ("spatial_merge_size", "downsample_factor", "downsample_ratio", "scale_factor")
+_HALVED = 9  # times at most that a map of pixels is made half as high and wide
+_LARGEST = 640  # pixels a side of what is drawn and kept of a picture
 
 
 def vision_config(config: PreTrainedConfig) -> PreTrainedConfig:
@@ -84,40 +27,104 @@ def vision_config(config: PreTrainedConfig) -> PreTrainedConfig:
     return next((part for part in parts if isinstance(part, PreTrainedConfig)), config)
 
 
-def tiles_of(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tensor | None:
-    """The tiles of one image `[tiles, channels, height, width]`, mostly one; None for several images and for videos."""
-    pixels, axis = arrays.get("pixel_values"), type_of(config).tiles
-    if not isinstance(pixels, torch.Tensor):
-        return None
-    if pixels.ndim == 5 and pixels.shape[0] == 1 and axis is Tiles.SECOND:
-        # Idefics takes tiles of zeros for padding and leaves them out
-        empty = bool((pixels[0] == 0).flatten(1).all(dim=1).any())
-        return None if empty else pixels[0]
-    return pixels if pixels.ndim == 4 and (pixels.shape[0] == 1 or axis is Tiles.BATCH) else None
+def image_grids(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> list[Grid]:
+    """The grid of patches of each image in the arrays, or of each of its tiles; [] where patches have no known size."""
+    pixels, patch = arrays.get("pixel_values"), getattr(vision_config(config), "patch_size", None)
+    if not isinstance(pixels, torch.Tensor) or patch is None:
+        return []
+    if "image_grid_thw" in arrays:
+        return [(rows, columns) for _, rows, columns in arrays["image_grid_thw"].tolist()]
+    if "spatial_shapes" in arrays:
+        return [(rows, columns) for rows, columns in arrays["spatial_shapes"].tolist()]
+    if pixels.ndim not in (4, 5):
+        return []
+    high, wide = (patch, patch) if isinstance(patch, int) else patch
+    return [(pixels.shape[-2] // high, pixels.shape[-1] // wide)] * pixels.shape[:-3].numel()
 
 
-def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> PatchGrid | None:
-    """The patches of the vision tower's size that fit into a tile, down and across; None where either is unknown."""
-    size = getattr(vision, "patch_size", None)
-    if tiles is None or size is None:
-        return None
-    height, width = (size, size) if isinstance(size, int) else size
-    return PatchGrid(tiles.shape[2] // height, tiles.shape[3] // width, height, width)
+def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> tuple[Token, ...]:
+    """The vision tower's tokens of one image, where it reads them row by row; () where the order isn't known."""
+    vision = vision_config(config)
+    before = type_of(vision).before_patches
+    if before is None:
+        return ()
+    names = [
+        name
+        for kind in before
+        for name in ([f"[REG{at}]" for at in range(vision.num_register_tokens)] if kind == REGISTERS else [kind])
+    ]
+    tokens = [Token(at, name, special=True) for at, name in enumerate(names)] + cells(grid, len(names))
+    filled = arrays["pixel_values"].shape[1] if "spatial_shapes" in arrays else 0
+    return (*tokens, *(Token(at, "[PAD]", special=True) for at in range(len(tokens), filled)))
 
 
-def spatial_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
-    """The grid of patches by `spatial_shapes` `[1, 2]`, as SigLIP 2 gets it; None without it or for several images."""
-    pixels, shapes = arrays.get("pixel_values"), arrays.get("spatial_shapes")
-    if not isinstance(pixels, torch.Tensor) or not isinstance(shapes, torch.Tensor) or pixels.ndim != 3:
-        return None
-    if shapes.shape != (1, 2) or pixels.shape[0] != 1:
-        return None
-    return PatchGrid(int(shapes[0, 0]), int(shapes[0, 1]), *(float(vision.patch_size),) * 2)
+def cells(grid: Grid, first: int = 0) -> list[Token]:
+    """The patches of a grid in reading order, named by row and column, as tokens from the index `first` on.
+
+    >>> [token.text for token in cells((2, 2))]
+    ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
+    """
+    places = product(*map(range, grid))
+    return [Token(at, f"r{row},c{column}", row=row, column=column) for at, (row, column) in enumerate(places, first)]
 
 
-def thw_grid(vision: PreTrainedConfig, arrays: Mapping[str, Any]) -> PatchGrid | None:
-    """The grid of patches by `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it."""
-    grid = arrays.get("image_grid_thw")
-    if not isinstance(grid, torch.Tensor) or grid.shape != (1, 3) or int(grid[0, 0]) != 1:
-        return None
-    return PatchGrid(int(grid[0, 1]), int(grid[0, 2]), *(float(vision.patch_size),) * 2)
+def with_patches(config: PreTrainedConfig, tokens: Sequence[Token], grids: Sequence[Grid]) -> tuple[Token, ...]:
+    """The tokens of a text, those of images named by their cells where images have as many tokens as cells."""
+    marked = image_places(config, tokens)
+    labelled = list(tokens)
+    for at in marked:  # image tokens are neither special tokens nor words of the text
+        labelled[at] = replace(tokens[at], special=False, start=None, end=None)
+    merged = [_merged(config, grid) for grid in grids]
+    patches = [(number, cell) for number, grid in enumerate(merged, 1) for cell in cells(grid)]
+    if len(patches) == len(marked):
+        for at, (number, cell) in zip(marked, patches, strict=True):
+            name, image = (f"{number}:{cell.text}", number) if len(grids) > 1 else (cell.text, None)
+            labelled[at] = replace(labelled[at], text=name, row=cell.row, column=cell.column, image=image)
+    return tuple(labelled)
+
+
+def image_places(config: PreTrainedConfig, tokens: Sequence[Token]) -> list[int]:
+    """The indices of the tokens that stand for images in a text."""
+    marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
+    return [at for at, token in enumerate(tokens) if token.id in marks]
+
+
+def _merged(config: PreTrainedConfig, grid: Grid) -> Grid:
+    """The grid of the squares of patches that a text has a token for, by the configuration; (0, 0) for a remainder."""
+    rows, columns = grid
+    count = getattr(config, "mm_tokens_per_image", None)
+    parts = (config, vision_config(config))
+    side = next((getattr(part, name) for name in _MERGED for part in parts if hasattr(part, name)), 1)
+    side = rows // isqrt(count) if count else round(1 / side) if side < 1 else int(side)
+    return (0, 0) if not side or rows % side or columns % side else (rows // side, columns // side)
+
+
+def map_cells(model: nn.Module, size: Grid, name: str, count: int) -> tuple[Token, ...]:
+    """The cells of a map that halves pixels until there are so many, as keys of object queries; () for points."""
+    if hasattr(dict(model.named_modules()).get(name), "sampling_offsets"):
+        return ()
+    maps = ((-(-size[0] >> times), -(-size[1] >> times)) for times in range(_HALVED))
+    return next((tuple(cells(grid)) for grid in maps if grid[0] * grid[1] == count), ())
+
+
+def picture_read(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> np.ndarray:
+    """The picture as the model reads it, in grey `[height, width]`, without what is left over beside its patches."""
+    vision, pixels, (rows, columns) = vision_config(config), arrays["pixel_values"].float(), grid
+    size = vision.patch_size
+    if "image_grid_thw" in arrays:  # square by square, each patch with its colours and frames
+        side = int(vision.spatial_merge_size)
+        patches = pixels.reshape(rows // side, columns // side, side, side, -1, size, size).mean(4)
+    elif "spatial_shapes" in arrays:  # row by row, colours last
+        patches = pixels[0, : rows * columns].reshape(rows, columns, 1, 1, size, size, -1).mean(-1)
+    else:
+        high, wide = (size, size) if isinstance(size, int) else size
+        return in_grey(pixels.flatten(0, -4)[0, :, : rows * high, : columns * wide])
+    return in_grey(patches.permute(0, 2, 4, 1, 3, 5).reshape(1, rows * size, columns * size))
+
+
+def in_grey(pixels: torch.Tensor) -> np.ndarray:
+    """Pixels `[colours, height, width]` of any range as bytes `[height, width]`, at most 640 a side."""
+    step = -(-max(pixels.shape[1:]) // _LARGEST)
+    grey = pixels.mean(0)[::step, ::step]
+    low, high = grey.min(), grey.max()
+    return ((grey - low) * (255 / (high - low).clamp(min=1e-6))).round().to(torch.uint8).cpu().numpy()

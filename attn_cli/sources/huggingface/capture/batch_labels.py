@@ -1,8 +1,8 @@
 """The texts of one forward pass: how many there are, the labels of their tokens, and where their padding is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -12,9 +12,8 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.call import Place
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
-from attn_cli.sources.huggingface.anatomy.picture_places import Placement
+from attn_cli.sources.huggingface.anatomy.image_grid import map_cells
 from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS
-from attn_cli.sources.huggingface.capture.picture_map import PictureMap
 
 Labels = Sequence[Sequence[Token]]
 
@@ -51,7 +50,6 @@ class BatchLabels:
 
     others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
-    tile_stops  by (module name, text, call): the end of the image piece read in that call, among all pieces' tokens
     """
 
     def __init__(
@@ -61,7 +59,6 @@ class BatchLabels:
         *,
         encoder_decoder: bool,
         tokenizer: PreTrainedTokenizerBase | None = None,
-        places: Sequence[Placement | None] = (),
     ) -> None:
         self.tokenizer = tokenizer if texts is None else None
         self.encoder_decoder = encoder_decoder  # cross attention then goes from decoder to encoder
@@ -69,9 +66,7 @@ class BatchLabels:
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
-        self.picture: PictureMap | None = None
-        self.places = places
-        self.tile_stops: dict[tuple[str, int, int], int] = {}
+        self._cells_of: Callable[[str, int], tuple[Token, ...]] = lambda name, count: ()
         self._calls_of_text: dict[tuple[str, int], int] = {}
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
@@ -83,9 +78,10 @@ class BatchLabels:
             main = next((x for x in arguments.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
         self.size = len(self.texts) or (1 if main is None else int(main.shape[0]))
         pixels = arguments.get("pixel_values")
-        if isinstance(pixels, torch.Tensor) and pixels.ndim == 4 and len(pixels) == self.size:
-            self.picture = PictureMap(model, (int(pixels.shape[2]), int(pixels.shape[3])), self.places)
         ids = arguments.get("input_ids")
+        reads_text = ids is not None or "decoder_input_ids" in arguments
+        if isinstance(pixels, torch.Tensor) and pixels.ndim == 4 and self.encoder_decoder and not reads_text:
+            self._cells_of = partial(map_cells, model, (int(pixels.shape[2]), int(pixels.shape[3])))
         self.length = None if ids is None else int(ids.shape[-1])
         masks = {"text": arguments.get("attention_mask"), "decoder": arguments.get("decoder_attention_mask")}
         self.padding = {
@@ -135,23 +131,18 @@ class BatchLabels:
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
         """Where the text of `place` is among n queries and m keys, and the tokens that label it."""
-        if piece := self._tile_tokens(place, n, m):
-            return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
-        if self.picture is not None and batch > self.size and place.stream in ("self", "encoder", "vision"):
-            window = self.picture.of_window(place, batch // self.size, n, m)
-            return UnpaddedText(slice(0, n), slice(0, m), *window)
-        query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
+        query_side, key_side = self._sides(place.stream, batch)
         rows, keys = self._unpadded(query_side, place.text, n, m - n), self._unpadded(key_side, place.text, m)
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
         """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them."""
-        query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
+        query_side, key_side = self._sides(place.stream, batch)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         key_tokens = self._tokens(key_side, place.text, keys.stop - keys.start)
-        if self.picture is not None and key_tokens is numbered_tokens(len(key_tokens)) and batch == self.size:
-            key_tokens = self.picture.of_keys(place, len(queries), len(key_tokens)) or key_tokens
-            queries = key_tokens if place.stream != "cross" and len(queries) == len(key_tokens) else queries
+        if place.stream in ("encoder", "cross") and batch == self.size:
+            key_tokens = self._cells_of(place.name, len(key_tokens)) or key_tokens
+            queries = key_tokens if place.stream == "encoder" and len(queries) == len(key_tokens) else queries
         return UnpaddedText(rows, keys, queries, key_tokens)
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
@@ -171,24 +162,14 @@ class BatchLabels:
             return tuple(tokens if in_order else (replace(token, index=index) for index, token in enumerate(tokens)))
         return numbered_tokens(count)
 
-    def _tile_tokens(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
-        tokens = self._tokens_read(place.stream, place.text) if place.stream in OWN_STREAMS else ()
-        pieces = [(token.image, token.piece) for token in tokens]
-        if n != m or n >= len(tokens) or set(pieces) <= {(None, None)}:
-            return ()
-        start = self.tile_stops.get((place.name, place.text, place.call - 1), 0)
-        end = self.tile_stops[place.name, place.text, place.call] = start + n
-        bounds = {0, len(tokens)} | {at for at in range(1, len(tokens)) if pieces[at - 1] != pieces[at]}
-        if not {start, end} <= bounds:
-            return ()
-        return tuple(replace(token, index=index) for index, token in enumerate(tokens[start:end]))
-
     def _tokens_read(self, side: str | None, text: int) -> Sequence[Token]:
         if side == "text":
             return self.texts[text] if text < len(self.texts) else ()
         return self.others[text].get(side or "", ()) if text < len(self.others) else ()
 
-    def _sides(self, stream: str) -> tuple[str | None, str | None]:
+    def _sides(self, stream: str, batch: int) -> tuple[str | None, str | None]:
+        if batch != self.size and stream != "vision":  # a tower reads several images one by one
+            return None, None
         if stream == "cross":
             return ("decoder", "text") if self.encoder_decoder else ("text", None)
         side = stream if stream in OWN_STREAMS else None if stream == "resampler" else "text"

@@ -10,8 +10,7 @@ from torch import nn
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources.huggingface.anatomy.image_grid import PatchGrid, row_by_row
-from attn_cli.sources.huggingface.anatomy.picture_places import Placement, placements
+from attn_cli.sources.huggingface.anatomy.image_grid import cells, in_grey
 from attn_cli.sources.huggingface.modules.build import BuiltModule
 from attn_cli.sources.huggingface.read.cuts import picture_notes
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
@@ -25,8 +24,8 @@ class ModuleReader(PromptReader):
     def __init__(self, built: BuiltModule, inputs_file: str | None = None, media: Media | None = None) -> None:
         super().__init__(built.loaded, inputs_file=inputs_file)
         self._built, self._media = built, media
-        if media is not None and (media.image is None or built.transform is None):
-            kind = "audio" if media.image is None else "image"
+        if media is not None and (not media.images or built.transform is None):
+            kind = "audio" if not media.images else "image"
             raise InputError(f"{self.about['model']} states no transform for --{kind}", f"give arrays: {self._inputs}")
         if media is not None and len(media.images) > 1:
             raise InputError(f"{self.about['model']} reads one image at a time", "give one --image")
@@ -49,12 +48,11 @@ class ModuleReader(PromptReader):
         assert transform is not None
         model: nn.Module = self.loaded.model
         names = iter(signature(model.forward).parameters)
-        pixels: torch.Tensor = transform(media.image)
+        image = media.images[0]
+        pixels: torch.Tensor = transform(image)
         arrays: dict[str, Any] = {next(names): pixels[None]}
-        assert media.image is not None
-        places = placements(media.image.height, media.image.width, lambda other: transform(other)[None])
-        notes = picture_notes((media.image.height, media.image.width), pixels[None], places)
-        patches, picture = _patches(model, pixels, places), media.picture
+        notes = picture_notes(image, lambda other: {"pixels": transform(other)})
+        patches, picture = _patches(model), in_grey(pixels)
         if self._built.tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
@@ -75,7 +73,7 @@ class ModuleReader(PromptReader):
         return tuple(token if token.index <= last else replace(token, text="[PAD]", special=True) for token in tokens)
 
 
-def _patches(model: nn.Module, pixels: torch.Tensor, places: Sequence[Placement | None]) -> tuple[Token, ...]:
+def _patches(model: nn.Module) -> tuple[Token, ...]:
     embedding = getattr(model, "patch_embed", None)
     tower = getattr(model, "visual", None)
     grid, before = getattr(embedding, "grid_size", None), getattr(model, "num_prefix_tokens", 0)
@@ -84,6 +82,4 @@ def _patches(model: nn.Module, pixels: torch.Tensor, places: Sequence[Placement 
     if not isinstance(grid, tuple) or len(grid) != 2:
         return ()
     lead = [Token(at, "[CLS]" if at == 0 else f"[REG{at - 1}]", special=True) for at in range(before)]
-    rows, columns = grid
-    patches = row_by_row(PatchGrid(rows, columns, pixels.shape[-2] / rows, pixels.shape[-1] / columns))
-    return (*lead, *(patch.labelled(Token(before + at, ""), places) for at, patch in enumerate(patches)))
+    return (*lead, *cells(grid, before))

@@ -3,21 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from transformers.utils import cached_file
 
 from attn_cli.errors import LoadError
-from attn_cli.picture import Box
 from attn_cli.prompt import Token
 from attn_cli.sources.files.json_document import read_json_document
-from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.load.origin import Origin
 from attn_cli.text import excerpt
 
-_ALL = 0.97  # of a picture: less than all is rounding at its edges
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_EDGE = 0.015  # of a picture at each edge: less is rounding at its edges
 
 
 def audio_notes(samples: np.ndarray, rate: int, run: Callable[[np.ndarray], Mapping[str, Any]]) -> tuple[str, ...]:
@@ -26,30 +27,42 @@ def audio_notes(samples: np.ndarray, rate: int, run: Callable[[np.ndarray], Mapp
     if not _alike(run(samples), whole):
         return ("its processor makes other numbers of the same audio each time: of a part at random, or with noise",)
 
-    def is_unheard(start: int) -> bool:
+    def is_unheard(count: int) -> bool:
+        start = len(samples) - count
         return _alike(run(np.concatenate([samples[:start], noise[start:]])), whole)
 
-    heard, unheard = 0, len(samples) - rate // 10
-    if unheard <= 0 or not is_unheard(unheard):
-        return ()
-    while unheard - heard > rate // 1000:
-        middle = (heard + unheard) // 2
-        heard, unheard = (heard, middle) if is_unheard(middle) else (middle, unheard)
-    return (f"heard 0-{unheard / rate:.2f} s of {len(samples) / rate:.2f} s: its processor cuts the audio",)
+    unheard = _most_unread(len(samples), rate // 10, rate // 1000, is_unheard)
+    heard, seconds = (len(samples) - unheard) / rate, len(samples) / rate
+    return (f"heard 0-{heard:.2f} s of {seconds:.2f} s: its processor cuts the audio",) if unheard else ()
 
 
-def picture_notes(
-    size: tuple[int, int], tiles: torch.Tensor | None, places: Sequence[Placement | None]
-) -> tuple[str, ...]:
-    """A note on the share of a picture of `size` (height, width) that no tile `[tiles, 3, h, w]` shows; () for all."""
-    if tiles is None or not places or None in places:
-        return ()
-    seen = np.zeros(size, bool)
-    for place in places:
-        assert place is not None
-        box = [max(round(edge), 0) for edge in place.box(Box(0, 0, *tiles.shape[2:]))]
-        seen[box[0] : box[2], box[1] : box[3]] = True
-    return () if seen.mean() > _ALL else (f"seen {seen.mean():.0%} of the picture: its processor crops it",)
+def picture_notes(image: "Image", run: Callable[["Image"], Mapping[str, Any]]) -> tuple[str, ...]:
+    """A note on the share of a picture whose pixels change what `run` makes of it, where a border doesn't; else ()."""
+    from PIL import Image  # an optional package
+
+    pixels, whole, unseen = np.asarray(image), run(image), []
+    for turns in range(4):  # every edge once on top
+        turned = np.rot90(pixels, turns)
+
+        def is_unseen(count: int, turned: np.ndarray = turned, turns: int = turns) -> bool:
+            other = turned.copy()
+            other[:count] = np.where(turned[:count] < 128, 255, 0)
+            return _alike(run(Image.fromarray(np.ascontiguousarray(np.rot90(other, -turns)))), whole)
+
+        size = len(turned)
+        unseen.append(_most_unread(size, max(round(size * _EDGE), 1), 1, is_unseen) / size)
+    seen = (1 - unseen[0] - unseen[2]) * (1 - unseen[1] - unseen[3])
+    return () if seen == 1 else (f"seen {seen:.0%} of the picture: its processor crops it",)
+
+
+def _most_unread(most: int, least: int, step: int, is_unread: Callable[[int], bool]) -> int:
+    """The largest number up to `most` for which `is_unread` holds, by halves to `step`; 0 where not even the least."""
+    if least >= most or not is_unread(least):
+        return 0
+    while most - least > step:
+        middle = (least + most) // 2
+        least, most = (middle, most) if is_unread(middle) else (least, middle)
+    return least
 
 
 def text_notes(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:

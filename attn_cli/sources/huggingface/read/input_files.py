@@ -17,10 +17,9 @@ from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import Raw, open_raw
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
+from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, picture_read, tower_tokens, with_patches
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
-from attn_cli.sources.huggingface.anatomy.picture_places import Placement
 from attn_cli.sources.huggingface.compat import one_token_longer, prefers_sdpa
-from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.padding import without_padding
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt, listed
@@ -30,10 +29,9 @@ PREFIX = "input."
 
 @dataclass(frozen=True)
 class ArrayPrompt(Prompt):
-    """A prompt with arrays named as the model's arguments; `places` are where tiles are in the picture's file."""
+    """A prompt with arrays named as the model's arguments."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
-    places: Sequence[Placement | None] = ()
 
     def first_arrays(self, model: PreTrainedModel, count: int) -> dict[str, Any]:
         """The arrays with those that grow with the text cut to the first `count` tokens; others as they are."""
@@ -104,16 +102,21 @@ def array_prompt(
     arrays: Mapping[str, Any],
     *,
     frames: tuple[Token, ...] = (),
-    places: Sequence[Placement | None] = (),
+    images: int = 1,
     **more: Any,
 ) -> ArrayPrompt:
-    """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known."""
-    tower = tower_tokens(configuration_of(model), arrays, places)
+    """A prompt of arrays for one example, the tokens of its images labelled by their patches where these are known."""
+    config = configuration_of(model)
+    grids = image_grids(config, arrays)
+    grids = grids if len(grids) == images else []  # an image in tiles has more
+    tower = tower_tokens(config, arrays, grids[0]) if len(set(grids)) == 1 else ()
+    labelled = with_patches(config, tokens, grids)
+    has_map = any(token.row is not None for token in (*tower, *labelled))
+    picture = picture_read(config, arrays, grids[0]) if has_map and len(grids) == 1 else None
     if not tokens:
-        return ArrayPrompt(text, tower or frames, arrays=arrays, places=places, **more)
+        return ArrayPrompt(text, tower or frames, arrays=arrays, picture=picture, **more)
     others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
-    labelled = with_patches(tokens, model, arrays, places)
-    return ArrayPrompt(text, labelled, arrays=arrays, others=others, places=places, **more)
+    return ArrayPrompt(text, labelled, arrays=arrays, others=others, picture=picture, **more)
 
 
 def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.picture import ReadPicture
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.memory import free_memory
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _IMAGES = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
-_LARGEST = 640  # pixels a side of what is drawn and kept of an image
-_GAP, _BEYOND = 8, 128  # pixels between images side by side, and their grey
 # Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
 _RATES = range(1_000, 1_000_001)
 
@@ -64,34 +61,10 @@ class Media:
     files: Mapping[str, str]
 
     @property
-    def image(self) -> "Image | None":
-        """The first image; None without any."""
-        return self.images[0] if self.images else None
-
-    @property
     def counts(self) -> dict[str, int]:
         """How many files there are of each kind that was given: "image", "audio"."""
         counts = {"image": len(self.images), "audio": int(self.audio is not None)}
         return {kind: count for kind, count in counts.items() if count}
-
-    @property
-    def lefts(self) -> list[int]:
-        """The left edge of each image in the picture that has them side by side."""
-        return [sum(image.width + _GAP for image in self.images[:at]) for at in range(len(self.images))]
-
-    @property
-    def picture(self) -> ReadPicture | None:
-        """The images for drawing, side by side, at most 640 pixels a side, with the size of the originals."""
-        if not self.images:
-            return None
-        from PIL.Image import new  # an optional package
-
-        size = self.lefts[-1] + self.images[-1].width, max(image.height for image in self.images)
-        joined = new("RGB", size, (_BEYOND,) * 3)
-        for image, left in zip(self.images, self.lefts, strict=True):
-            joined.paste(image, (left, 0))
-        joined.thumbnail((_LARGEST, _LARGEST))
-        return ReadPicture(np.asarray(joined), size[1], size[0])
 
 
 def read_media(image: str | Sequence[str] | None, audio: str | None) -> Media | None:

@@ -2,41 +2,26 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
     AutoProcessor,
     FeatureExtractionMixin,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.utils import is_torchvision_available
 
 from attn_cli.errors import InputError, LoadError, first_line
-from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
-from attn_cli.sources.huggingface.anatomy.image_grid import (
-    Patch,
-    row_by_row,
-    spatial_grid,
-    square_by_square,
-    thw_grid,
-    tiles_of,
-    vision_config,
-)
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
-from attn_cli.sources.huggingface.anatomy.picture_places import Placement, placements
 from attn_cli.sources.huggingface.compat import processor_parts
-from attn_cli.sources.huggingface.known_types import MergedSquares, type_of
+from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
@@ -72,34 +57,6 @@ def without_videos() -> Iterator[None]:
         yield
     finally:
         loaders[_PART], kinds[_PART] = before
-
-
-def tile_pixels(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tensor | None:
-    """The tiles `[tiles, channels, height, width]` of the one image in `arrays`, mostly one tile."""
-    vision = vision_config(config)
-    squares, patches = type_of(config).vision, arrays.get("pixel_values")
-    if isinstance(squares, MergedSquares):
-        grid = thw_grid(vision, arrays)
-        if grid is None or patches is None or len(patches) != grid.size:
-            return None
-        size = int(vision.patch_size)
-        frames = patches.reshape(grid.size, 3, -1, size, size)[:, :, 0]  # a still image is repeated in time
-        return _put_together(frames, square_by_square(grid, int(vision.spatial_merge_size)))
-    grid = spatial_grid(vision, arrays)
-    if grid is not None and patches is not None and patches.shape[-1] == 3 * grid.height * grid.width:
-        size = int(vision.patch_size)
-        of_channels_last = patches[0, : grid.size].reshape(grid.size, size, size, 3).permute(0, 3, 1, 2)
-        return _put_together(of_channels_last, row_by_row(grid))
-    return tiles_of(config, arrays)
-
-
-def _put_together(patches: torch.Tensor, places: Sequence[Patch]) -> torch.Tensor:
-    rows, columns = 1 + max(place.row for place in places), 1 + max(place.column for place in places)
-    _, channels, size, _ = patches.shape
-    image = patches.new_zeros(channels, rows, size, columns, size)
-    for patch, place in zip(patches, places, strict=True):
-        image[:, place.row, :, place.column] = patch
-    return image.reshape(1, channels, rows * size, columns * size)
 
 
 # The arguments of a model's forward that hold an image or audio.
@@ -141,10 +98,7 @@ class Processor:
         self.padded_length = (
             position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
         )
-        self._config = configuration_of(loaded.model)
-        self._placements: tuple[Placement | None, ...] | None = None
         self._cut_notes: tuple[str, ...] | None = None
-        self._singles: list[Processor] = []
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -178,56 +132,33 @@ class Processor:
         """The error for a model that can't read several images together."""
         return InputError(f"{self.description} reads one image at a time", "give one --image")
 
-    def singles(self, marked_text: MarkedText) -> list[tuple["Processor", MarkedText]]:
-        """A processor of each of several images with the text that has its mark alone; [] where marks don't say so."""
-        mark, images = self._mark("image"), self.media.images
-        parts = marked_text.text.split(mark) if mark else []
-        if len(parts) != len(images) + 1 or len(images) < 2:
-            return []
-        if not self._singles:  # beside every text the same
-            self._singles = [copy(self) for _ in images]
-            for single, image in zip(self._singles, images, strict=True):
-                single.media = replace(self.media, images=(image,))
-        texts = [f"{mark}".join(["".join(parts[:at]), "".join(parts[at:])]) for at in range(1, len(parts))]
-        return [(one, marked_text._replace(text=text)) for one, text in zip(self._singles, texts, strict=True)]
-
-    def placements(self, marked_text: MarkedText) -> tuple[Placement | None, ...]:
-        """Where each tile that the model sees is in the image; () without an image, or where that is unknown."""
-        image = self.media.image
-        if image is None:
-            return ()
-        if self._placements is None:  # beside every text the same
-            self._placements = placements(
-                image.height, image.width, lambda other: tile_pixels(self._config, self.arrays(marked_text, other))
-            )
-        return self._placements
-
-    def cut_notes(self, marked_text: MarkedText, arrays: Mapping[str, Any]) -> tuple[str, ...]:
+    def cut_notes(self, marked_text: MarkedText) -> tuple[str, ...]:
         """Notes on what the processor leaves out of the media; found once, for the same media beside every text."""
         if self._cut_notes is None:
-            audio, heard = self._audio, tuple[str, ...]()
+            audio, images = self._audio, self.media.images
+            notes = tuple[str, ...]()
             if audio is not None:
-                heard = audio_notes(audio.samples, audio.rate, lambda x: self.arrays(marked_text, samples=x))
-            self._cut_notes = heard + self._crop_notes(marked_text, arrays)
+                notes = audio_notes(audio.samples, audio.rate, lambda x: self.arrays(marked_text, samples=x))
+            for at, image in enumerate(images):
+                cropped = picture_notes(image, partial(self._arrays_with, marked_text, at))
+                notes += tuple(f"image {at + 1}: {note}" if len(images) > 1 else note for note in cropped)
+            self._cut_notes = notes
         return self._cut_notes
 
-    def _crop_notes(self, marked_text: MarkedText, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-        image = self.media.image
-        if image is not None and len(self.media.images) == 1:
-            tiles, size = tile_pixels(self._config, arrays), (image.height, image.width)
-            return picture_notes(size, tiles, self.placements(marked_text))
-        of_each = [single._crop_notes(text, single.arrays(text)) for single, text in self.singles(marked_text)]
-        return tuple(f"image {number}: {note}" for number, notes in enumerate(of_each, 1) for note in notes)
+    def _arrays_with(self, marked_text: MarkedText, at: int, image: Any) -> dict[str, Any]:
+        return self.arrays(marked_text, (*self.media.images[:at], image, *self.media.images[at + 1 :]))
 
-    def arrays(self, marked_text: MarkedText, image: Any = None, samples: Any = None) -> dict[str, Any]:
-        """The processor's arrays for one example, batched: a leading axis of 1; of another image or other samples."""
+    def arrays(
+        self, marked_text: MarkedText, images: Sequence[Any] | None = None, samples: Any = None
+    ) -> dict[str, Any]:
+        """The processor's arrays for one example, batched: a leading axis of 1; of other images or other samples."""
         arguments: dict[str, Any] = {"return_tensors": "pt"}
         audio = self._audio
         if audio is not None:
             samples = audio.samples if samples is None else samples
         if not self.reads_text and audio is not None:
             return self._run_processor(samples, sampling_rate=audio.rate, **arguments)
-        images = self.media.images if image is None else (image,)
+        images = self.media.images if images is None else images
         if images:
             arguments["images"] = images[0] if len(images) == 1 else list(images)
         if not self.reads_text:

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.errors import InputError
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
+from attn_cli.sources.huggingface.anatomy.image_grid import image_places
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.compat import audio_frames
@@ -23,7 +24,6 @@ from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
-from attn_cli.sources.huggingface.read.image_tokens import image_places, unplaced_notes, with_images
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
     array_prompt,
@@ -40,7 +40,7 @@ from attn_cli.sources.huggingface.read.positions import (
     position_count,
     position_limit,
 )
-from attn_cli.sources.huggingface.read.processor import MarkedText, Processor, arrays_for_forward, file_option
+from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
@@ -310,22 +310,7 @@ class PromptReader:
         marked_text = processor.marked_text(text, self.chat and self._going_on(self.chat, text))
         model, media = self.loaded.model, processor.media
         config = configuration_of(model)
-        prompt = self._processed(processor, marked_text)
-        if len(media.images) > 1:
-            if not image_places(config, prompt.tokens):
-                raise processor.one_image()
-            parts = [self._processed(*single) for single in processor.singles(marked_text)]
-            tokens, tower = with_images(config, prompt, parts, media.lefts)
-            prompt = replace(prompt, tokens=tokens, others={"vision": tower} if tower else {})
-        if not media.images or any(hasattr(module, "shift_size") for module in model.modules()):
-            return prompt
-        if is_pair(model) and not self.has_decoder:  # like windows, the map of object queries is placed as it is seen
-            return prompt
-        notes = unplaced_notes(config, prompt.tokens, prompt.others.get("vision", ()))
-        return replace(prompt, warnings=prompt.warnings + notes)
-
-    def _processed(self, processor: Processor, marked_text: MarkedText) -> ArrayPrompt:
-        model, media, arrays = self.loaded.model, processor.media, processor.arrays(marked_text)
+        arrays = processor.arrays(marked_text)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
         notes: tuple[str, ...] = ()
@@ -333,16 +318,29 @@ class PromptReader:
             tokens, notes = aligned(
                 processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete
             )
+        if len(media.images) > 1 and not image_places(config, tokens):
+            raise processor.one_image()
         frames = frame_tokens(model, arrays, processor.extractor)
         notes += marked_text.notes + time_notes(frames, media.audio)
-        notes += processor.cut_notes(marked_text, arrays) + text_notes(marked_text.text, tokens)
-        more: dict[str, Any] = {"files": media.files, "picture": media.picture}
-        more["warnings"] = tuple(dict.fromkeys(notes))
-        arguments = arrays_for_forward(model, arrays)
-        if len(media.images) > 1:
-            return ArrayPrompt(marked_text.text, tokens, arrays=arguments, **more)
-        places = processor.placements(marked_text)
-        return array_prompt(model, marked_text.text, tokens, arguments, frames=frames, places=places, **more)
+        notes += processor.cut_notes(marked_text) + text_notes(marked_text.text, tokens)
+        prompt = array_prompt(
+            model,
+            marked_text.text,
+            tokens,
+            arrays_for_forward(model, arrays),
+            frames=frames,
+            images=len(media.images),
+            files=media.files,
+            warnings=tuple(dict.fromkeys(notes)),
+        )
+        patches = [prompt.tokens[at] for at in image_places(config, tokens)]
+        patches = patches or [*prompt.tokens, *prompt.others.get("vision", ())]
+        if not media.images or any(token.row is not None for token in patches):
+            return prompt
+        if is_pair(model) and not self.has_decoder:  # the map of object queries is known as it is seen
+            return prompt
+        note = f"patches of the picture have no map ({config.model_type}): its tokens keep their names"
+        return replace(prompt, warnings=(*prompt.warnings, note))
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
