@@ -15,6 +15,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+import regex
+
 from attn_cli.prompt import Token, Word
 
 Border = Literal["apart", "joined", "unspaced"]
@@ -24,8 +26,11 @@ _UNSPACED = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA",
              "MYANMAR", "TAI LE", "NEW TAI LUE", "TAI THAM", "TAI VIET")  # fmt: skip
 _WEIGHTS = {"CJK": 2.0, "HIRAGANA": 1.0, "KATAKANA": 1.0}  # of a letter; others, such as Thai, have 1.5
 _LONGEST = 12  # the mean weight of words; phrases between spaces are longer
-_IN_WORDS, _IN_NUMBERS = "'’", ".,"
-_ZERO_SPACE, _JOINER = "\u200b", "\u200d"
+_ACCENTS = r"[[\p{M}\p{Cf}\U0001f3fb-\U0001f3ff]--\u200b]*"
+_LETTER, _TIED = rf"[\p{{L}}\p{{N}}\p{{Pc}}]{_ACCENTS}", rf"(?<=\u200d).{_ACCENTS}"  # by a joiner
+_INSIDE = rf"(?<=\p{{L}}{_ACCENTS})['’](?=\p{{L}}) | (?<=\p{{Nd}}{_ACCENTS})[.,](?=\p{{Nd}})"
+_FLAG, _OTHER = rf"\p{{RI}}{{2}}{_ACCENTS}", rf"\S{_ACCENTS} (?:{_TIED})*"
+_WORD = regex.compile(f"(?V1xs) {_FLAG} | {_LETTER} (?:{_LETTER} | {_TIED} | {_INSIDE})* | {_OTHER}")
 
 
 def with_words(
@@ -66,6 +71,7 @@ def _weight(character: str) -> float:
 
 
 def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterator[list[tuple[Token, Border]]]:
+    starts = {match.start() for match in _WORD.finditer(text)}
     run: list[tuple[Token, Border]] = []
     for token in tokens:
         if token.special or token.start is None or token.id in added or token.text.isspace():
@@ -73,7 +79,7 @@ def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterato
                 yield run
             run = []
             continue
-        border: Border = _between(text, run[-1][0], token) if run else "apart"
+        border: Border = _between(text, starts, run[-1][0], token) if run else "apart"
         if border == "apart" and run:
             yield run
             run = []
@@ -82,58 +88,17 @@ def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterato
         yield run
 
 
-def _between(text: str, one: Token, other: Token) -> Border:
+def _between(text: str, starts: Collection[int], one: Token, other: Token) -> Border:
     assert one.end is not None and other.start is not None
     if other.start != one.end:
         return "joined" if other.start < one.end else "apart"  # bytes of one character share its place
-    return border_at(text, other.start)
-
-
-def border_at(text: str, at: int) -> Border:
-    """Whether a word goes on ("joined") or ends ("apart") before character `at`; "unspaced" if only a dictionary knows.
-
-    >>> [border_at("don't 3.14, snake_case", at) for at in (3, 4, 7, 8, 10, 17)]
-    ['joined', 'joined', 'joined', 'joined', 'apart', 'joined']
-    >>> border_at("東京", 1), border_at("well-known", 4)
-    ('unspaced', 'apart')
-    """
-    after = text[at]
-    if _extends(after) or text[at - 1] == _JOINER:
-        return "joined"
-    start = next((place for place in range(at - 1, -1, -1) if not _extends(text[place])), at - 1)
-    before = text[start]
-    if _is_flag_part(before) and _is_flag_part(after):
-        flags = next((count for count in range(at) if not _is_flag_part(text[at - 1 - count])), at)
-        return "joined" if flags % 2 else "apart"
-    if _in_word(before) and _in_word(after):
-        return "unspaced" if _is_unspaced(before) or _is_unspaced(after) else "joined"
-    if _links(before, after, text[at + 1 : at + 2]) or (start and _links(text[start - 1], before, after)):
-        return "joined"
-    return "apart"
-
-
-def _links(left: str, mark: str, right: str) -> bool:
-    return (mark in _IN_WORDS and left.isalpha() and right.isalpha()) or (
-        mark in _IN_NUMBERS and left.isdecimal() and right.isdecimal()
-    )
-
-
-@lru_cache(4096)
-def _in_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LN" or unicodedata.category(character) == "Pc"
-
-
-@lru_cache(4096)
-def _extends(character: str) -> bool:
-    if unicodedata.category(character)[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff":
-        return True
-    return unicodedata.category(character) == "Cf" and character != _ZERO_SPACE
+    before, after = text[other.start - 1], text[other.start]
+    if other.start in starts or after.isspace():
+        return "apart"
+    is_letter = unicodedata.category(after)[0] in "LN" or after == "_"
+    return "unspaced" if is_letter and (_is_unspaced(before) or _is_unspaced(after)) else "joined"
 
 
 @lru_cache(4096)
 def _is_unspaced(character: str) -> bool:
     return unicodedata.name(character, "").startswith(_UNSPACED)
-
-
-def _is_flag_part(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
