@@ -6,10 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-CLS = "[CLS]"
-DISTILLATION = "[DIST]"
-REGISTERS = "registers"  # as many tokens as the tower's configuration gives as num_register_tokens
-
 
 @dataclass(frozen=True)
 class ModelType:
@@ -25,8 +21,6 @@ class ModelType:
     repeats_blocks         Blocks run again after the last one, so that a pass can't be ended after a chosen layer.
     frames_per_token       How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
     returns_weights        Attention classes without softmax or SDPA on `[n, m]` that return weights on request.
-    before_patches         The tokens that a vision tower reads before an image's patches, row by row; None where its
-                           order is another or unknown.
     """
 
     unpadded_only: bool = False
@@ -36,71 +30,50 @@ class ModelType:
     repeats_blocks: bool = False
     frames_per_token: int | None = None
     returns_weights: tuple[str, ...] = ()
-    before_patches: tuple[str, ...] | None = None
 
 
 TYPES: dict[str, ModelType] = {
-    "aimv2_vision_model": ModelType(before_patches=()),
-    "altclip_vision_model": ModelType(before_patches=(CLS,)),
-    "beit": ModelType(before_patches=(CLS,)),
     "bert-generation": ModelType(bidirectional=True),
     "big_bird": ModelType(returns_weights=("BigBirdBlockSparseAttention",)),
     "bigbird_pegasus": ModelType(returns_weights=("BigBirdPegasusBlockSparseAttention",)),
-    "blip_2_vision_model": ModelType(before_patches=(CLS,)),
-    "blip_vision_model": ModelType(before_patches=(CLS,)),
     "blt": ModelType(unpadded_only=True),
     "canine": ModelType(unpadded_only=True),
-    "chinese_clip_vision_model": ModelType(before_patches=(CLS,)),
-    "clip_vision_model": ModelType(before_patches=(CLS,)),
-    "clipseg_vision_model": ModelType(before_patches=(CLS,)),
     "convbert": ModelType(unpadded_only=True),
     "cpmant": ModelType(unpadded_only=True),
-    "data2vec-vision": ModelType(before_patches=(CLS,)),
     "deepseek_v4": ModelType(unpadded_only=True),
-    "deit": ModelType(before_patches=(CLS, DISTILLATION)),
-    "dinov2": ModelType(before_patches=(CLS,)),
-    "dinov2_with_registers": ModelType(before_patches=(CLS, REGISTERS)),
-    "dinov3_vit": ModelType(before_patches=(CLS, REGISTERS)),
-    "dpt": ModelType(before_patches=(CLS,)),
     "efficientloftr": ModelType(repeats_blocks=True),
     "fastspeech2_conformer": ModelType(unpadded_only=True),
     "fastspeech2_conformer_with_hifigan": ModelType(unpadded_only=True),
     "funnel": ModelType(unpadded_only=True),
-    "granite_docling_vision": ModelType(before_patches=()),
     "hrm_text": ModelType(repeats_blocks=True),
-    "idefics2_vision": ModelType(before_patches=()),
-    "idefics3_vision": ModelType(before_patches=()),
-    "ijepa": ModelType(before_patches=()),
-    "instructblip_vision_model": ModelType(before_patches=(CLS,)),
-    "internvl_vision": ModelType(before_patches=(CLS,)),
-    "janus_vision_model": ModelType(before_patches=()),
-    "kosmos_2_vision_model": ModelType(before_patches=(CLS,)),
     "longt5": ModelType(unpadded_only=True),
-    "metaclip_2_vision_model": ModelType(before_patches=(CLS,)),
-    "mlcd_vision_model": ModelType(before_patches=(CLS,)),
     "mobilebert": ModelType(unpadded_only=True),
     "moshi": ModelType(not_autoregressive=True),
     "musicgen_melody": ModelType(unpadded_only=True),
     "nystromformer": ModelType(unpadded_only=True),
-    "ovis2_vision": ModelType(before_patches=()),
-    "owlv2_vision_model": ModelType(before_patches=(CLS,)),
-    "owlvit_vision_model": ModelType(before_patches=(CLS,)),
     "pegasus_x": ModelType(unpadded_only=True),
     "perceiver": ModelType(unpadded_only=True),
-    "pixtral": ModelType(before_patches=()),
-    "qianfan_ocr_vision": ModelType(before_patches=(CLS,)),
     "reformer": ModelType(unpadded_only=True, returns_weights=("LocalSelfAttention", "LSHSelfAttention")),
     "sam3_lite_text_text_model": ModelType(unpadded_only=True),
     "siglip": ModelType(padded_to_full_length=True),
     "siglip2": ModelType(padded_to_full_length=True),
-    "siglip2_vision_model": ModelType(before_patches=()),
-    "siglip_vision_model": ModelType(before_patches=()),
-    "smolvlm_vision": ModelType(before_patches=()),
     "t5gemma2": ModelType(unpadded_only=True),
-    "vit": ModelType(before_patches=(CLS,)),
-    "vit_msn": ModelType(before_patches=(CLS,)),
     "whisper": ModelType(frames_per_token=2),
     "xlnet": ModelType(not_autoregressive=True),
+}
+
+
+# The tokens that vision towers read before an image's patches, row by row, and before them registers, if they have any.
+_CLS = """altclip_vision_model beit blip_2_vision_model blip_vision_model chinese_clip_vision_model clip_vision_model
+    clipseg_vision_model data2vec-vision dinov2 dinov2_with_registers dinov3_vit dpt instructblip_vision_model
+    internvl_vision kosmos_2_vision_model metaclip_2_vision_model mlcd_vision_model owlv2_vision_model
+    owlvit_vision_model qianfan_ocr_vision vit vit_msn"""
+_ALONE = """aimv2_vision_model granite_docling_vision idefics2_vision idefics3_vision ijepa janus_vision_model
+    ovis2_vision pixtral siglip2_vision_model siglip_vision_model smolvlm_vision"""
+BEFORE_PATCHES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_CLS.split(), ("[CLS]",)),
+    **dict.fromkeys(_ALONE.split(), ()),
+    "deit": ("[CLS]", "[DIST]"),
 }
 
 

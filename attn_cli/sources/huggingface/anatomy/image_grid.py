@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from transformers import PreTrainedConfig
 
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.known_types import REGISTERS, type_of
+from attn_cli.sources.huggingface.known_types import BEFORE_PATCHES
 
 Grid = tuple[int, int]  # rows and columns
 
 _MERGED = ("spatial_merge_size", "downsample_factor", "downsample_ratio", "scale_factor")
-_HALVED = 9  # times at most that a map of pixels is made half as high and wide
 _LARGEST = 640  # pixels a side of what is drawn and kept of a picture
 
 
@@ -45,14 +43,10 @@ def image_grids(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> list[Gri
 def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> tuple[Token, ...]:
     """The vision tower's tokens of one image, where it reads them row by row; () where the order isn't known."""
     vision = vision_config(config)
-    before = type_of(vision).before_patches
+    before = BEFORE_PATCHES.get(str(vision.model_type))
     if before is None:
         return ()
-    names = [
-        name
-        for kind in before
-        for name in ([f"[REG{at}]" for at in range(vision.num_register_tokens)] if kind == REGISTERS else [kind])
-    ]
+    names = [*before, *(f"[REG{at}]" for at in range(getattr(vision, "num_register_tokens", 0)))]
     tokens = [Token(at, name, special=True) for at, name in enumerate(names)] + cells(grid, len(names))
     filled = arrays["pixel_values"].shape[1] if "spatial_shapes" in arrays else 0
     return (*tokens, *(Token(at, "[PAD]", special=True) for at in range(len(tokens), filled)))
@@ -97,14 +91,6 @@ def _merged(config: PreTrainedConfig, grid: Grid) -> Grid:
     side = next((getattr(part, name) for name in _MERGED for part in parts if hasattr(part, name)), 1)
     side = rows // isqrt(count) if count else round(1 / side) if side < 1 else int(side)
     return (0, 0) if not side or rows % side or columns % side else (rows // side, columns // side)
-
-
-def map_cells(model: nn.Module, size: Grid, name: str, count: int) -> tuple[Token, ...]:
-    """The cells of a map that halves pixels until there are so many, as keys of object queries; () for points."""
-    if hasattr(dict(model.named_modules()).get(name), "sampling_offsets"):
-        return ()
-    maps = ((-(-size[0] >> times), -(-size[1] >> times)) for times in range(_HALVED))
-    return next((tuple(cells(grid)) for grid in maps if grid[0] * grid[1] == count), ())
 
 
 def picture_read(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> np.ndarray:

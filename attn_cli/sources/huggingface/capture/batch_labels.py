@@ -1,8 +1,8 @@
 """The texts of one forward pass: how many there are, the labels of their tokens, and where their padding is."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +12,6 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.call import Place
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
-from attn_cli.sources.huggingface.anatomy.image_grid import map_cells
 from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS
 
 Labels = Sequence[Sequence[Token]]
@@ -66,7 +65,6 @@ class BatchLabels:
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
-        self._cells_of: Callable[[str, int], tuple[Token, ...]] = lambda name, count: ()
         self._calls_of_text: dict[tuple[str, int], int] = {}
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
@@ -77,11 +75,7 @@ class BatchLabels:
         if main is None:
             main = next((x for x in arguments.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
         self.size = len(self.texts) or (1 if main is None else int(main.shape[0]))
-        pixels = arguments.get("pixel_values")
         ids = arguments.get("input_ids")
-        reads_text = ids is not None or "decoder_input_ids" in arguments
-        if isinstance(pixels, torch.Tensor) and pixels.ndim == 4 and self.encoder_decoder and not reads_text:
-            self._cells_of = partial(map_cells, model, (int(pixels.shape[2]), int(pixels.shape[3])))
         self.length = None if ids is None else int(ids.shape[-1])
         masks = {"text": arguments.get("attention_mask"), "decoder": arguments.get("decoder_attention_mask")}
         self.padding = {
@@ -140,9 +134,6 @@ class BatchLabels:
         query_side, key_side = self._sides(place.stream, batch)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         key_tokens = self._tokens(key_side, place.text, keys.stop - keys.start)
-        if place.stream in ("encoder", "cross") and batch == self.size:
-            key_tokens = self._cells_of(place.name, len(key_tokens)) or key_tokens
-            queries = key_tokens if place.stream == "encoder" and len(queries) == len(key_tokens) else queries
         return UnpaddedText(rows, keys, queries, key_tokens)
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:

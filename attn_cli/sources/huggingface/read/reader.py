@@ -337,8 +337,6 @@ class PromptReader:
         patches = patches or [*prompt.tokens, *prompt.others.get("vision", ())]
         if not media.images or any(token.row is not None for token in patches):
             return prompt
-        if is_pair(model) and not self.has_decoder:  # the map of object queries is known as it is seen
-            return prompt
         note = f"patches of the picture have no map ({config.model_type}): its tokens keep their names"
         return replace(prompt, warnings=(*prompt.warnings, note))
 

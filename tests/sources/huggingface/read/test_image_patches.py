@@ -13,7 +13,7 @@ from attn_cli.call import Call
 from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, tower_tokens, with_patches
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.known_types import TYPES
+from attn_cli.sources.huggingface.known_types import BEFORE_PATCHES
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
@@ -23,7 +23,7 @@ from tests.releases import skip_on_older
 
 BUILT = set(every_type())
 IN_A_ROW = "siglip2_vision_model"  # whose pixels are rows of patches
-TOWERS = [name for name, entry in TYPES.items() if entry.before_patches is not None and name != IN_A_ROW]
+TOWERS = sorted(BEFORE_PATCHES.keys() - {IN_A_ROW})
 IN_TEXT = """aya_vision cohere2_vision cohere_compass cosmos3_edge cosmos3_omni deepseek_vl dots3_note ernie4_5_vl_moe
     exaone4_5 gemma3 glm46v glm4v glm4v_moe glm5_next glm_ocr glmga hyperclovax_vision_v2 idefics3 janus
     lfm3_vl llava minimax_m3_vl ovis2 paligemma qwen2_5_omni_thinker qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe
