@@ -6,7 +6,7 @@ from typing import Literal
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_norms_of_words
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
@@ -64,12 +64,12 @@ def matrix(
     """
     figure_width = _WIDTH if options.written_format.name in _FIGURES else None
     merges = options.merges(words, scores=scores)
-    measure = measure_of(by, mean=mean, words=merges)
-    if scores and measure.by != "weight":
+    refuse_norms_of_words(by, words=merges)
+    if scores and by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
 
     chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
-    chosen_by_nobody = chosen_by_nobody and measure.by == "weight" and key is None
+    chosen_by_nobody = chosen_by_nobody and by == "weight" and key is None
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
@@ -78,11 +78,11 @@ def matrix(
         judged = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
-            kind = "scores" if scores else "weights" if measure.by == "weight" else "shares"
+            kind = "scores" if scores else "weights" if by == "weight" else "shares"
             most: tuple[int | None, int | None] = view.largest or (None, None)
             kinds: tuple[str, ...] = (kind,)
             if view.largest is None:  # data holds all
-                known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": measure.by != "weight"}
+                known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
             colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if colours_text or (token is not None and image_grids(call.keys)):
@@ -90,13 +90,13 @@ def matrix(
             elif key is not None:
                 most = most[0], None
             chosen = [of_whole_call(judged, call)] if chooses else []
-            return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=measure.by)]
+            return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=by)]
 
         if too_many and not chooses:
             reason = f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}"
             raise InputError(reason, "choose heads with -l and -H, or add --mean")
         holds_both = view.largest is None and not (merges or scores)
-        kinds = 1 + holds_both + (measure.by != "weight")
+        kinds = 1 + holds_both + (by != "weight")
 
         def memory(prompt: Prompt, rows: PickedRows) -> str:
             if view.largest is not None:
@@ -109,7 +109,7 @@ def matrix(
             )
 
         return CommandPlan(
-            of_call, token, hiding, merges, measure, scale=color_scale, memory=memory,
+            of_call, token, hiding, merges, by, scale=color_scale, memory=memory,
             settle=with_one_head if chooses else None, key=key,
             finish=with_one_matrix_alone if chooses else _say_no_scores if holds_both else None,
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, measure_of, refuse_beside
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, refuse_norms_of_words
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
@@ -52,7 +52,7 @@ def top(
         alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
-    measure = measure_of(by, mean=mean, words=merges)
+    refuse_norms_of_words(by, words=merges)
 
     unchosen = options.chooses_no_head and not any((mean, overall, merges))
     unchosen = unchosen and by == "weight" and not hiding.hide
@@ -60,9 +60,9 @@ def top(
     def plan(view: View, source: Source) -> CommandPlan:
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"
         keys = RowKeys(
-            k, mean or (short and of_table), measure.by, scores=not merges, together=overall,
+            k, mean or (short and of_table), by, scores=not merges, together=overall,
             abridges=view.largest is not None and token is None, all_heads=short and not of_table,
         )  # fmt: skip
-        return CommandPlan(keys, token, hiding, merges, measure)
+        return CommandPlan(keys, token, hiding, merges, by)
 
     return run(options, "overall" if overall else "top", plan)

@@ -21,7 +21,6 @@ class Band:
     output      `[h, b, e]`, the weights times the values
     heads       which of the call's heads these are: all of them, unless some heads are computed at a time
     shares      `[h, b, c]`: each key's weight times the norm of its value (or that after W_O), over the row's sum
-    joint       `[1, b, c]`: the shares of keys in the outputs of all heads added up; None likewise
     hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here
 
     Don't keep any of the arrays: the next band is computed in the same memory.
@@ -36,14 +35,12 @@ class Band:
     output: Array
     heads: slice = field(default_factory=lambda: slice(None))
     shares: Array | None = None
-    joint: Array | None = None
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The numbers `[h, b, c]` that rank b queries' c keys `by` weight, value or output."""
-        if by == "weight":
-            return self.weights.mean(0)[None] if together else self.weights
-        return self.joint if together else self.shares
+        """The numbers `[h, b, c]` that rank b queries' c keys `by` weight, value or output; `together` their mean."""
+        cells = self.weights if by == "weight" else self.shares
+        return cells.mean(0)[None] if together else cells  # type: ignore[union-attr]
 
     @property
     def scores(self) -> Array | None:

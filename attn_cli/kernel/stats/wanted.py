@@ -30,11 +30,10 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """A request for the sum over `rows` (None for all) of weights on every key `[h, m]`; `joint` ones `[1, m]`."""
+    """A request for the sum over `rows` (None for all) of weights on every key `[h, m]`."""
 
     rows: Rows = None
     by: str = "weight"
-    joint: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -24,48 +24,31 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 class ReadShares(DerivedCall):
     """One layer's attention whose bands also carry each key's share of what its row reads, by weight times norm.
 
-    by    "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
-    mean  whether shares are those of all heads at once, and not of each: of the norm of the heads' vectors side by
-          side, by output of their sum
+    by  "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
 
     A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for attention that shows no values, and
     InputError for "output" without W_O, or of a recording.
     """
 
-    def __init__(self, call: Call, by: By, *, mean: bool = False) -> None:
+    def __init__(self, call: Call, by: By) -> None:
         super().__init__(call, call.queries, call.keys)
-        self.v, self.mean = call.v, mean  # its keys are those of the call
-        self.products: Array = None
-        self.lengths: Array = None
+        self.v = call.v  # its keys are those of the call
         if isinstance(call, RecordedLayer) and by == "value" and call.value_norms is not None:
-            self.lengths = expand_groups(call.value_norms[..., None], call.h)[..., 0]  # [h, m]
-            return
-        v, matrix = _vectors_of(call, by)
-        xp, vectors = namespace(v), _vectors(v, matrix)
-        if mean and by == "output":
-            by_key = (xp.permute_dims(of_keys, (1, 0, 2)) for of_keys in vectors)  # [c, h, width]
-            self.products = xp.concat([x @ xp.matrix_transpose(x) for x in by_key], axis=0)  # [m, h, h]
+            lengths = call.value_norms
         else:
-            lengths = xp.concat([xp.sqrt(xp.sum(of_keys * of_keys, axis=-1)) for of_keys in vectors], axis=-1)
-            self.lengths = expand_groups(lengths[..., None], call.h)[..., 0]  # [h, m]
+            v, matrix = _vectors_of(call, by)
+            xp = namespace(v)
+            norms = [xp.linalg.vector_norm(of_keys, axis=-1) for of_keys in _vectors(v, matrix)]
+            lengths = xp.concat(norms, axis=-1)
+        self.lengths = expand_groups(lengths[..., None], call.h)[..., 0]  # [h, m]
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share."""
-        in_parts = in_parts and not self.mean
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
-            keys, xp = slice(band.first, band.last), namespace(band.weights)
-            if not self.mean:
-                yield replace(band, shares=row_shares(band.weights * self.lengths[band.heads, None, keys]))
-                continue
-            if self.products is None:
-                squares = ((band.weights * self.lengths[:, None, keys]) ** 2).sum(0)
-            else:
-                by_key = xp.permute_dims(band.weights, (2, 1, 0))  # [c, b, h]
-                squares = xp.matrix_transpose(xp.sum((by_key @ self.products[keys]) * by_key, axis=-1))
-            lengths = xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))  # [b, c]
-            yield replace(band, joint=row_shares(lengths[None]))
+            lengths = self.lengths[band.heads, None, band.first : band.last]
+            yield replace(band, shares=row_shares(band.weights * lengths))
 
 
 def row_shares(lengths: Array) -> Array:
@@ -73,13 +56,6 @@ def row_shares(lengths: Array) -> Array:
     xp = namespace(lengths)
     sums = xp.sum(lengths, axis=-1, keepdims=True)
     return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
-
-
-class Measure(NamedTuple):
-    """The measure by which keys are ranked: weight, or shares as in `ReadShares`."""
-
-    by: By = "weight"
-    mean: bool = False
 
 
 def _vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:

@@ -50,8 +50,9 @@ def shares_of(vectors: np.ndarray) -> np.ndarray:
 def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
     call = grouped_call()
     vectors = vectors_of(call, by)
-    expected = shares_of(vectors.sum(axis=0, keepdims=True) if mean else vectors)
-    read = ReadShares(call, by, mean=mean)
+    expected = shares_of(vectors)
+    expected = expected.mean(axis=0, keepdims=True) if mean else expected
+    read = ReadShares(call, by)
     how = {"mean_heads": mean, "by": by}
     matrices = MatrixOf(kinds=("weights", "shares"), **how), MatrixOf((50, 50), kinds=("shares",), **how)
     summary = reduce(read, matrices[0], TopKeys(5, **how), OverallKeys(3, **how), matrices[1])

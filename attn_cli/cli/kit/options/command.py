@@ -22,7 +22,7 @@ from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import Reading, is_model, is_recording, is_table, open_source
 from attn_cli.sources.devices import DTYPES, check_names
 from attn_cli.sources.files.paths import expanded
-from attn_cli.summaries.calls.read_shares import By, Measure
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.report import Report
 from attn_cli.text import decimal_bytes, excerpt
 from attn_cli.views import open_view
@@ -210,11 +210,10 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         return True
 
 
-def measure_of(by: By, *, mean: bool = False, words: bool = False) -> Measure:
-    """The measure for --by: weight, value (weight times value norm) or output (its norm after W_O)."""
+def refuse_norms_of_words(by: By, *, words: bool) -> None:
+    """Raise InputError for --by value or output beside --words."""
     if words and by != "weight":
         raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
-    return Measure(by, mean)
 
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:

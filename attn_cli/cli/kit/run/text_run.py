@@ -27,7 +27,7 @@ from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.calls.read_shares import Measure, ReadShares
+from attn_cli.summaries.calls.read_shares import By, ReadShares
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
@@ -54,7 +54,7 @@ class CommandPlan:
     token: str | None = None  # names the query rows
     hiding: HidingOptions = NOTHING_HIDDEN
     words: bool = False
-    measure: Measure = Measure()
+    by: By = "weight"
     ranking: Ranking | None = None
     scale: str = "linear"
     # a sentence on the memory that a text's rows take, "" for none; may raise LimitError before the model runs
@@ -153,8 +153,7 @@ class _TextsVisit(PackedVisit):
         if not reducers:
             return call, ()
         text.hidden |= dict.fromkeys(call.keys[key] for key in hidden)
-        by, mean = plan.measure
-        measured = call if by == "weight" else ReadShares(call, by, mean=mean)
+        measured = call if plan.by == "weight" else ReadShares(call, plan.by)
         return HiddenKeys(measured, hidden, text.hidden_count) if hidden else measured, reducers
 
     def _take(self, call: Call, summary: Summary | None) -> None:
@@ -246,7 +245,7 @@ class TextRun:
             print_notes(notes, quiet=self.options.quiet)
             return
         prompts = [text.prompt for text in texts]
-        source.each(prompts, *look, projections=self.plan.measure.by == "output")
+        source.each(prompts, *look, projections=self.plan.by == "output")
         if tells and isinstance(source, RecordedSource):
             from attn_cli.summaries.told.story import kept_story
 

@@ -137,29 +137,23 @@ def test_all_heads_of_tiny_models_against_the_dense_matrix(kind: str) -> None:
 
 
 def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], selection: Selection) -> int:
-    """Shares by output of the selected layers, heads alone and together, against dense vectors; how many layers."""
+    """Shares by output of the selected layers against dense vectors; how many layers."""
     projections = find_projections(model, inputs)  # type: ignore[arg-type]
     apart: list[float] = []
 
     def visit(call: object) -> None:
-        own, together = (
-            reduce(
-                ReadShares(call, "output", mean=mean),  # type: ignore[arg-type]
-                MatrixOf(kinds=("weights", "shares"), by="output", mean_heads=mean),
-            ).parts[0]
-            for mean in (False, True)
-        )
-        assert isinstance(own, Matrix) and isinstance(together, Matrix) and own.weights is not None
+        read = ReadShares(call, "output")  # type: ignore[arg-type]
+        own = reduce(read, MatrixOf(kinds=("weights", "shares"), by="output")).part(Matrix)
+        assert own is not None and own.weights is not None
         matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined]
         h = own.weights.shape[0]
         v = np.repeat(call.v.double().numpy(), h // call.v.shape[0], axis=0)  # type: ignore[attr-defined]
         e = v.shape[-1]
         sent = np.stack([v[head] @ matrix[head * e : (head + 1) * e] for head in range(h)])  # [h, m, width]
         vectors = own.weights.astype(np.float64)[..., None] * sent[:, None]
-        for part, dense_vectors in ((own, vectors), (together, vectors.sum(axis=0, keepdims=True))):
-            lengths = np.linalg.norm(dense_vectors, axis=-1)
-            shares = lengths / lengths.sum(axis=-1, keepdims=True)
-            apart.append(float((np.abs(part.shares - shares) / shares.max()).max()))  # type: ignore[operator]
+        lengths = np.linalg.norm(vectors, axis=-1)
+        shares = lengths / lengths.sum(axis=-1, keepdims=True)
+        apart.append(float((np.abs(own.shares - shares) / shares.max()).max()))  # type: ignore[operator]
 
     with capture(model, visit, selection=selection) as ledger:  # type: ignore[arg-type]
         ledger.projections = projections.rows
@@ -168,4 +162,4 @@ def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], select
         with torch.no_grad():
             model(**inputs)
     assert max(apart) < 1e-4
-    return len(apart) // 2
+    return len(apart)
