@@ -162,9 +162,11 @@ def test_statistics_of_every_name_are_there(scanned: tuple[Path, ModelSource]) -
 _ADDED = """
 import sys
 from pathlib import Path
-from attn_cli.summaries.reducers.heads import statistic
+from functools import partial
+from attn_cli.summaries.reducers.heads import KEYS, back, statistic
+KEYS["2 back"] = partial(back, 2)
 @statistic("")
-def weight_2_back(rows): return rows.mean(rows.on(2))
+def weight_2_back(rows): return rows.mean(rows.on("2 back"))
 from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch
+from attn_cli.arrays import Array, is_torch, namespace
 from attn_cli.kernel.bands.masked_cells import MaskedCells, with_infinities
 from attn_cli.kernel.definition.mask import Span
 from attn_cli.kernel.definition.rule import Rule
@@ -20,7 +20,7 @@ class Band:
     raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0
     output      `[h, b, e]`, the weights times the values
     heads       which of the call's heads these are: all of them, unless some heads are computed at a time
-    shares      `[h, b, c]`: each key's weight times the norm of its value (or that after W_O), over the row's sum
+    lengths     `[h, b, c]`: each key's weight times the norm of its value, or that after W_O; None likewise
     hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here
 
     Don't keep any of the arrays: the next band is computed in the same memory.
@@ -34,18 +34,30 @@ class Band:
     raw_scores: Array | None
     output: Array
     heads: slice = field(default_factory=lambda: slice(None))
-    shares: Array | None = None
+    lengths: Array | None = None
     hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
-        """The numbers `[h, b, c]` that rank b queries' c keys `by` weight, value or output; `together` their mean."""
-        cells = self.weights if by == "weight" else self.shares
-        return cells.mean(0)[None] if together else cells  # type: ignore[union-attr]
+        """The numbers `[h, b, c]` that rank b queries' c keys: weights, or shares of their rows by value or output.
+
+        Of heads `together` `[1, b, c]`: the mean weight, or the share by the norm of their vectors side by side.
+        """
+        if by == "weight":
+            return self.weights.mean(0)[None] if together else self.weights
+        lengths: Array = self.lengths
+        return row_shares(namespace(lengths).sqrt((lengths**2).sum(0))[None] if together else lengths)
 
     @property
     def scores(self) -> Array | None:
         """A copy of the scores that the softmax gets `[h, b, c]`, -inf where masked; None if they weren't asked for."""
         return None if self.raw_scores is None else with_infinities(self.raw_scores)
+
+
+def row_shares(lengths: Array) -> Array:
+    """Norms of what each of c keys brings to b rows `[h, b, c]`, over their row's sum; 0 in a row where all are 0."""
+    xp = namespace(lengths)
+    sums = xp.sum(lengths, axis=-1, keepdims=True)
+    return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,7 @@ class BandStats:
         self.call, self.wanted = call, wanted
         of_scores = {"maximum", "logsumexp", "entropy_nats"} & {*wanted.moments} or any(x.scores for x in wanted.tops)
         self.needs_scores = (call.shows_scores and bool(of_scores)) or any(x.of == "scores" for x in wanted.pools)
-        of_all_heads = [x.mean_heads for x in wanted.tops] + [x.mean_heads for x in wanted.pools]
-        self.whole_heads = any(of_all_heads)
+        self.whole_heads = any(x.mean_heads for of in (wanted.tops, wanted.pools, wanted.column_sums) for x in of)
         self.places = RowPlaces(wanted.rows, call.n)
         if wanted.moments:
             self.moments = RowMoments(call, len(self.places), wanted.moments)

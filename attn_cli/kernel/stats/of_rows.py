@@ -31,19 +31,20 @@ class SummedColumns:
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
         self.wanted, self.places = wanted, RowPlaces(wanted.rows, call.n)
-        self.sums = zeros((call.h, call.m), call.like)
+        self.sums = zeros((1 if wanted.mean_heads else call.h, call.m), call.like)
 
     def add(self, band: Band) -> None:
         """Add the weights of a band (some adjacent rows), of its wanted rows alone, to the sum of each key."""
         fit = self.places.of(band)
         if fit is None:
             return
-        cells = band.measured(self.wanted.by, together=False)[:, fit.inside]  # [h, b, c]
+        cells = band.measured(self.wanted.by, together=self.wanted.mean_heads)[:, fit.inside]  # [h, b, c]
         ones = zeros((cells.shape[0], 1, cells.shape[1]), cells) + 1
-        self.sums[band.heads, band.first : band.last] += (ones @ cells)[:, 0, :]
+        heads = slice(None) if self.wanted.mean_heads else band.heads
+        self.sums[heads, band.first : band.last] += (ones @ cells)[:, 0, :]
 
     def result(self) -> np.ndarray:
-        """The sum for each key `[h, m]` in float64."""
+        """The sum for each key `[h, m]` in float64; `[1, m]` of all heads."""
         return to_numpy(self.sums).astype(np.float64)
 
 

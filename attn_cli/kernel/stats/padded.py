@@ -62,7 +62,7 @@ def _is_known(wanted: Wanted) -> bool:
         return False
     (top,), (columns,) = wanted.tops, wanted.column_sums
     largest = (top.count, top.mean_heads, top.by, top.scores) == (1, False, "weight", False)
-    of_all = (columns.rows, columns.by) == (None, "weight")
+    of_all = (columns.rows, columns.by, columns.mean_heads) == (None, "weight", False)
     return largest and of_all and _MOMENTS.issuperset(wanted.moments)
 
 

@@ -30,10 +30,11 @@ class TopK:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """A request for the sum over `rows` (None for all) of weights on every key `[h, m]`."""
+    """A request for the sum over `rows` (None for all) of weights on every key `[h, m]`, with `mean_heads` `[1, m]`."""
 
     rows: Rows = None
     by: str = "weight"
+    mean_heads: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What is asked of the rows of a batch, and what their kinds' targets and factors are: made once, for all layers."""
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -51,9 +50,10 @@ class BatchTargets:
         """What the head statistics (entropy ...) of each text ask of its rows."""
         rows, n = self.rows, self.rows.length
         flags = (True, self.is_causal, self.learned_sink, True, False, False)
-        made = HeadRows.asked([HeadTextRows(n, n, tokens, *flags) for tokens in rows.tokens])
+        made = HeadRows([HeadTextRows(n, n, tokens, *flags) for tokens in rows.tokens])
         begin, real = rows.begin[:, None], rows.real[:, None]
-        return replace(made, keys={rule: np.where((of >= 0) & real, of + begin, -1) for rule, of in made.keys.items()})
+        made.keys = {rule: np.where((of >= 0) & real, of + begin, -1) for rule, of in made.keys.items()}
+        return made
 
     @cached_property
     def by_kind(self) -> Targets:

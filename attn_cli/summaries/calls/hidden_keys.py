@@ -31,7 +31,7 @@ class HiddenKeys(DerivedCall):
             hidden = 0 * namespace(weights).sum(weights[:, :, :1], axis=-1)  # [h, b]
             for column in (key - band.first for key in self.hidden if band.first <= key < band.last):
                 hidden = hidden + weights[:, :, column]
-                for cells in (weights, band.shares):
+                for cells in (weights, band.lengths):
                     if cells is not None:
                         cells[:, :, column] = 0
                 if scores is not None:

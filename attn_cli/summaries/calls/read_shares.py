@@ -22,7 +22,7 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 
 
 class ReadShares(DerivedCall):
-    """One layer's attention whose bands also carry each key's share of what its row reads, by weight times norm.
+    """One layer's attention whose bands also carry what each key brings to a row, weight times norm.
 
     by  "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
 
@@ -48,14 +48,7 @@ class ReadShares(DerivedCall):
         """The weights as bands of b adjacent rows and c keys, of all rows or of `rows`, with each key's share."""
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             lengths = self.lengths[band.heads, None, band.first : band.last]
-            yield replace(band, shares=row_shares(band.weights * lengths))
-
-
-def row_shares(lengths: Array) -> Array:
-    """Norms of what each of c keys brings to b rows `[h, b, c]`, over their row's sum; 0 in a row where all are 0."""
-    xp = namespace(lengths)
-    sums = xp.sum(lengths, axis=-1, keepdims=True)
-    return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
+            yield replace(band, lengths=band.weights * lengths)
 
 
 def _vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:

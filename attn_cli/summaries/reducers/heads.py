@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,26 +52,31 @@ class TextRows(NamedTuple):
         )
 
 
-KeyRule = int | Callable[[TextRows], np.ndarray]
-"""A key of each of n queries: so many places before it, or its index in the text `[n]`, -1 where there is none."""
-
-
-def first_key(text: TextRows) -> np.ndarray:
-    """The first key, for every query."""
+def _first(text: TextRows) -> np.ndarray:
     return np.zeros(text.n, np.int64)
 
 
-def following_key(text: TextRows) -> np.ndarray:
+def _following(text: TextRows) -> np.ndarray:
     """The key after the last earlier occurrence of each query's token."""
     known = text.same_tokens and text.n <= text.m
     return followers(text.keys)[text.m - text.n :] if known else np.full(text.n, -1)
 
 
-def _keys_of(rule: KeyRule, text: TextRows) -> np.ndarray:
-    if not isinstance(rule, int):
-        return rule(text)
-    keys = np.arange(text.n) + (text.m - text.n - rule)
+def back(places: int, text: TextRows) -> np.ndarray:
+    """The key so many places before each query."""
+    keys = np.arange(text.n) + (text.m - text.n - places)
     return np.where((keys >= 0) & (keys < text.m) & text.same_tokens, keys, -1)
+
+
+_MOMENTS = ("masked", "weight_sum", "entropy_nats", "distance", "maximum", "logsumexp")
+KEYS: dict[str, Callable[[TextRows], np.ndarray]] = {
+    "first": _first,
+    "previous": partial(back, 1),
+    "own": partial(back, 0),
+    "next": partial(back, -1),
+    "following": _following,
+}
+"""Of each of n queries a key, by its index in the text `[n]`, -1 where there is none."""
 
 
 @memoised
@@ -80,78 +85,66 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
     return content_lists(names_of(tokens), is_causal=True)[INDUCTION][:, 0]
 
 
-@dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a text, or of texts one after the other, whose means are numbers of h heads, in float64.
+    """The rows of texts, one after the other, whose means are numbers of h heads, in float64.
 
-    Without `stats` it notes what numbers ask of the rows, and answers 0. Of several texts arrays are NumPy's.
-
-    keys  for each rule the key of every row `[n, 1]`
+    Of several texts arrays are NumPy's. `keys` are those of each row by the rules of `KEYS` `[n, 1]`.
     """
 
-    texts: tuple[TextRows, ...]
-    stats: RowStats | None = None
-    rows: PickedRows = None
-    keys: dict[KeyRule, np.ndarray] = field(default_factory=dict)
-    moments: dict[str, None] = field(default_factory=dict)
-
-    @classmethod
-    def asked(cls, texts: Sequence[TextRows]) -> "Rows":
-        """What all numbers ask of the rows of these texts, which differ in tokens and lengths alone."""
+    def __init__(self, texts: Sequence[TextRows]) -> None:
         if len({text.is_causal for text in texts}) > 1:  # a text of one token has nothing to look ahead to
             texts = [text._replace(is_causal=False) for text in texts]
-        rows = cls(tuple(texts), moments=dict.fromkeys(("masked", "weight_sum")))
-        for number in STATISTICS:
-            number.of(rows)
-        return rows
+        self.texts = tuple(texts)
+        keys = {name: np.concatenate([rule(text) for text in texts]) for name, rule in KEYS.items()}
+        self.keys = {name: of_rows[:, None] for name, of_rows in keys.items() if (of_rows >= 0).any()}
+        if self.first.is_causal:
+            self.keys.pop("next", None)
 
     def wanted(self, rows: PickedRows = None) -> Wanted:
-        """The request for what was asked."""
-        return Wanted(rows, tuple(self.moments), tuple(self.keys.values()))
+        """The request for what the numbers are made of."""
+        moments = [name for name in _MOMENTS if not (self.first.is_signed and name in ("entropy_nats", "logsumexp"))]
+        return Wanted(rows, tuple(moments), tuple(self.keys.values()))
 
     def answered(self, stats: RowStats, rows: PickedRows = None) -> dict[str, Array]:
         """Each number by name `[h, texts]`, NaN where a text has none; and the rows that may attend to any key."""
-        own = replace(self, stats=stats, rows=rows)
-        nothing = own.xp.full_like(own.weight_sum[:, : len(self.texts)], np.nan)
-        numbers = {number.name: number.of(own) for number in STATISTICS}
+        seen = SeenRows(self, stats, rows)
+        nothing = seen.xp.full_like(seen.live_rows + 0.0, np.nan)
+        numbers = {number.name: number.of(seen) for number in STATISTICS}
         numbers = {name: nothing if values is None else values for name, values in numbers.items()}
-        return numbers | {"live_rows": own.live_rows, "rest": own.mean(own.weight_sum)}
+        return numbers | {"live_rows": seen.live_rows, "rest": seen.mean(seen.weight_sum)}
 
     @property
     def first(self) -> TextRows:
         """The first text, from which can be read what all texts share."""
         return self.texts[0]
 
+
+class SeenRows:
+    """The statistics of rows, from which the numbers of heads are made."""
+
+    def __init__(self, asked: Rows, stats: RowStats, rows: PickedRows) -> None:
+        self.asked, self.first, self.stats, self.rows = asked, asked.first, stats, rows
+
     def moment(self, name: str) -> Array:
         """A moment of each row's weights `[h, n]`: the field `name` of `RowStats`, such as "entropy_nats"."""
-        if self.stats is None:
-            self.moments[name] = None
-            return self._nothing
         return as_float64(self.stats.of_rows(getattr(self.stats, name), self.rows))
 
-    def on(self, rule: KeyRule) -> Array:
-        """The weight of each of n rows on the key that `rule` gives it `[h, n]`; 0 without one."""
-        if self.stats is None:
-            keys = np.concatenate([_keys_of(rule, text) for text in self.texts])
-            if (keys >= 0).any():
-                self.keys[rule] = keys[:, None]
-        if self.stats is None or rule not in self.keys:
+    def on(self, rule: str) -> Array:
+        """The weight of each of n rows on the key that a rule of `KEYS` gives it `[h, n]`; 0 without one."""
+        if rule not in self.asked.keys and rule in KEYS:
             return self._nothing
-        return as_float64(self.stats.of_rows(self.stats.on_keys(self.keys[rule]), self.rows))
+        return as_float64(self.stats.of_rows(self.stats.on_keys(self.asked.keys[rule]), self.rows))
 
-    def has(self, rule: KeyRule) -> Array:
-        """Which of n rows have a key by `rule`, whether they may attend to it or not, booleans `[n]`."""
-        if rule not in self.keys:
+    def has(self, rule: str) -> Array:
+        """Which of n rows have a key by a rule of `KEYS`, whether they may attend to it or not, booleans `[n]`."""
+        if rule not in self.asked.keys:
             return self._nothing[0] > 0
-        found = self.keys[rule][:, 0] >= 0
+        found = self.asked.keys[rule][:, 0] >= 0
         return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
 
     @cached_property
     def _nothing(self) -> Array:
-        if self.stats is None:
-            return np.zeros((1, sum(text.n for text in self.texts)))
-        masked = self.moment("masked")
-        return namespace(masked).zeros_like(masked)
+        return self.xp.zeros_like(self.moment("masked"))
 
     @cached_property
     def xp(self) -> ModuleType:
@@ -161,8 +154,6 @@ class Rows:
     @cached_property
     def live(self) -> Array:
         """Whether each row may attend to any key, by head, booleans `[h, n]`."""
-        if self.stats is None:
-            return self._nothing == 0
         seen = self.stats.of_rows(self.stats.masked, self.rows) == 0
         return seen if self.stats.hidden is None else seen | (self.hidden > 0)
 
@@ -174,9 +165,7 @@ class Rows:
     @cached_property
     def hidden(self) -> Array:
         """The weight of every row on keys that the user left out, summed over them, `[h, n]`."""
-        if self.stats is None or self.stats.hidden is None:
-            return self._nothing
-        return self.moment("hidden")
+        return self._nothing if self.stats.hidden is None else self.moment("hidden")
 
     @cached_property
     def sink(self) -> Array:
@@ -187,7 +176,7 @@ class Rows:
 
     def largest(self, values: Array) -> Array:
         """The largest of `values` `[h, n]` in each text, `[h, texts]`."""
-        if len(self.texts) > 1:
+        if len(self.asked.texts) > 1:
             return np.maximum.reduceat(values, self._starts, axis=-1)
         if not values.shape[-1]:
             return np.full((len(values), 1), -np.inf)
@@ -195,7 +184,7 @@ class Rows:
 
     def total(self, values: Array) -> Array:
         """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
-        if len(self.texts) == 1:
+        if len(self.asked.texts) == 1:
             return self.xp.sum(values, axis=-1, keepdims=True)
         return np.add.reduceat(values if values.dtype == np.float64 else values.astype(np.int64), self._starts, axis=-1)
 
@@ -210,10 +199,10 @@ class Rows:
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        return np.cumsum([0, *(text.n for text in self.texts[:-1])])
+        return np.cumsum([0, *(text.n for text in self.asked.texts[:-1])])
 
 
-_Function = Callable[[Rows], Array | None]
+_Function = Callable[[SeenRows], Array | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +249,7 @@ def statistic(meaning: str, heading: str = "", **others: Any) -> Callable[[_Func
     unit="bits",
     largest_first=False,
 )
-def entropy_bits(rows: Rows) -> Array | None:
+def entropy_bits(rows: SeenRows) -> Array | None:
     """A learned sink counts as one key, and so do all keys together that the user left out."""
     if rows.first.is_signed:
         return None
@@ -282,28 +271,28 @@ def _times_log(values: Array) -> Array:
     unit="tokens",
     digits=1,
 )
-def distance(rows: Rows) -> Array | None:
+def distance(rows: SeenRows) -> Array | None:
     """Of the attended keys from the query."""
     is_known = rows.first.same_tokens and not rows.first.is_signed
     return rows.mean(rows.moment("distance")) if is_known else None
 
 
 @statistic("weight on key 0", nothing=(0.0,))
-def first_weight(rows: Rows) -> Array:
+def first_weight(rows: SeenRows) -> Array:
     """Where attention sinks usually are."""
-    return rows.mean(rows.on(first_key))
+    return rows.mean(rows.on("first"))
 
 
 @statistic("weight on the token (or word) before the query; null where queries and keys differ")
-def previous_weight(rows: Rows) -> Array | None:
+def previous_weight(rows: SeenRows) -> Array | None:
     """Of previous token heads."""
-    return rows.mean(rows.on(1)) if rows.first.same_tokens else None
+    return rows.mean(rows.on("previous")) if rows.first.same_tokens else None
 
 
 @statistic("weight on the query itself; null where queries and keys differ")
-def self_weight(rows: Rows) -> Array | None:
+def self_weight(rows: SeenRows) -> Array | None:
     """On the diagonal."""
-    return rows.mean(rows.on(0)) if rows.first.same_tokens else None
+    return rows.mean(rows.on("own")) if rows.first.same_tokens else None
 
 
 @statistic(
@@ -311,15 +300,15 @@ def self_weight(rows: Rows) -> Array | None:
     "over the queries whose did; null where none does",
     nothing=(math.nan,),
 )
-def induction_weight(rows: Rows) -> Array:
+def induction_weight(rows: SeenRows) -> Array:
     """Prefix matching (Olsson et al. 2022)."""
-    total = rows.total(rows.on(following_key))
-    repeated = rows.total(rows.live & rows.has(following_key))
+    total = rows.total(rows.on("following"))
+    repeated = rows.total(rows.live & rows.has("following"))
     return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
 @statistic("weight on the learned sink; 0 without one", nothing=(0.0,))
-def sink_weight(rows: Rows) -> Array:
+def sink_weight(rows: SeenRows) -> Array:
     """The sink has a score but no value (gpt-oss)."""
     return rows.mean(rows.sink)
 
@@ -329,11 +318,11 @@ def sink_weight(rows: Rows) -> Array:
     "or no query may attend to what follows it",
     nothing=(math.nan,),
 )
-def next_weight(rows: Rows) -> Array | None:
+def next_weight(rows: SeenRows) -> Array | None:
     """NaN if it is 0 for all queries and heads, as in causal attention."""
     if rows.first.is_causal:
         return None
-    cells = rows.on(-1)
+    cells = rows.on("next")
     return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
@@ -344,7 +333,7 @@ def next_weight(rows: Rows) -> Array | None:
     digits=1,
     nothing=(math.nan,),
 )
-def max_score(rows: Rows) -> Array | None:
+def max_score(rows: SeenRows) -> Array | None:
     """Scores as the softmax gets them; they grow where training becomes unstable (QK-clip, QK-norm)."""
     if not rows.first.shows_scores or rows.first.hides:  # the largest may be on a hidden key
         return None
@@ -357,7 +346,7 @@ def max_score(rows: Rows) -> Array | None:
     unit="share of rows",
     nothing=(0.0, math.nan),
 )
-def ruled(rows: Rows) -> Array | None:
+def ruled(rows: SeenRows) -> Array | None:
     """Large where entropy collapses."""
     if rows.first.hides or rows.first.is_signed:
         return None
@@ -446,7 +435,7 @@ class HeadStatistics:
 
     def _of_texts(self, packed: PackedCall) -> tuple[Rows, Wanted]:
         def make() -> tuple[Rows, Wanted]:
-            asked = Rows.asked([TextRows.of(call) for call in packed.calls])
+            asked = Rows([TextRows.of(call) for call in packed.calls])
             wanted = asked.wanted()
             of_texts = ([keys[rows] for rows in packed.texts] for keys in wanted.key_sets)
             return asked, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
@@ -458,7 +447,7 @@ def _asked(call: Call) -> Rows:
     text, known = TextRows.of(call), _asked_of(call.keys)
     flags = text._replace(keys=())
     if flags not in known:
-        known[flags] = Rows.asked([text])
+        known[flags] = Rows([text])
     return known[flags]
 
 

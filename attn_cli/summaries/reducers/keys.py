@@ -155,7 +155,7 @@ class ReceivedShares:
         self.rows = None if rows is None else tuple(rows)
         self.by, self.mean_heads = by, mean_heads
         self.weights = ColumnSums(self.rows)
-        self.measured = None if by == "weight" else ColumnSums(self.rows, by)
+        self.measured = None if by == "weight" else ColumnSums(self.rows, by, mean_heads)
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the sums over rows of the weights on each key."""
@@ -164,10 +164,10 @@ class ReceivedShares:
     def part(self, call: Call, stats: RowStats) -> KeyNumbers:
         """The mean weight on each key over the rows."""
         count = max(1, call.n if self.rows is None else len(self.rows))
-        sums = {"received_share": self.weights} | ({} if self.measured is None else {f"{self.by}_share": self.measured})
-        numbers = {name: to_numpy(stats.column_sums[of]) / count for name, of in sums.items()}
-        if self.mean_heads:
-            numbers = {name: shares.mean(axis=0, keepdims=True) for name, shares in numbers.items()}
+        shares = to_numpy(stats.column_sums[self.weights]) / count
+        numbers = {"received_share": shares.mean(axis=0, keepdims=True) if self.mean_heads else shares}
+        if self.measured is not None:
+            numbers[f"{self.by}_share"] = to_numpy(stats.column_sums[self.measured]) / count
         return Received(numbers, averaged=call.h if self.mean_heads else 0, by=self.by)
 
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from attn_cli.arrays import from_numpy, namespace, to_numpy
 from attn_cli.call import Call
+from attn_cli.kernel.bands.band import row_shares
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.calls.read_shares import row_shares, value_norms
+from attn_cli.summaries.calls.read_shares import value_norms
 from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.sinks import special_places
 

@@ -40,18 +40,14 @@ def vectors_of(call: AttentionCall, by: By) -> np.ndarray:
     return np.asarray(weights[..., None] * v[:, None, :, :])
 
 
-def shares_of(vectors: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(vectors, axis=-1)
-    return np.asarray(lengths / lengths.sum(axis=-1, keepdims=True))
-
-
 @pytest.mark.parametrize("by", ["value", "output"])
 @pytest.mark.parametrize("mean", [False, True])
 def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
     call = grouped_call()
     vectors = vectors_of(call, by)
-    expected = shares_of(vectors)
-    expected = expected.mean(axis=0, keepdims=True) if mean else expected
+    lengths = np.linalg.norm(vectors, axis=-1)
+    lengths = np.sqrt((lengths**2).sum(axis=0, keepdims=True)) if mean else lengths
+    expected = lengths / lengths.sum(axis=-1, keepdims=True)
     read = ReadShares(call, by)
     how = {"mean_heads": mean, "by": by}
     matrices = MatrixOf(kinds=("weights", "shares"), **how), MatrixOf((50, 50), kinds=("shares",), **how)
