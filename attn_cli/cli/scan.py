@@ -1,7 +1,6 @@
 """Measure every head over a corpus: exact, resumable, as Parquet."""
 
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable
@@ -16,15 +15,12 @@ from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import InputError
 from attn_cli.interrupts import last_words
 from attn_cli.model.source import Source
-from attn_cli.scans.read.scan_options import ScanOptions
-from attn_cli.scans.run.run import ScanProgress
-from attn_cli.scans.run.scan import Running, run_scan
+from attn_cli.scans.scan import Running, ScanProgress, run_scan
+from attn_cli.scans.texts import ScanOptions
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
-from attn_cli.text import counted, cut, excerpt
+from attn_cli.text import counted, excerpt
 from attn_cli.views.shell_words import quoted
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 class ScanLine(StatusLine):
@@ -69,9 +65,9 @@ class ScanLine(StatusLine):
 def line_of(progress: ScanProgress, total: int | None) -> str:
     """The status line of a scan: documents read so far, tokens per second, and the time left if `total` is known.
 
-    >>> line_of(ScanProgress(500, 9000, 400, 8000, 4.0), 1000)
+    >>> line_of(ScanProgress(500, 400, 8000, 4.0), 1000)
     'document 500 of 1,000 · 2,000 tokens/s · 0:00:05 left'
-    >>> line_of(ScanProgress(500, 9000, 400, 8000, 4.0), None)
+    >>> line_of(ScanProgress(500, 400, 8000, 4.0), None)
     'document 500 · 2,000 tokens/s'
     """
     words = [f"document {progress.records:,}" + (f" of {total:,}" if total else "")]
@@ -96,9 +92,8 @@ def scan(
     chunk: int | None = o.reading("--chunk N", "Split documents into chunks of N tokens.", min=2),
     sample: str | None = o.reading("--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000."),
     seed: int | None = option("--seed N", "Seed random draws (default: 0).", min=0),
-    memory: str = option("--memory SIZE", "Limit memory beside the loaded model.", "4GB"),
+    part: str | None = option("--part K/N", "Scan one of N shares of the corpus, such as 3/8."),
     ray: str | None = option("--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."),
-    force: bool = option("--force", "Replace another scan in the folder."),
     quiet: bool = o.QUIET,
     loading: LoadOptions,
 ) -> None:
@@ -129,27 +124,26 @@ def scan(
     opens: Callable[[], Source] = partial(loading.open, looking.model, quiet=True)
     if ray is None:
         opens = partial(_noting_gpus, opens, quiet=quiet)
-    most, what = bytes_of(memory), ScanOptions(looking.selection, chunk, seed)
+    what = ScanOptions(looking.selection, chunk, seed)
     loads = excerpt(looking.model, 40)
     before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
     with ScanLine(corpus, output, before, quiet=quiet) as report:
-        done = run_scan(opens, corpus, output, what, Running(most, ray, force, report))
-    if died := done.get("replaced_workers"):
-        words = f"{counted(died, 'worker')} of Ray died and {'was' if died == 1 else 'were'} replaced"
-        print_notes([f"{words}: what had been under way there was computed again"], quiet=quiet)
+        done = run_scan(opens, corpus, output, what, Running(share_of(part), ray, report))
     documents, rejected = done["documents"], done["rejected"]
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
-    if not documents:
+    if not documents and not done["missing"]:
         if sample is not None and not rejected:
             raise InputError(f"--sample {excerpt(sample)} has drawn no document", "take more, or another --seed")
         given = excerpt(", ".join(inputs), 60)
-        hint = f"{excerpt(output)}/rejected.parquet names the records" if rejected else "there was nothing to read"
+        hint = f"{excerpt(output)}/rejects-*.parquet name the records" if rejected else "there was nothing to read"
         raise InputError(f"nothing of {given} could be scanned: {reasons or 'no text'}", hint)
     if not quiet:
         poison = f", {counted(rejected, 'record')} could not be scanned ({reasons})" if rejected else ""
         print(f"{counted(documents, 'document')}, {done['tokens']:,} tokens{poison}: {excerpt(output)}")
         if rejected:
-            print("rejected.parquet there names what could not be scanned")
+            print("rejects-*.parquet there name what could not be scanned")
+        if done["missing"]:
+            print(f"{counted(done['missing'], 'part')} of {done['parts'] + done['missing']:,} left to other processes")
         if sys.stdout is not None and sys.stdout.isatty():  # None where it is closed: the folder is there
             print(f"next: attn scan show {quoted(excerpt(output))}")
 
@@ -164,14 +158,15 @@ def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
     return source
 
 
-def bytes_of(memory: str) -> int:
-    """The bytes that --memory means; InputError where it means none or has no unit.
+def share_of(part: str | None) -> tuple[int, int] | None:
+    """Which of how many shares of a corpus --part means; InputError where it means none.
 
-    >>> bytes_of("2GB"), bytes_of("1.5 g"), bytes_of("500kB")
-    (2000000000, 1500000000, 500000)
+    >>> share_of("3/8")
+    (3, 8)
     """
-    parts = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) *(?:([kmgt])i?b?|b)", memory.strip().lower())
-    if parts is None:
-        hint = "a number of kB, MB or GB, such as 500kB, 8MB or 2GB"
-        raise InputError(f"--memory {cut(memory, 40)!r} is not a valid size", hint)
-    return int(float(parts[1]) * _UNITS[parts[2] or ""])
+    if part is None:
+        return None
+    which, _, of = part.partition("/")
+    if not (which.isdecimal() and of.isdecimal()) or not 1 <= int(which) <= int(of):
+        raise InputError(f"--part {excerpt(part, 40)} is no share", "such as 3/8, the third of eight")
+    return int(which), int(of)

@@ -6,7 +6,7 @@ from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
-from attn_cli.scans.kept.results import differences_of, open_scan
+from attn_cli.scans.results import differences_of, open_scan
 from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Report
@@ -16,7 +16,7 @@ from attn_cli.text import excerpt
 @takes_options
 @shows_report
 def scan_show(
-    folder: str = argument("DIR", "Read the folder of a finished scan.", ...),
+    folder: str = argument("DIR", "Read the folder of a scan.", ...),
     sort: str | None = option("--sort COLUMN", "Sort heads by a column, largest first (entropy smallest); - reverses."),
     kind: str | None = option("--kind KIND", "Show heads of one kind."),
     top: int | None = option("--top -k N", "Show the first N.", min=1),
@@ -27,9 +27,9 @@ def scan_show(
 ) -> Report:
     """Show the heads of a scan: all, one with examples, or two scans.
 
-    Means are over documents, with 95 % confidence intervals. --head shows which distances and tokens a head attends
-    to, and its strongest examples, each with the line that opens it. --against tests every number of every head,
-    corrected for their count (Holm). A file called show is scanned as ./show.
+    Means are over documents, with 95 % confidence intervals. --head shows a head's strongest examples and ordinary
+    ones, and the line that opens the first. --against tests every number of every head, corrected for their count
+    (Holm). A file called show is scanned as ./show.
 
     \b
     Examples:

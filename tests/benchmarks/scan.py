@@ -15,9 +15,9 @@ from unittest.mock import patch
 import torch
 
 from attn_cli.kernel.cpu import walk as cpu
-from attn_cli.scans.read.shards import shards_of
-from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums.shard_sums import batches_of
+from attn_cli.scans.part import batches_of
+from attn_cli.scans.scan import scan
+from attn_cli.scans.texts import shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
 from attn_cli.sources.huggingface.source import ModelSource

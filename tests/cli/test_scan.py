@@ -11,14 +11,13 @@ import pytest
 import attn_cli
 from attn_cli.cli.scan import _noting_gpus
 from attn_cli.errors import InputError
-from attn_cli.scans.run.scan import scan
+from attn_cli.scans.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.load import device
 from tests.program import SHORT, attn, environment, heeding_signals, program, refused
 from tests.real_models import MINILM
 
 pyarrow = pytest.importorskip("pyarrow")
-pytest.importorskip("datasketches")
 from pyarrow import parquet  # noqa: E402
 
 MODEL = str(MINILM)
@@ -33,17 +32,17 @@ def lines(tmp_path: Path) -> Path:
     return file
 
 
-def rows(folder: Path, table: str) -> list[dict[str, object]]:
-    return parquet.read_table(folder / f"{table}.parquet").to_pylist()
+def rows(folder: Path, name: str) -> list[dict[str, object]]:
+    return parquet.read_table(folder / f"{name}-00000.parquet").to_pylist()
 
 
-def test_a_corpus_becomes_tables_and_records_without_text_are_named(lines: Path, tmp_path: Path) -> None:
+def test_a_corpus_becomes_parts_and_records_without_text_are_named(lines: Path, tmp_path: Path) -> None:
     folder = tmp_path / "scan"
     done = attn("scan", str(lines), "-m", MODEL, "-o", str(folder))
     assert done.code == 0
     assert "3 documents" in done.text and "1 record could not be scanned" in done.text
-    assert [(row["record"], row["reason"]) for row in rows(folder, "rejected")] == [(3, "empty")]
-    assert next((row["layer"], row["documents"]) for row in rows(folder, "heads")) == (0, 3)
+    assert [(row["record"], row["reason"]) for row in rows(folder, "rejects")] == [(3, "empty")]
+    assert [row["record"] for row in rows(folder, "part") if (row["layer"], row["head"]) == (0, 0)] == [1, 2, 4]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -53,7 +52,7 @@ def test_an_interrupted_scan_says_in_a_line_how_far_it_came(number: int, code: i
         program("scan", "lines.txt", "-m", MODEL, "-o", "s1"), cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding_signals, text=True,
     ) as running:  # fmt: skip
-        while len(list(tmp_path.glob("s1/work/*.npz"))) < 2:  # parts of 256 documents, the first of which is counted
+        while len(list(tmp_path.glob("s1/part-*.parquet"))) < 2:  # of 512 documents, the first of which is counted
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(number)
@@ -62,7 +61,7 @@ def test_an_interrupted_scan_says_in_a_line_how_far_it_came(number: int, code: i
     kept = re.fullmatch(
         r"attn: interrupted: ([\d,]+) of 3,000 documents kept in s1; the same command goes on\n", errors
     )
-    assert kept and int(kept[1].replace(",", "")) in range(256, 3000, 256), errors
+    assert kept and int(kept[1].replace(",", "")) in range(512, 3000, 512), errors
 
 
 @pytest.mark.parametrize("model", [(), ("-m", "toy:the-cat-sat")])
@@ -89,7 +88,6 @@ def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: 
     again = attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "3")
     assert again.code == 2
     assert "another --seed: 0 there, 3 now" in again.errors
-    assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "3", "--force").code == 0
     assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "9" * 20).code == 2
 
 
@@ -98,8 +96,8 @@ def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(line
     nothing.write_text("\n\n \n")
     done = attn("scan", str(nothing), "-m", MODEL, "-o", str(tmp_path / "nothing"))
     assert done.code == 2 and "could be scanned: 3 empty" in done.errors
-    assert "nothing/rejected.parquet names the records" in done.errors.replace("\n", "")
-    assert len(rows(tmp_path / "nothing", "rejected")) == 3
+    assert "nothing/rejects-*.parquet name the records" in done.errors.replace("\n", "")
+    assert len(rows(tmp_path / "nothing", "rejects")) == 3
     done = attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "sample"), "--sample", "0.001%")
     assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors
 
@@ -117,3 +115,9 @@ def test_an_address_without_a_ray_is_refused_at_once(lines: Path, tmp_path: Path
                                 ("127.0.0.1:1", 3, "no Ray at 127.0.0.1:1")):  # fmt: skip
         done = attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "scan"), "--ray", address)
         assert (done.code, said in done.errors) == (code, True)
+
+
+def test_shares_of_a_corpus(lines: Path, tmp_path: Path) -> None:
+    done = attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "scan"), "--part", "2/2")
+    assert done.code == 0 and "1 part of 1 left to other processes" in done.text
+    refused(attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "other"), "--part", "3/2"), 2, "is no share")

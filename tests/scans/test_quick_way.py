@@ -7,7 +7,7 @@ import pytest
 from attn_cli.kernel.stats import padded
 from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.packed_call import PackedCall
-from attn_cli.scans.run.scan import scan
+from attn_cli.scans.scan import scan
 from tests.real_models import MINILM
 
 

@@ -1,58 +1,45 @@
-"""Ray computes the same shards: also when a worker is killed in the middle of one."""
+"""Ray makes the same parts: also when a worker is killed in the middle of one."""
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("ray")
-pytest.importorskip("datasketches")
-
-
 import ray
 
-from attn_cli.scans.read.scan_options import ScanOptions
-from attn_cli.scans.read.shards import Shard
-from attn_cli.scans.run.ray_workers import ray_workers
-from attn_cli.scans.sums.sum_arrays import SumArrays
-from tests.program import environment
-from tests.scans.corpora import sentences, small_shards, table_scan, written
+from attn_cli.scans import ray_workers
+from attn_cli.scans.scan import Running, run_scan, scan
+from attn_cli.scans.texts import ScanOptions, Shard
+from attn_cli.sources.corpora import open_corpus
+from tests.scans.corpora import files_of, sentences, small_parts, written
 from tests.scans.word_texts import open_words
 
-__all__ = ["small_shards"]
-_ANOTHER = """
-import ray
-from attn_cli.scans.run.ray_workers import ray_workers
-from attn_cli.scans.read.scan_options import ScanOptions
-from tests.scans.word_texts import open_words
-with ray_workers("auto", open_words, ScanOptions()):
-    print(ray.get_runtime_context().gcs_address)
-"""
+__all__ = ["small_parts"]
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
-    file = written(tmp_path, sentences(40))
-    with ray_workers("auto", open_words, ScanOptions()) as workers:
-        first = workers.processes()
+@pytest.mark.usefixtures("small_parts")
+def test_a_killed_worker_s_parts_are_made_again_as_one_process_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, killed = written(tmp_path, [*sentences(38), "", "xyzzy"]), list[int]()
+    compute = ray_workers.RayWorkers.compute
 
-        def killing(shards: Iterator[Shard]) -> Iterator[Shard]:
+    def killing(self: Any, shards: Iterator[Shard], said: dict[str, Any]) -> Iterator[tuple[int, bytes, bytes]]:
+        def watched() -> Iterator[Shard]:
             for shard in shards:
                 yield shard
                 if shard.number == 5:
-                    os.kill(first[0], signal.SIGKILL)
+                    killed.append(ray.get(self.actors[0].process.remote()))
+                    os.kill(killed[0], signal.SIGKILL)
 
-        def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
-            return workers.compute(killing(shards))
+        return compute(self, watched(), said)
 
-        assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
-        assert workers.processes() != first
-        assert len(workers.replaced) == 1
-        own = ray.get_runtime_context().gcs_address
-        run = [sys.executable, "-c", _ANOTHER]
-        another = subprocess.run(run, env=environment(), capture_output=True, text=True, timeout=120, check=True)
-        assert another.stdout.split() and another.stdout.split()[-1] != own
+    monkeypatch.setattr(ray_workers.RayWorkers, "compute", killing)
+    corpus, how = open_corpus([str(file)]), Running(ray="auto")
+    run_scan(open_words, corpus, str(tmp_path / "ray"), ScanOptions(), how)
+    scan(open_words(), str(file), str(tmp_path / "here"))
+    assert killed and files_of(tmp_path / "ray") == files_of(tmp_path / "here")

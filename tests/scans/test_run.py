@@ -1,48 +1,37 @@
-"""A scan's tables are the same to the byte, whoever computes its shards, in whatever order, however often killed."""
+"""A scan is the same numbers whoever makes its parts, in whatever order, however often killed."""
 
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import partial
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
-from attn_cli.errors import InputError, LimitError
+from attn_cli.errors import InputError
 from attn_cli.kernel.cpu import walk as cpu
-from attn_cli.scans.kept.manifest import LAYOUT
-from attn_cli.scans.kept.results import open_scan
-from attn_cli.scans.read.scan_options import ScanOptions
-from attn_cli.scans.read.shards import Shard
-from attn_cli.scans.run.memory import within
-from attn_cli.scans.run.run import ScanProgress
-from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums.shard_sums import scan_shard
-from attn_cli.scans.sums.sum_arrays import SumArrays, arrays_of
+from attn_cli.scans.results import open_scan
+from attn_cli.scans.scan import ScanProgress, scan
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import environment
-from tests.scans.corpora import files_of, sentences, small_shards, table_scan, written
+from tests.scans.corpora import files_of, sentences, small_parts, written
 from tests.scans.word_texts import open_words
 
-__all__ = ["small_shards"]
-# Ends itself by SIGKILL in the N-th of all moments at which a file is written, half of it done, or a shard begins.
+__all__ = ["small_parts"]
+# Ends itself by SIGKILL in the N-th of all moments at which a file is written, half of it done, or a part begins.
 _KILLED = """
-import os, random, signal, sys
-from pathlib import Path
-from attn_cli.scans.run import run
-from attn_cli.scans.read import shards
-from attn_cli.views.sink import Sink
-from tests.scans.corpora import table_scan
-shards.DOCUMENTS = 3
-left, write, scan_shard = int(sys.argv[3]), Sink.write, run.scan_shard
+import os, signal, sys
+from attn_cli.scans import folder, scan, texts
+from tests.scans.word_texts import open_words
+texts.DOCUMENTS = 3
+left, keep, scan_shard, write = int(sys.argv[3]), folder.ScanFolder.keep, scan.scan_shard, folder.Sink.write
 
 def moment():
     global left
@@ -50,60 +39,96 @@ def moment():
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def half_written(self, data, at=None):
-    write(self, bytes(data)[: len(data) // 2])
+def half_kept(self, number, file, part, rejects):
+    file.write(part[: len(part) // 2])
+    file.flush()
     moment()
-    write(self, bytes(data)[len(data) // 2 :])
-    self.file.flush()
+    file.seek(0)
+    keep(self, number, file, part, rejects)
     moment()
 
-Sink.write = half_written
-run.scan_shard = lambda *arguments, **more: (moment(), scan_shard(*arguments, **more))[1]
-table_scan(Path(sys.argv[1]), Path(sys.argv[2]))
+def half_written(self, data, at=None):
+    write(self, bytes(data)[: len(data) // 2])
+    self.file.flush()
+    moment()
+    write(self, bytes(data)[len(data) // 2 :])
+
+folder.ScanFolder.keep, folder.Sink.write = half_kept, half_written
+scan.scan_shard = lambda *arguments: (moment(), scan_shard(*arguments))[1]
+scan.scan(open_words(), sys.argv[1], sys.argv[2])
 """
 
 
-@pytest.mark.usefixtures("small_shards")
+def words_scan(file: Path, folder: Path, **how: Any) -> dict[str, Any]:
+    return scan(open_words(), str(file), str(folder), **how)
+
+
+@pytest.mark.usefixtures("small_parts")
 def test_a_killed_scan_goes_on_and_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
-    file = written(tmp_path, sentences(25))
-    expected = table_scan(file, tmp_path / "undisturbed")
+    file = written(tmp_path, [*sentences(22), "", "xyzzy", "river"])
+    words_scan(file, tmp_path / "undisturbed")
     killed = 0
-    for moments in (2, 7, 11, 12, 16):  # of 9 shards, their files, the sums and 9 tables
+    for moments in (1, 2, 3, 4, 7, 8, 12):  # of 9 parts, their files and those of rejects, and scan.json
         done = subprocess.run(
             [sys.executable, "-c", _KILLED, str(file), str(tmp_path / "killed"), str(moments)],
             env=environment(), capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         killed += done.returncode == -signal.SIGKILL
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    assert killed >= 4
-    assert table_scan(file, tmp_path / "killed") == expected
-    assert not [path for path in (tmp_path / "killed").rglob("*") if path.suffix in (".part", ".npz")]
+    assert killed >= 5
+    words_scan(file, tmp_path / "killed")
+    killed_files = {name: x for name, x in files_of(tmp_path / "killed").items() if not name.startswith(".attn-")}
+    assert killed_files == files_of(tmp_path / "undisturbed")
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_the_order_in_which_shards_are_done_changes_no_byte(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_finished_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, folder = written(tmp_path, sentences(10)), tmp_path / "scan"
+    done, before = words_scan(file, folder), files_of(folder)
+    monkeypatch.setattr("attn_cli.scans.scan.scan_shard", lambda *_: pytest.fail("nothing is missing"))
+    assert words_scan(file, folder) == done and files_of(folder) == before
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_shares_of_a_corpus_are_copied_together(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(20))
-    source = open_words()
-
-    def backwards(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
-        return ((shard, arrays_of(scan_shard(source, shard, ScanOptions()))) for shard in reversed(list(shards)))
-
-    assert table_scan(file, tmp_path / "backwards", backwards) == table_scan(file, tmp_path / "forwards")
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
-    file = written(tmp_path, sentences(10))
-    before = table_scan(file, tmp_path / "scan")
-
-    def nothing(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
-        raise AssertionError("nothing is missing")
-
-    assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")
+    whole = words_scan(file, tmp_path / "whole")
+    for which in (1, 2, 3):
+        done = words_scan(file, tmp_path / str(which), part=(which, 3))
+        assert (done["parts"], done["missing"]) == ((3, 4), (2, 5), (2, 5))[which - 1]
+    for which in "23":
+        for part in (tmp_path / which).glob("part-*"):
+            part.rename(tmp_path / "1" / part.name)
+    assert files_of(tmp_path / "1") == files_of(tmp_path / "whole")
+    assert open_scan(str(tmp_path / "1")).progress == whole
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_progress_moves_with_every_shard_and_begins_with_what_is_kept(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small_parts")
+def test_two_processes_share_the_parts_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from attn_cli.scans import scan as module
+
+    file, made, both = written(tmp_path, sentences(30)), list[int](), threading.Barrier(2)
+    scan_shard = module.scan_shard
+
+    def noted(source: Any, shard: Any, *more: Any) -> Any:
+        made.append(shard.number)
+        if len(made) <= 2:  # both hold one before either goes on
+            both.wait(30)
+        return scan_shard(source, shard, *more)
+
+    monkeypatch.setattr(module, "scan_shard", noted)
+    threads = [threading.Thread(target=words_scan, args=(file, tmp_path / "scan")) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == list(range(10))
+    monkeypatch.undo()
+    assert open_scan(str(tmp_path / "scan")).progress["documents"] == 30
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_progress_moves_with_every_part_and_begins_with_what_is_kept(tmp_path: Path) -> None:
     file, said = written(tmp_path, sentences(10)), list[ScanProgress]()
 
     def interrupted(progress: ScanProgress) -> None:
@@ -112,38 +137,17 @@ def test_progress_moves_with_every_shard_and_begins_with_what_is_kept(tmp_path: 
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        scan(open_words(), str(file), str(tmp_path / "scan"), report=interrupted)
+        words_scan(file, tmp_path / "scan", report=interrupted)
     assert [progress.records for progress in said] == [0, 3, 6]
     again = list[ScanProgress]()
-    counts = scan(open_words(), str(file), str(tmp_path / "scan"), report=again.append)
-    fresh = [progress for progress in again if progress.fresh_records]
-    assert again[-len(fresh) - 1].records == 6 and [progress.records for progress in fresh] == [9, 10]
-    assert (again[-1].tokens, again[-1].fresh_records) == (counts["tokens"], 4)
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_progress_of_a_sample_counts_the_documents_that_are_read(tmp_path: Path) -> None:
-    corpus, said = open_corpus([str(written(tmp_path, sentences(40)))], sample="25%"), list[ScanProgress]()
-    counts = scan(open_words(), corpus, str(tmp_path / "scan"), report=said.append)
-    assert 0 < counts["documents"] < 20
-    assert said[-1].records == counts["documents"] == corpus.count_below(40) == len(list(corpus.documents()))
-
-
-def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path: Path, minilm: object) -> None:
-    file, source = written(tmp_path, sentences(40, 1, 60)), ModelSource(minilm)  # type: ignore[arg-type]
-    layers, (least, much) = Selection(layers=(0,)), (65_000_000, 10**9)
-    tokens = [within(memory, source, ScanOptions(layers)).batch_tokens for memory in (least, much)]
-    assert tokens[0] < 700 < tokens[1]
-    ended = partial(scan, source, str(file), str(tmp_path / "little"), selection=layers)
-    with pytest.raises(ZeroDivisionError):
-        ended(memory=much, report=lambda progress: 1 / (progress.records == 0))
-    ended(memory=least)
-    scan(source, str(file), str(tmp_path / "much"), selection=layers, memory=much)
-    one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("little", "much"))
-    assert (one["documents"] == other["documents"]).all()
-    assert (one["mean"] - other["mean"]).abs().max() < 1e-6
-    with pytest.raises(LimitError, match="a scan of 12 heads takes more than the 20 MB"):
-        ended(memory=20_000_000)
+    words_scan(file, tmp_path / "scan", report=again.append)
+    assert [(progress.records, progress.fresh_records) for progress in again] == [
+        (0, 0),
+        (3, 0),
+        (6, 0),
+        (9, 3),
+        (10, 4),
+    ]
 
 
 @pytest.mark.parametrize("walk", ["compiled", "bands"])
@@ -165,25 +169,55 @@ def test_passes_end_with_the_last_attention_and_no_byte_changes(
     assert found[0] == found[1] == found[2]
 
 
-def test_a_changed_file_is_refused(tmp_path: Path) -> None:
-    file = written(tmp_path, sentences(10))
-    table_scan(file, tmp_path / "scan")
+def test_other_documents_options_and_models_are_refused(tmp_path: Path) -> None:
+    file, folder = written(tmp_path, sentences(10)), tmp_path / "scan"
+    words_scan(file, folder)
+    before = files_of(folder)
+    with pytest.raises(InputError, match="another --seed: 0 there, 1 now"):
+        words_scan(file, folder, seed=1)
+    source = open_words()
+    source.fingerprint = lambda: "other"
+    with pytest.raises(InputError, match="another model"):
+        scan(source, str(file), str(folder))
     written(tmp_path, sentences(10, seed=1))
-    with pytest.raises(InputError, match=r"documents: .* has changed"):
-        table_scan(file, tmp_path / "scan")
+    with pytest.raises(InputError, match=r"other documents: .*lines\.txt has changed"):
+        words_scan(file, folder)
+    assert files_of(folder) == before
+
+
+def test_standard_input_must_be_the_same_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from io import BytesIO, TextIOWrapper
+
+    def given(lines: list[str]) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO("\n".join(lines).encode())))
+
+    given(sentences(4))
+    scan(open_words(), open_corpus(["-"]), str(tmp_path / "scan"))
+    given(sentences(4))
+    assert scan(open_words(), open_corpus(["-"]), str(tmp_path / "scan"))["documents"] == 4
+    given(sentences(4, seed=1))
+    with pytest.raises(InputError, match="is of other documents"):
+        scan(open_words(), open_corpus(["-"]), str(tmp_path / "scan"))
 
 
 def test_a_folder_of_another_version_is_neither_gone_on_with_nor_shown(tmp_path: Path) -> None:
-    file = written(tmp_path, sentences(3))
-    table_scan(file, tmp_path / "scan")
-    about = tmp_path / "scan" / "scan.json"
-    about.write_text(about.read_text().replace(f'"layout": {LAYOUT}', '"layout": 1'))
-    with pytest.raises(InputError, match="another version of attn"):
-        table_scan(file, tmp_path / "scan")
-    with pytest.raises(InputError, match="another version of attn"):
-        open_scan(str(tmp_path / "scan"))
+    (tmp_path / "scan").mkdir()
+    (tmp_path / "scan" / "scan.json").write_text('{"scan": {"layout": 5}, "progress": {"finished": true}}')
+    for use in (lambda: words_scan(written(tmp_path, sentences(3)), tmp_path / "scan"),
+                lambda: open_scan(str(tmp_path / "scan"))):  # fmt: skip
+        with pytest.raises(InputError, match="another version of attn"):
+            use()
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not empty"):
-        table_scan(written(tmp_path, sentences(3)), tmp_path)
+        words_scan(written(tmp_path, sentences(3)), tmp_path)
+
+
+def test_pieces_of_a_document_are_rows_of_their_own(tmp_path: Path) -> None:
+    file = written(tmp_path, [" ".join(sentences(1, 40, 40))])
+    done = words_scan(file, tmp_path / "scan", chunk=12)
+    table = parquet.read_table(tmp_path / "scan" / "part-00000.parquet").to_pylist()
+    pieces = {row["piece"]: row["text"] for row in table if row["text"] is not None}
+    assert done["records"] == 1 and done["documents"] == len(pieces) > 3
+    assert "".join(pieces.values()) == file.read_text().strip()

@@ -1,133 +1,145 @@
-"""A scan that goes on in a folder whose sums no scan has written: a line, and nothing of it is overwritten."""
+"""Folders that no scan has written: a line with exit code 2, and nothing of them is overwritten."""
 
 import json
+import os
+import random
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
+import pyarrow as pa
+from pyarrow import parquet
 
-from attn_cli.errors import InputError
-from attn_cli.scans.read import shards
-from attn_cli.scans.run import run
-from attn_cli.scans.run.scan import scan
+from attn_cli.errors import AttnError, InputError
+from attn_cli.scans.results import differences_of, open_scan
+from attn_cli.scans.scan import scan
 from tests.program import attn, refused
-from tests.scans.corpora import sentences, small_shards, written
+from tests.scans.corpora import files_of, sentences, small_parts, written
 from tests.scans.word_texts import open_words
 
-__all__ = ["small_shards"]
+__all__ = ["small_parts"]
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a corpus and a scan of it that ended in the middle, `stopped`."""
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("corpus")
-    file = written(place, sentences(15))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "DOCUMENTS", 3)
-        patch.setattr(run, "_SHARDS_APART", 2)
-        with pytest.raises(ZeroDivisionError):
-            scan(open_words(), str(file), str(place / "scan"), report=lambda progress: 1 // (12 - progress.records))
-    (place / "scan").rename(place / "stopped")
-    return place
+        patch.setattr("attn_cli.scans.texts.DOCUMENTS", 3)
+        scan(open_words(), str(written(place, [*sentences(8), "xyzzy"])), str(place / "whole"))
+    return place / "whole"
 
 
 @pytest.fixture
-def half(stopped: Path, monkeypatch: pytest.MonkeyPatch, small_shards: None) -> Path:
-    """The folder of a scan that ended in the middle: sums of some shards together, and one of its own."""
-    monkeypatch.setattr(run, "_SHARDS_APART", 2)
-    shutil.rmtree(stopped / "scan", ignore_errors=True)
-    return Path(shutil.copytree(stopped / "stopped", stopped / "scan"))
+def folder(whole: Path, tmp_path: Path, small_parts: None) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "scan"))
 
 
-def _edit(file: Path, name: str, array: np.ndarray) -> None:
-    with np.load(file) as read:
-        arrays = dict(read)
-    np.savez(file, **arrays | {name: array})
+def _goes_on(folder: Path, whole: Path) -> None:
+    scan(open_words(), str(whole.parent / "lines.txt"), str(folder))
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+def _asks_all(folder: Path) -> None:
+    results = open_scan(str(folder))
+    results.show()
+    results.head(0, 0)
+    differences_of(results, results)
 
 
-def _is_refused(folder: Path) -> None:
-    before = files_of(folder)
-    with pytest.raises(InputError, match=r"--force scans anew"):
-        scan(open_words(), str(folder.parent / "lines.txt"), str(folder))
-    after = files_of(folder)
-    assert {name: after.get(name) for name in before} == before
+def test_bytes_that_are_changed_or_cut_off_are_refused_or_change_nothing(folder: Path, whole: Path) -> None:
+    source, good = random.Random(0), files_of(folder)
+    refusals = 0
+    for case in range(60):
+        name = source.choice(list(good))
+        content = bytearray(good[name])
+        if case % 4 == 0:
+            del content[source.randrange(len(content)) :]
+        else:
+            content[source.randrange(len(content))] ^= 1 << source.randrange(8)
+        (folder / name).write_bytes(content)
+        before = files_of(folder)
+        for use in (lambda: _goes_on(folder, whole), lambda: _asks_all(folder)):
+            try:
+                use()
+            except AttnError as error:
+                refusals += 1
+                assert error.code == 2 and "\n" not in error.message and error.hint
+            assert files_of(folder) == before
+        (folder / name).write_bytes(good[name])
+    assert refusals > 60
 
 
-def _arrays(folder: Path) -> dict[str, np.ndarray]:
-    with np.load(folder / "work" / "state.npz") as read:
-        return dict(read)
-
-
-def test_arrays_of_other_sizes_shapes_and_types(half: Path) -> None:
-    state = half / "work" / "state.npz"
-    good = state.read_bytes()
-    of_module = {name: array for name, array in _arrays(half).items() if name.startswith("0.")}
-    assert len(of_module) == 28
-    for name, array in of_module.items():
-        for each in (array[None], array.astype("U4"), np.concatenate([array, np.zeros((1, *array.shape[1:]), "u1")])):
-            _edit(state, name, each)
-            _is_refused(half)
-            state.write_bytes(good)
-    assert scan(open_words(), str(half.parent / "lines.txt"), str(half))["finished"]
-
-
-@pytest.mark.parametrize("number", [10**30, 2**63, -1, 1.5, None, "x", True], ids=str)
 @pytest.mark.parametrize(
-    "place", ["documents", "tokens", "records", "modules.0.documents", "modules.0.step", "modules.0.place.layer",
-              "modules.0.place.heads.0"],
+    ("place", "value"),
+    [("layout", 5), ("layout", None), ("model", 7), ("files", "x"), ("files", [None]), ("parts", "x"), ("parts", -1),
+     ("fields", 7), ("seed", "\x1b[31mX"), ("dtype", "\x1b[31mX")],
+    ids=str,
 )  # fmt: skip
-def test_numbers_that_are_no_counts(half: Path, place: str, number: object) -> None:
-    state = half / "work" / "state.npz"
-    about = inner = json.loads(_arrays(half)["about"].tobytes())
-    *way, last = (int(key) if key.isdecimal() else key for key in place.split("."))
-    for key in way:
-        inner = inner[key]
-    inner[last] = number
-    _edit(state, "about", np.frombuffer(json.dumps(about).encode(), np.uint8))
-    _is_refused(half)
+def test_a_manifest_that_no_scan_has_written(folder: Path, whole: Path, place: str, value: object) -> None:
+    said = json.loads((folder / "scan.json").read_text())
+    (folder / "scan.json").write_text(json.dumps(said | {place: value}))
+    before = files_of(folder)
+    for use in (lambda: _goes_on(folder, whole), lambda: _asks_all(folder)):
+        with pytest.raises(InputError) as error:
+            use()
+        assert "\x1b" not in str(error.value)
+    assert files_of(folder) == before
 
 
-def test_sums_of_other_heads_than_the_models(half: Path) -> None:
-    state = half / "work" / "state.npz"
-    about = json.loads(_arrays(half)["about"].tobytes())
-    about["modules"][0]["place"]["heads"][0] = 7
-    _edit(state, "about", np.frombuffer(json.dumps(about).encode(), np.uint8))
-    _is_refused(half)
+def _column(table: pa.Table, name: str, values: object, kind: object = None) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, pa.array(values, kind))
 
 
-def test_a_finished_scan_without_reasons_is_no_bug(half: Path) -> None:
-    scan(open_words(), str(half.parent / "lines.txt"), str(half))
-    manifest = json.loads((half / "scan.json").read_text())
-    del manifest["progress"]["reasons"]
-    (half / "scan.json").write_text(json.dumps(manifest))
-    _is_refused(half)
+SPOILT = {
+    "a column gone": lambda t: t.drop_columns(["peak_weight"]),
+    "of another type": lambda t: _column(t, "entropy_bits", ["x"] * len(t)),
+    "a row gone": lambda t: t.slice(1),
+    "no rows": lambda t: t.slice(0, 0),
+    "infinite": lambda t: _column(t, "entropy_bits", np.full(len(t), np.inf, np.float32)),
+    "no text": lambda t: _column(t, "text", [None] * len(t), pa.string()),
+    "far tokens": lambda t: _column(t, "peak_query", np.full(len(t), 10**6, np.int32)),
+    "of another scan": lambda t: t.replace_schema_metadata({"attn": b'{"scan": "x", "part": 0}'}),
+    "of no scan": lambda t: t.replace_schema_metadata(None),
+    "no sums": lambda t: t.replace_schema_metadata({"attn": t.schema.metadata[b"attn"]}),
+    "other sums": lambda t: t.replace_schema_metadata({**t.schema.metadata, b"kinds": b"abcd"}),
+}
 
 
-def test_rows_beyond_what_a_table_holds(half: Path) -> None:
-    _edit(half / "work" / "state.npz", "0.baselines.mean", np.full_like(_arrays(half)["0.baselines.mean"], 1e308))
-    _is_refused(half)
+@pytest.mark.parametrize("name", SPOILT)
+def test_parts_that_no_scan_has_written(name: str, folder: Path) -> None:
+    file = folder / "part-00000.parquet"
+    parquet.write_table(SPOILT[name](parquet.read_table(file)), file)
+    before = files_of(folder)
+    with pytest.raises(InputError):
+        _asks_all(folder)
+    assert files_of(folder) == before
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_table_with_a_number_that_is_not_finite(half: Path, number: float) -> None:
-    """In a table of Parquet, where a scan writes null for NaN and has no infinity."""
-    import pyarrow as arrow
-    from pyarrow import parquet
+def test_a_part_of_another_place_in_the_corpus_is_refused(folder: Path, whole: Path) -> None:
+    shutil.copy(folder / "part-00001.parquet", folder / "part-00000.parquet")
+    with pytest.raises(InputError, match="is a part of another scan"):
+        _goes_on(folder, whole)
+    refused(attn("scan", "show", folder), 2, "is a part of another scan")
 
-    scan(open_words(), str(half.parent / "lines.txt"), str(half))
-    file = half / "statistics.parquet"
-    table = parquet.read_table(file)
-    place = table.column_names.index("mean")
-    means = table["mean"].to_numpy().copy()
-    means[0] = number
-    table = table.set_column(place, table.schema.field(place), arrow.array(means, from_pandas=False))
-    parquet.write_table(table, file)
-    refused(attn("scan", "show", half), 2, "mean holds what is no finite number")
+
+def test_a_half_done_scan_shows_what_is_there(folder: Path, whole: Path) -> None:
+    (folder / "part-00001.parquet").unlink()
+    assert "1 of 3 parts not done" in attn("scan", "show", folder).text
+    _goes_on(folder, whole)
+    assert files_of(folder) == files_of(whole)
+
+
+def test_pipes_and_links_in_place_of_files(folder: Path, whole: Path, tmp_path: Path) -> None:
+    (folder / "part-00000.parquet").unlink()
+    os.mkfifo(folder / "part-00000.parquet")
+    for use in (lambda: _goes_on(folder, whole), lambda: _asks_all(folder)):
+        with pytest.raises(InputError, match="it is a pipe"):
+            use()
+    (folder / "part-00000.parquet").unlink()
+    (tmp_path / "letter").write_text("dear")
+    (folder / ".part-00000").symlink_to(tmp_path / "letter")
+    with pytest.raises(AttnError):
+        _goes_on(folder, whole)
+    assert (tmp_path / "letter").read_text() == "dear"

@@ -24,8 +24,7 @@ from attn_cli.cli.kit.options.text import _chat_of
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook.commands import record
 from attn_cli.recording.file import load as load_recording
-from attn_cli.scans.kept.folder import ScanFolder
-from attn_cli.scans.kept.manifest import LAYOUT
+from attn_cli.scans.folder import LAYOUT, ScanFolder
 from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
@@ -131,7 +130,7 @@ def _recording(path: str) -> None:
 
 
 def _manifest(path: str) -> None:
-    ScanFolder(".").read_manifest()
+    ScanFolder(".")
 
 
 def _parquet() -> bytes:
@@ -156,10 +155,7 @@ GLOVE = "".join(f"{word} 0.5 -1 2e-3\n" for word in WORDS).encode()
 NAMED = {"q": Q.tolist(), "k": Q.tolist()}
 MESSAGES = [{"role": "user", "content": "hi"}]
 IDS = {"input_ids": np.arange(5)[None], "attention_mask": np.ones((1, 5), np.int64)}
-MANIFEST = {
-    "scan": {"layout": LAYOUT, "model": "m", "files": [{"name": "a", "kind": "lines", "hash": "0"}], "fields": []},
-    "progress": {"finished": True, "documents": 3, "records": 3, "tokens": 9, "rejected": 0, "reasons": {}},
-}
+MANIFEST = {"layout": LAYOUT, "model": "m", "files": [{"name": "a", "kind": "lines", "hash": "0"}], "fields": []}
 PROJECTIONS = {"wq": np.eye(4), "wk": np.eye(4), "table": np.array(["toy:minilm"])}
 
 # the name of the file, what is in it before it is spoilt, and what reads it

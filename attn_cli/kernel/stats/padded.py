@@ -13,7 +13,7 @@ from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
 _CELLS = 2**20  # of scores at a time: 4 MiB
 _ROWS = 128  # at a time, of a text that is more than that
 _MOMENTS = frozenset({"masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance"})
-_SEVERAL, _ONE_EACH = ("moments", "key_sets", "vectors"), ("distance_edges", "column_sums", "tops")
+_ASKED = ("moments", "key_sets", "vectors", "tops")
 _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences stay finite
 
 
@@ -52,18 +52,16 @@ def padded_stats(
             walk.add(slice(first, min(first + at_once, len(texts))), slice(start, min(start + height, length)))
     if output is not None:
         output[:, :total] = walk.output()[:, places]
-    return _packed_stats(walk.stats(), wanted, places, q.shape[1])
+    return _packed_stats(walk.stats(), wanted, places)
 
 
 def _is_known(wanted: Wanted) -> bool:
-    one_each = all(len(getattr(wanted, name)) == 1 for name in _ONE_EACH)
-    others = any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in (*_SEVERAL, *_ONE_EACH))
-    if not one_each or not wanted.key_sets or not wanted.vectors or others:
+    others = any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _ASKED)
+    if len(wanted.tops) != 1 or not wanted.key_sets or not wanted.vectors or others:
         return False
-    (top,), (columns,) = wanted.tops, wanted.column_sums
+    top = wanted.tops[0]
     largest = (top.count, top.mean_heads, top.by, top.scores) == (1, False, "weight", False)
-    of_all = (columns.rows, columns.by, columns.mean_heads) == (None, "weight", False)
-    return largest and of_all and _MOMENTS.issuperset(wanted.moments)
+    return largest and _MOMENTS.issuperset(wanted.moments)
 
 
 def _padded_wanted(wanted: Wanted, places: np.ndarray, rows: int) -> Wanted:
@@ -76,17 +74,14 @@ def _padded_wanted(wanted: Wanted, places: np.ndarray, rows: int) -> Wanted:
     return replace(wanted, key_sets=sets, vectors=tuple(vectors))
 
 
-def _packed_stats(stats: RowStats, wanted: Wanted, places: np.ndarray, n: int) -> RowStats:
+def _packed_stats(stats: RowStats, wanted: Wanted, places: np.ndarray) -> RowStats:
     names = [*wanted.moments, "key_sums", "vector_sums"]
-    ((columns, received),), ((top, ranked),) = stats.column_sums.items(), stats.tops.items()
-    sums, keys = np.zeros((len(received), n)), ranked.keys[:, places]
-    sums[:, : len(places)] = received[:, places]
+    ((top, ranked),) = stats.tops.items()
+    keys = ranked.keys[:, places]
     keys = np.where(keys < 0, -1, keys - (places - np.arange(len(places)))[:, None])
     return RowStats(
         wanted,
         **{name: getattr(stats, name)[:, places] for name in names},
-        distance_sums=tuple(x[:, places] for x in stats.distance_sums),
-        column_sums={columns: sums},
         tops={top: RankedKeys(ranked.weights[:, places], None, keys)},
     )
 
@@ -96,7 +91,7 @@ class _PaddedWalk:
 
     def __init__(self, q: Array, k: Array, v: Array, rule: Rule, count: int, wanted: Wanted) -> None:
         self.rule, self.count, self.wanted = rule, count, wanted
-        (self.edges,), (self.columns_wanted,), (self.top,) = wanted.distance_edges, wanted.column_sums, wanted.tops
+        (self.top,) = wanted.tops
         q, k, v = (at_least_float32(x) for x in (q, k, v))
         seen = rule.mask
         assert isinstance(seen, Intervals)
@@ -119,9 +114,8 @@ class _PaddedWalk:
 
         self.mixed, self.listed = unset(e + marks.shape[-1]), unset(self.of_lists.shape[-1])
         self.surprise, self.largest, self.highest = unset(), unset(), unset()
-        self.by_place = unset(len(self.edges) + 1)
+        self.by_place = unset(2)
         self.top_keys = xp.empty(shape, dtype=xp.int64, device=q.device)
-        self.received = np.zeros(shape)  # of keys, which come as they are in the text
 
     def _local(self, of_rows: np.ndarray) -> np.ndarray:
         shaped = of_rows.reshape(self.count, self.n, *of_rows.shape[1:]).astype(np.int64)
@@ -174,18 +168,15 @@ class _PaddedWalk:
         starts = np.arange(texts.start, texts.stop)[:, None, None] * self.n + keys.start
         self.top_keys[:, texts, :, rows] = top + xp.asarray(starts, device=weights.device)
         self.by_place[:, texts, :, rows] = self._by_place(weights, rows, keys)
-        self.received[:, texts, :, keys] += to_numpy(xp.sum(weights, axis=-2))
 
     def _by_place(self, weights: Array, rows: slice, keys: slice) -> Array:
-        """The sums of weights on each stretch of keys, times distance, and on all: what depends on the place alone."""
+        """The sums of weights times distance, and of all: what depends on the place alone."""
         xp, (g, b, share, r, m) = namespace(weights), weights.shape
         far = np.arange(keys.start - (self.n - 1 - rows.start), keys.stop - (self.n - rows.stop))  # key less query
-        of_steps = (far[:, None] >= self.edges[:-1]) & (far[:, None] < self.edges[1:])
-        table = np.concatenate([of_steps, np.abs(far)[:, None], np.ones((len(far), 1))], axis=1).astype(np.float32)
-        width = table.shape[1]
-        tables = xp.as_strided(from_numpy(table, weights), (r, m, width), (width, width, 1))
+        table = np.stack([np.abs(far), np.ones(len(far))], axis=1).astype(np.float32)
+        tables = xp.as_strided(from_numpy(table, weights), (r, m, 2), (2, 2, 1))
         in_rows = xp.permute(xp.reshape(weights, (g * b * share, r, m)), (1, 0, 2))
-        sums = xp.reshape(xp.bmm(in_rows, tables), (r, g, b, share, width))
+        sums = xp.reshape(xp.bmm(in_rows, tables), (r, g, b, share, 2))
         return xp.permute(sums, (1, 2, 3, 0, 4))
 
     def output(self) -> Array:
@@ -208,8 +199,6 @@ class _PaddedWalk:
             distance=self._of_rows(self.by_place[..., -2]),
             key_sums=self._of_rows(self.listed),
             vector_sums=self._of_rows(self.mixed[..., e:]),
-            distance_sums=(self._of_rows(self.by_place[..., :-2]),),
-            column_sums={self.columns_wanted: np.moveaxis(self.received, 2, 1).reshape(self.h, -1)},
             tops={self.top: RankedKeys(self._of_rows(self.largest[..., None]), None, self._of_rows(keys))},
         )
 

@@ -13,8 +13,8 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
 EXTRAS = {
     "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "adapters": ("peft",),
-    "explore": ("textual",), "figure": ("resvg-py", "svg2pdf-py"), "scan": ("datasketches", "pyarrow"),
-    "scan-ray": ("ray", "datasketches", "pyarrow"),
+    "explore": ("textual",), "figure": ("resvg-py", "svg2pdf-py"), "scan": ("pyarrow",),
+    "scan-ray": ("ray", "pyarrow"),
 }  # fmt: skip
 # Variables whose value is told ...
 TOLD = (

@@ -118,15 +118,13 @@ def test_batched_products_say_what_dense_attention_does(
     key_sets = (keys[:, :1], keys[:, 1:2], -np.sort(-keys[:, 2:4], axis=1))
     wanted = Wanted(
         moments=("masked", "weight_sum", "entropy_nats", "distance"), key_sets=key_sets,
-        vectors=tuple(random.random((2, whole.n)).astype(np.float32)), column_sums=(ColumnSums(),),
-        tops=(TopK(1, scores=False),), distance_edges=(np.array([-(2**30), -4, -1, 0, 1, 3, 2**30], np.int32),),
+        vectors=tuple(random.random((2, whole.n)).astype(np.float32)), tops=(TopK(1, scores=False),),
     )  # fmt: skip
     of_texts = padded.padded_stats(whole.q, whole.k, whole.v, whole.rule, TEXTS, wanted, whole.output.array)
     assert of_texts is not None
     rows = tuple(range(sum(LENGTHS)))
-    sums = {replace(each, rows=rows): x for each, x in of_texts.column_sums.items()}
     but_top = replace(wanted.of_rows(rows), tops=())
-    assert_are_the_definitions(replace(of_texts, wanted=but_top, column_sums=sums, tops={}), whole, CLOSE)
+    assert_are_the_definitions(replace(of_texts, wanted=but_top, tops={}), whole, CLOSE)
     exact = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (whole.q, whole.k, whole.v)), whole.rule)
     np.testing.assert_allclose(whole.output.array[:, list(rows)], exact.output[:, rows], **CLOSE)
     (largest,), weights = of_texts.tops.values(), exact.weights[:, list(rows)]

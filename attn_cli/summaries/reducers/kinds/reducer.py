@@ -74,7 +74,8 @@ class KindNumbers:
     @classmethod
     def together(cls, parts: "Sequence[KindNumbers]") -> "KindNumbers":
         """Those of the texts of all, one after the other."""
-        return cls(*(np.concatenate([getattr(part, x.name) for part in parts], axis=-1) for x in fields(cls)))
+        known = [x.name for x in fields(cls) if getattr(parts[0], x.name) is not None]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in known})
 
     @cached_property
     def mean(self) -> "KindNumbers":
@@ -131,17 +132,18 @@ def least_share(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> 
 
 
 def kind_numbers(
-    stats: RowStats, targets: Targets, factors: RowFactors, texts: int = 1, first_is_sink: np.ndarray | None = None
+    stats: RowStats,
+    targets: Targets,
+    factors: RowFactors,
+    starts: Sequence[int] | np.ndarray = (0,),
+    first_is_sink: np.ndarray | None = None,
 ) -> KindNumbers:
-    """The numbers of `texts` texts of as many rows each, one after the other, from the weights of their rows."""
-
-    def of_texts(of_rows: np.ndarray) -> np.ndarray:
-        return of_rows.reshape(len(KINDS), texts, -1).sum(axis=-1)
-
-    rows, rest_rows, control_rows = (of_texts(x > 0) for x in (factors.counted, factors.rest, factors.controls))
+    """The numbers of texts one after the other, each from its row in `starts` on, from the weights of their rows."""
+    counts = (factors.counted, factors.rest, factors.controls)
+    rows, rest_rows, control_rows = (_total(x > 0, np.ones(x.shape[-1]), starts) for x in counts)
     with np.errstate(divide="ignore", invalid="ignore"):
-        baseline = of_texts(factors.uniform) / rows
-        given, high, whole, past, beyond, control, beyond_control = _sums(stats, targets, factors, baseline)
+        baseline = _total(factors.uniform, np.ones(factors.uniform.shape[-1]), starts) / rows
+        given, high, whole, past, beyond, control, beyond_control = _sums(stats, targets, factors, baseline, starts)
         weight, share, past = given / rows[:, None], past / beyond, past / rest_rows[:, None]
         row_support, control = high / whole, control / beyond_control
     of_weight = [KINDS.index(kind) for kind in (FIRST, DELIMITER, UNIFORM)]
@@ -150,14 +152,17 @@ def kind_numbers(
     return KindNumbers(weight, share, past, row_support, control, baseline, rest_rows, control_rows, first_is_sink)
 
 
-def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray) -> np.ndarray:
+def _sums(
+    stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray, starts: Sequence[int] | np.ndarray
+) -> np.ndarray:
     """For each kind seven sums over the rows of each text `[7, K, h, B]`; 0 of kinds that have no targets."""
-    mass, texts = stats.weight_sum, baseline.shape[1]
+    mass = stats.weight_sum
     assert mass is not None
     all_past = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
     counted, rest, controls = (moved_to(mass, x) for x in (factors.counted, factors.rest, factors.controls))
-    least = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * np.repeat(baseline, mass.shape[1] // texts, axis=1))  # [K, R]
-    least, nothing, sums = moved_to(mass, least), 0 * mass, list[Array]()
+    uniform = np.repeat(baseline, np.diff([*starts, mass.shape[1]]), axis=1)  # [K, R]
+    least, nothing, sums = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * uniform), 0 * mass, list[Array]()
+    least = moved_to(mass, least)
     for at, kind in enumerate(KINDS):
         given = past = control = nothing  # [h, R]
         if kind is UNIFORM:
@@ -174,18 +179,19 @@ def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.n
             control = stats.on_keys(targets.controls[kind])
         whole = all_past * rest[at] if kind.rank == PLACE else counted[at] + nothing
         high = namespace(whole).where(given >= whole * least[at], whole, nothing)
-        sums += [_total(x, counted[at], texts) for x in (given, high, whole)]
-        sums += [_total(x, rest[at], texts) for x in (past, all_past)]
-        sums += [_total(control, controls[at], texts), _total(all_past, controls[at] > 0, texts)]
-    return np.stack(to_numpy_together(sums)).reshape(len(KINDS), 7, len(mass), texts).swapaxes(0, 1)
+        sums += [_total(x, counted[at], starts) for x in (given, high, whole)]
+        sums += [_total(x, rest[at], starts) for x in (past, all_past)]
+        sums += [_total(control, controls[at], starts), _total(all_past, controls[at] > 0, starts)]
+    return np.stack(to_numpy_together(sums)).reshape(len(KINDS), 7, len(mass), -1).swapaxes(0, 1)
 
 
-def _total(x: Array, factors: Array, texts: int) -> Array:
+def _total(x: Array, factors: Array, starts: Sequence[int] | np.ndarray) -> Array:
     """The sum `[h, texts]` over the rows of each text of `x` `[h, R]` times `factors` `[R]`, in float64."""
     if is_torch(x):
         return (as_float64(x) @ as_float64(factors))[:, None]
-    x, factors = x.reshape(len(x), texts, -1), factors.reshape(texts, -1)
-    return np.einsum("htn,tn->ht", x, factors, dtype=np.float64, casting="unsafe")
+    if len(starts) == 1:
+        return np.einsum("hn,n->h", x, factors, dtype=np.float64, casting="unsafe")[:, None]
+    return np.add.reduceat(np.multiply(x, factors, dtype=np.float64, casting="unsafe"), starts, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

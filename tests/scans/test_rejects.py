@@ -1,17 +1,16 @@
-"""Unreadable records are counted and named, change nothing else."""
+"""Records that can't be scanned are counted and named, and change nothing else."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
-from attn_cli.scans.read import poison
-from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
-from attn_cli.scans.run.scan import scan
+from attn_cli.scans.results import open_scan
+from attn_cli.scans.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn
@@ -50,16 +49,15 @@ def test_every_reason_is_counted_and_named_and_changes_no_number(overflowing: Mo
         tmp_path, good[0], BAD["not UTF-8"], BAD["not finite"], good[1], BAD["empty"], BAD["too long"], good[2]
     )
     done = scan(overflowing, file, str(tmp_path / "all"), selection=layers)
-    assert (done["documents"], done["records"], done["rejected"]) == (3, 3, 4)
+    assert (done["documents"], done["records"], done["rejected"]) == (3, 7, 4)
     assert done["reasons"] == dict.fromkeys(BAD, 1)
-    rows = parquet.read_table(tmp_path / "all" / "rejected.parquet").to_pylist()
+    rows = parquet.read_table(tmp_path / "all" / "rejects-00000.parquet").to_pylist()
     named = [(row["document"], row["record"], row["reason"]) for row in rows]
     assert named == [(1, 2, "not UTF-8"), (2, 3, "not finite"), (4, 5, "empty"), (5, 6, "too long")]
     assert "602 tokens, and the model reads 512" in rows[-1]["detail"]
     scan(overflowing, lines(tmp_path, *good), str(tmp_path / "good"), selection=layers)
-    one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("all", "good"))
-    assert (one.documents == other.documents).all()
-    assert (one["mean"] - other["mean"]).abs().max() < 1e-6
+    one, other = (open_scan(str(tmp_path / name)).values("entropy_bits") for name in ("all", "good"))
+    np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_a_text_of_one_token_or_none_has_nothing_to_attend_to(tmp_path: Path) -> None:
@@ -75,15 +73,3 @@ def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
     assert "1 empty" in attn("scan", "show", tmp_path / "scan").text
     assert done.code == 0
     assert attn(*scanning, tmp_path / "scan").code == 0
-
-
-def test_the_first_are_named_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poison, "MOST_NAMED", 5)
-    every = PoisonRecords()
-    for shard in range(4):
-        some = PoisonRecords()
-        for document in (3 * shard + 2, 3 * shard, 3 * shard + 1):  # in any order
-            some.note(PoisonRecord(document, "a.txt", document + 1, 0, ("empty", "too long")[document % 2], ""))
-        every.add(some)
-    assert len(every) == 12 and every.reasons == {"empty": 6, "too long": 6}
-    assert [record.document for record in every.named] == [0, 1, 2, 3, 4]

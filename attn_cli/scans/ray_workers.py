@@ -1,0 +1,145 @@
+"""Parts computed by Ray (https://ray.io): workers on this machine or on many, each with a model of its own."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
+from attn_cli.kernel.bands.threads import used_cores
+from attn_cli.model.source import Source
+from attn_cli.scans.part import scan_shard
+from attn_cli.scans.texts import ScanOptions, Shard, scannable
+from attn_cli.text import excerpt
+
+_PATIENCE = 10.0  # seconds in which a cluster answers
+_AHEAD = 2  # shards per worker that are handed out before their parts are there
+_DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
+_TRIES = 5  # of a shard whose worker dies
+_OBJECTS = 256 * 2**20  # bytes of memory that is shared between processes of a Ray of our own
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+
+OpenSource = Callable[[], Source]
+
+
+class Worker:
+    """A worker process of Ray: it opens the model, and makes the part of one shard after the other."""
+
+    def __init__(self, opens: OpenSource, options: ScanOptions) -> None:
+        self.source, self.options = scannable(opens()), options
+
+    def model(self) -> tuple[dict[str, Any], str]:
+        """What the model is called, its precision and device, and a hash of its parameters."""
+        return self.source.about, self.source.fingerprint()
+
+    def scan(self, shard: Shard, said: dict[str, Any]) -> tuple[int, bytes, bytes]:
+        """The shard's number, and the files of its part and of its rejects."""
+        return shard.number, *scan_shard(self.source, shard, self.options, said)
+
+    def process(self) -> int:
+        """The process id of the worker."""
+        return os.getpid()
+
+
+class RayWorkers:
+    """Ray's workers, which share the parts of a scan."""
+
+    def __init__(self, actors: Sequence[Any], ray: Any) -> None:
+        self.actors, self._ray = tuple(actors), ray
+
+    def model(self) -> tuple[dict[str, Any], str]:
+        """What the model is called, its precision and device, and a hash of its parameters."""
+        with _explained(self._ray):
+            return self._ray.get(self.actors[0].model.remote())
+
+    def compute(self, shards: Iterator[Shard], said: dict[str, Any]) -> Iterator[tuple[int, bytes, bytes]]:
+        """The shards' numbers and files as workers finish them."""
+        from ray.util import ActorPool
+
+        pool, under_way = ActorPool(list(self.actors)), 0
+        with _explained(self._ray):
+            for shard in shards:
+                pool.submit(lambda actor, each: actor.scan.remote(each, said), shard)
+                under_way += 1
+                if under_way >= _AHEAD * len(self.actors):
+                    yield pool.get_next_unordered()
+                    under_way -= 1
+            while pool.has_next():
+                yield pool.get_next_unordered()
+
+
+@contextmanager
+def ray_workers(address: str, opens: OpenSource, options: ScanOptions) -> Iterator[RayWorkers]:
+    """Context manager: workers on the cluster at `address`; "auto" finds one that runs, or starts one here."""
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", _DEATHS)  # read while Ray is imported
+    try:
+        import ray
+    except ImportError:
+        raise LoadError("--ray needs Ray", "pip install 'attn-cli[scan-ray]'") from None
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(ray, address)
+    try:
+        needs, count = _workers(ray)
+        kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
+        yield RayWorkers([kind.remote(opens, options) for _ in range(count)], ray)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    if address != "auto":
+        _check_reachable(address)
+    try:
+        ray.init(address=address, **_QUIET)
+    except ConnectionError as error:
+        if address != "auto":
+            raise LoadError(f"can't connect to a Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
+                            "where it asks for a token, set RAY_AUTH_MODE=token before the line; "
+                            "its version must be the same as here") from None  # fmt: skip
+        ray.init(
+            address="local", num_cpus=used_cores(), object_store_memory=_OBJECTS, include_dashboard=False, **_QUIET
+        )
+    except ValueError as error:
+        raise InputError(f"--ray {excerpt(address)}: {excerpt(reason(error), 100)}", "auto, or HOST:PORT") from None
+
+
+def _check_reachable(address: str) -> None:
+    """LoadError where nothing answers at HOST:PORT, which Ray itself would try for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"--ray {excerpt(address)} is not HOST:PORT", "give auto or HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
+                        "ray status says where one runs; --ray auto starts one here") from None  # fmt: skip
+
+
+def _workers(ray: Any) -> tuple[dict[str, float], int]:
+    """The cores and GPUs of each worker, and the number of workers: one for each GPU, else for each machine."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+    if gpus:
+        return {"num_gpus": 1, "num_cpus": 1}, gpus
+    needed = max(1, int(max((machine.get("CPU", 0) for machine in machines), default=0)))
+    return {"num_cpus": needed}, max(1, sum(int(machine.get("CPU", 0) // needed) for machine in machines))
+
+
+@contextmanager
+def _explained(ray: Any) -> Iterator[None]:
+    """Context manager: errors of a worker's own are raised as they were there, and a dead worker is one line."""
+    try:
+        yield
+    except (ray.exceptions.RayTaskError, ray.exceptions.ActorDiedError) as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, AttnError):
+            raise cause from None
+        if isinstance(error, ray.exceptions.RayTaskError):
+            raise
+        raise LimitError(
+            f"a worker of Ray died: {excerpt(str(error).strip().splitlines()[-1], 120)}",
+            "the same line goes on where it was; does the model fit in a worker's memory?",
+        ) from None

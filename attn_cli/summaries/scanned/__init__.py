@@ -1,1 +1,0 @@
-"""A scan of a corpus as answers: its heads, one head, and the differences between two scans."""
