@@ -58,8 +58,7 @@ class ScanLine(StatusLine):
         os.write(2, f"attn: interrupted{words}\n".encode())
 
     def _count(self) -> None:
-        count = self.corpus.count()
-        self.documents = None if count is None else self.corpus.count_below(count)
+        self.documents = self.corpus.count()
 
 
 def line_of(progress: ScanProgress, total: int | None) -> str:
@@ -87,10 +86,10 @@ def scan(
     inputs: list[str] | None = argument(
         "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
     ),
-    fields: list[str] | None = o.reading("--field NAME", "Read the text from this field or column; several by commas."),
+    field: str | None = o.reading("--field NAME", "Read the text from this field or column (default: text)."),
     kind: str | None = o.reading("--as KIND", f"Read the inputs as {', '.join(KINDS)}."),
     chunk: int | None = o.reading("--chunk N", "Split documents into chunks of N tokens.", min=2),
-    sample: str | None = o.reading("--sample PART", "Scan a random sample, drawn with --seed: 5% or 10000."),
+    sample: int | None = o.reading("--sample N", "Scan N random documents, drawn with --seed.", min=1),
     seed: int | None = option("--seed N", "Seed random draws (default: 0).", min=0),
     part: str | None = option("--part K/N", "Scan one of N shares of the corpus, such as 3/8."),
     ray: str | None = option("--ray ADDRESS", "Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT."),
@@ -105,7 +104,7 @@ def scan(
     Examples:
       attn scan reviews.jsonl -m gpt2 -o reviews
       attn scan "corpus/*.txt.gz" -m ./my-model -o corpus-scan --chunk 512
-      attn scan lines.txt -m ./my-model -o part --sample 5%
+      attn scan lines.txt -m ./my-model -o part --sample 10000
       attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """
     if output is None:
@@ -119,8 +118,7 @@ def scan(
     seed = seed or 0
     if seed >= 2**63:
         raise InputError(f"--seed {excerpt(str(seed), 40)} is too large", "a number below 2**63")
-    names = [name for each in fields or () for name in each.split(",")]
-    corpus = open_corpus(inputs, fields=names, kind=kind, sample=sample, seed=seed)
+    corpus = open_corpus(inputs, field=field, kind=kind, sample=sample, seed=seed)
     opens: Callable[[], Source] = partial(loading.open, looking.model, quiet=True)
     if ray is None:
         opens = partial(_noting_gpus, opens, quiet=quiet)
@@ -132,8 +130,6 @@ def scan(
     documents, rejected = done["documents"], done["rejected"]
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
     if not documents and not done["missing"]:
-        if sample is not None and not rejected:
-            raise InputError(f"--sample {excerpt(sample)} has drawn no document", "take more, or another --seed")
         given = excerpt(", ".join(inputs), 60)
         hint = f"{excerpt(output)}/rejects-*.parquet name the records" if rejected else "there was nothing to read"
         raise InputError(f"nothing of {given} could be scanned: {reasons or 'no text'}", hint)

@@ -11,8 +11,8 @@ import orjson
 
 from attn_cli.errors import InputError, OutputError, reason
 from attn_cli.interrupts import unfinished
-from attn_cli.scans.part import arrow
 from attn_cli.scans.texts import Shard
+from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, kind_of_path, nonempty_file
 from attn_cli.text import excerpt
@@ -24,7 +24,7 @@ _DAMAGED = "it is damaged: remove it, and the same scan makes it again"
 _NAMES_ALONE = ("attn", "device", "model", "parts")  # said in scan.json, but no reason to refuse
 _WORDS = {
     "weights": "model", "dtype": "precision", "layers": "--layer", "heads": "--head", "pairs": "--head",
-    "chunk": "--chunk", "seed": "--seed", "fields": "--field", "sample": "--sample",
+    "chunk": "--chunk", "seed": "--seed", "field": "--field", "sample": "--sample",
 }  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import orjson
 
-from attn_cli.errors import LoadError
 from attn_cli.prompt import EncodedText
 from attn_cli.scans.numbers import NUMBERS, PEAK, BatchCollector, ModuleNumbers, NotFiniteError
-from attn_cli.scans.texts import REJECT, Scannable, ScanOptions, Shard, ShardTexts
+from attn_cli.scans.texts import REJECT, ScanOptions, Shard, ShardTexts
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document
+from attn_cli.sources.corpora.records import arrow
 
 PLACE = ("stream", "layer", "head", "kv_head", "module", "call")
 JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows")
@@ -28,23 +28,13 @@ _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 Row = dict[str, Any]
 
 
-def arrow() -> Any:
-    """The module pyarrow; LoadError where it isn't installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
-    return pyarrow
-
-
 def batches_of(lengths: Sequence[int], limit: int = 8) -> list[list[int]]:
     """Texts in batches of similar lengths, as lists of indices; with `limit` 1 each by itself."""
     most = 1 if limit == 1 else max(len(lengths), 1)
     return batches_by_length(lengths, most, tokens=_BATCH_TOKENS, together=1, alike=_ALIKE)
 
 
-def scan_shard(source: Scannable, shard: Shard, options: ScanOptions, about: Mapping[str, Any]) -> tuple[bytes, bytes]:
+def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """The files of a shard's part and, empty for none, of its rejects; `about` goes into the part's metadata."""
     reader = ShardTexts(source, options)
     texts, done, found = reader.encoded(shard.documents), list[int](), list[list[ModuleNumbers]]()
@@ -102,8 +92,8 @@ def _table(texts: Sequence[tuple[Document, EncodedText]], modules: Sequence[Modu
     columns = {
         "document": each([document.number for document in documents], pa.int64()),
         "piece": each([document.piece for document in documents], pa.int32()),
-        "file": each([document.origin.file for document in documents], pa.string()).dictionary_encode(),
-        "record": each([document.origin.record for document in documents], pa.int64()),
+        "file": each([document.file for document in documents], pa.string()).dictionary_encode(),
+        "record": each([document.record for document in documents], pa.int64()),
         "tokens": each([len(tokens.ids) for _, tokens in texts], pa.int32()),
     }
     for at, name in enumerate(PLACE):

@@ -10,11 +10,12 @@ from attn_cli.errors import InputError
 from attn_cli.scans import show
 from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.numbers import PEAK
-from attn_cli.scans.part import JUDGED, PLACE, arrow, sums_of
+from attn_cli.scans.part import JUDGED, PLACE, sums_of
 from attn_cli.scans.scan import counts_of
 from attn_cli.scans.show import ESTIMATE, KIND, Row
 from attn_cli.scans.student import ci_half_width, holm, two_sided_p
 from attn_cli.selection import ranges
+from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.ranking import Ranking

@@ -19,7 +19,7 @@ from attn_cli.scans.part import batches_of
 from attn_cli.scans.scan import scan
 from attn_cli.scans.texts import shards_of
 from attn_cli.sources import open_source
-from attn_cli.sources.corpora import Corpus, Document, open_corpus
+from attn_cli.sources.corpora import Corpus, open_corpus
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks.plain_forward import forward
 from tests.real_models import MINILM, SMOL
@@ -50,7 +50,7 @@ def _processor() -> str:
 def batches(source: ModelSource, corpus: Corpus) -> list[list[torch.Tensor]]:
     made = []
     for shard in shards_of(corpus.documents()):
-        texts = [document.text for document in shard.documents if isinstance(document, Document)]
+        texts = [document.text for document in shard.documents if not document.reason]
         encoded = source.encode(texts)
         made += [[encoded[at].ids for at in batch] for batch in batches_of([len(text.ids) for text in encoded])]
     return made

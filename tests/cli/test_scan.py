@@ -91,15 +91,13 @@ def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: 
     assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "9" * 20).code == 2
 
 
-def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(lines: Path, tmp_path: Path) -> None:
+def test_a_corpus_without_a_text_ends_with_what_is_wrong(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.txt"
     nothing.write_text("\n\n \n")
     done = attn("scan", str(nothing), "-m", MODEL, "-o", str(tmp_path / "nothing"))
     assert done.code == 2 and "could be scanned: 3 empty" in done.errors
     assert "nothing/rejects-*.parquet name the records" in done.errors.replace("\n", "")
     assert len(rows(tmp_path / "nothing", "rejects")) == 3
-    done = attn("scan", str(lines), "-m", MODEL, "-o", str(tmp_path / "sample"), "--sample", "0.001%")
-    assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors
 
 
 def test_utf_16_is_refused_before_a_model_is_loaded(lines: Path, tmp_path: Path) -> None:

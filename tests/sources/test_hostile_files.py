@@ -25,7 +25,7 @@ from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook.commands import record
 from attn_cli.recording.file import load as load_recording
 from attn_cli.scans.folder import LAYOUT, ScanFolder
-from attn_cli.sources.corpora import Document, open_corpus
+from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.read.input_files import read_inputs
@@ -107,10 +107,7 @@ def _vet(path: str) -> None:
 
 def _corpus(path: str) -> str:
     """The records counted and skipped: "read" if none were."""
-    reasons = set()
-    for document in open_corpus([path]).documents():
-        assert isinstance(document.text if isinstance(document, Document) else document.reason, str)
-        reasons |= set() if isinstance(document, Document) else {document.reason}
+    reasons = {document.reason for document in open_corpus([path]).documents()} - {""}
     return "; ".join(sorted(reasons)) or "read"
 
 

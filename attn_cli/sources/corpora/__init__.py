@@ -1,248 +1,142 @@
 """Corpora: documents from files of texts, records and tables, in order, one at a time, never a file as a whole."""
 
-import sys
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from heapq import nsmallest
-from itertools import count, repeat
-from typing import Any, BinaryIO, Protocol
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from attn_cli.errors import InputError, reason
-from attn_cli.sources.corpora.columns import ArrowRows, ParquetRows
-from attn_cli.sources.corpora.document import BadRecordError, Document, RecordPlace, RejectedRecord, TextField
-from attn_cli.sources.corpora.field_values import FieldText
-from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, content_hash, files_of
-from attn_cli.sources.corpora.line_records import JsonLines, Lines, SeparatedRows, refuse_other_fields
-from attn_cli.sources.corpora.packing import seekable, unpacked
-from attn_cli.sources.corpora.pieces import pieces_of
-from attn_cli.text import excerpt
+from attn_cli.errors import InputError
+from attn_cli.prompt import EncodedText
+from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, files_of
+from attn_cli.sources.corpora.records import BadRecordError, opened, text_of
+from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import expanded
+from attn_cli.text import excerpt, listed
 
-_PIECE = 2**20  # numbers hashed at once where all are, and while a corpus is read
-_FLAGS = 2**12
+__all__ = ["KINDS", "Corpus", "Document", "open_corpus", "pieces_of"]
+_FIRST = 100  # records of a file among which one must have the field
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A random part of a corpus: documents whose number, hashed with the seed to 64 bits, is at most `threshold`."""
+class Document(NamedTuple):
+    """A text of a corpus, or the `reason` for which its record has none, in words that are the same for all of a kind.
 
-    seed: int
-    threshold: int
+    number is counted from 0 among all records of all inputs, record from 1 in its file, piece from 0 in a cut document.
+    """
 
-    def chosen(self, start: int) -> Iterator[bool]:
-        """For each document from number `start` on whether it is in the sample; endless."""
-        for first in count(start, _FLAGS):
-            numbers = np.arange(first, first + _FLAGS, dtype=np.uint64)
-            yield from (hashes(numbers, self.seed) <= np.uint64(self.threshold)).tolist()
-
-    def count_below(self, stop: int) -> int:
-        """How many of the documents with numbers below `stop`, from 0, are in the sample."""
-        pieces = (np.arange(first, min(first + _PIECE, stop), dtype=np.uint64) for first in range(0, stop, _PIECE))
-        return sum(int((hashes(piece, self.seed) <= np.uint64(self.threshold)).sum()) for piece in pieces)
-
-
-def hashes(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """A random-looking 64-bit number for each number: SplitMix64 (Steele et al. 2014), whose start the seed says."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        mixed = _finished(np.array([seed % 2**64], np.uint64) + step) + (numbers + np.uint64(1)) * step
-        return _finished(mixed)
-
-
-def drawn(spec: str, seed: int, total_of: Callable[[], int | None]) -> Sample:
-    """The sample that `--sample` means: "5%", or exactly a number of documents (all if there are no more)."""
-    share = _share(spec)
-    if share is not None:
-        return Sample(seed, min(int(share * 2**64), 2**64) - 1)
-    if not spec.strip().isdecimal() or int(spec) == 0:
-        raise InputError(f"--sample {spec!r} is neither a number of documents nor a share", "such as 10000, or 5%")
-    total = total_of()
-    if total is None:
-        raise InputError(
-            f"--sample {spec} can't be drawn from standard input, which has no known size",
-            "save it to a file, or take a share: --sample 5%",
-        )
-    return Sample(seed, _threshold(int(spec), total, seed))
-
-
-def _threshold(size: int, total: int, seed: int) -> int:
-    """The `size`-th smallest hash of all numbers below `total`: as many documents as asked for are at most that."""
-    smallest: list[int] = []
-    for start in range(0, total, _PIECE):
-        piece = hashes(np.arange(start, min(start + _PIECE, total), dtype=np.uint64), seed)
-        kept = np.partition(piece, size - 1)[:size] if len(piece) > size else piece
-        smallest = nsmallest(size, [*smallest, *map(int, kept)])
-    return max(smallest, default=0) if total > size else 2**64 - 1
-
-
-def _finished(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-def _share(spec: str) -> float | None:
-    text = spec.strip()
-    try:
-        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else None
-    except ValueError:
-        return None
-    return share if share is not None and 0 < share <= 1 else None
-
-
-__all__ = [
-    "KINDS",
-    "Corpus",
-    "Document",
-    "RecordPlace",
-    "RejectedRecord",
-    "Sample",
-    "TextField",
-    "open_corpus",
-    "pieces_of",
-]
-
-_ALL = sys.maxsize
-PROBED = 100_000  # records of standard input, which may have no end: one in twenty of them must be a text
+    number: int
+    file: str
+    record: int
+    text: str
+    piece: int = 0
+    reason: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The documents of several files as one sequence; it can be read many times, and sent to other processes.
+    """The documents of several files as one sequence, which can be read many times; of a sample those in `chosen`.
 
-    fields  names of the fields whose text is read; with none "text", else "messages", else a table's only column
+    field  the name of the field or column whose text is read; None for "text", or a table's only column
     """
 
     files: tuple[CorpusFile, ...]
-    fields: tuple[str, ...] = ()
-    sample: Sample | None = None
+    field: str | None = None
+    chosen: np.ndarray | None = None
 
-    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | RejectedRecord]:
-        """The documents numbered `start` up to `stop`, in order, and rejected records among them."""
-        number, last, tried, texts = 0, _ALL if stop is None else stop, 0, 0
-        chosen = repeat(True) if self.sample is None else self.sample.chosen(start)
+    def documents(self) -> Iterator[Document]:
+        """The documents, in order, and records without a text among them."""
+        chosen = None if self.chosen is None else {*self.chosen.tolist()}
+        for number, (file, at, raw) in enumerate(self._records()):
+            if chosen is None or number in chosen:
+                try:
+                    text = text_of(raw, file.kind, self.field)
+                    yield Document(number, file.name, at, text, 0, "" if text.strip() else "empty")
+                except BadRecordError as error:
+                    yield Document(number, file.name, at, "", 0, error.reason, error.detail)
+
+    def _records(self) -> Iterator[tuple[CorpusFile, int, Any]]:
         for file in self.files:
-            if number >= last:
-                return
-            with _opened(file, self.fields) as reader:
-                passed = reader.skip(max(0, start - number))
-                number += passed
-                for record, raw in enumerate(reader, passed + 1):
-                    if number >= last:
-                        return
-                    if next(chosen):
-                        found = _document(number, RecordPlace(file.name, record), reader, raw)
-                        yield found
-                        tried, texts = tried + 1, texts + isinstance(found, Document)
-                        if file.is_stdin and tried == PROBED and texts < PROBED // 20:
-                            raise InputError(
-                                f"only {texts:,} of the first {PROBED:,} records of standard input are texts",
-                                "check what is piped in",
-                            )
-                    number += 1
+            with opened(file, self.field) as records:
+                yield from ((file, at, raw) for at, raw in enumerate(records, 1))
 
     def count(self) -> int | None:
-        """The number of records, in the sample or not; None where standard input is among the files."""
-        return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
-
-    def count_below(self, stop: int) -> int:
-        """How many of the records numbered below `stop`, from 0, are in the sample; `stop` itself without a sample."""
-        return stop if self.sample is None else self.sample.count_below(stop)
+        """The number of documents; None where standard input is among the files."""
+        if self.chosen is not None:
+            return len(self.chosen)
+        return None if any(file.name == "-" for file in self.files) else sum(1 for _ in self._records())
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells later whether a corpus is the same: its files with a hash each, fields, sample."""
-        files = [
-            {"name": file.name, "kind": file.kind, "hash": None if file.is_stdin else content_hash(file.path)}
-            for file in self.files
-        ]
-        sample = None if self.sample is None else {"seed": self.sample.seed, "threshold": str(self.sample.threshold)}
-        return {"files": files, "fields": list(self.fields), "sample": sample}
+        """What tells later whether a corpus is the same: its files with a hash each, the field, a sample's numbers."""
+        drawn = None if self.chosen is None else [len(self.chosen), hashlib.md5(self.chosen.tobytes()).hexdigest()]
+        files = [{"name": file.name, "kind": file.kind, "hash": _hash(file)} for file in self.files]
+        return {"files": files, "field": self.field, "sample": drawn}
 
-    def _count(self, file: CorpusFile) -> int:
-        with _opened(file, self.fields) as reader:
-            return reader.skip(_ALL)
+
+def _hash(file: CorpusFile) -> str | None:
+    if file.name == "-":
+        return None
+    with parse_errors(excerpt(file.name)), expanded(file.name).open("rb") as stream:
+        return hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
 
 
 def open_corpus(
     inputs: Sequence[str],
     *,
-    fields: Sequence[str] = (),
+    field: str | None = None,
     kind: str | None = None,
-    sample: str | None = None,
+    sample: int | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """The corpus (documents as one sequence) of files, folders, globs, saved datasets and "-" for standard input."""
-    corpus = Corpus(files_of(inputs, kind), tuple(fields))
+    """The corpus of files, folders, globs and "-" for standard input; `sample` documents drawn by `seed`, or all."""
+    corpus = Corpus(files_of(inputs, kind), field)
     for file in corpus.files:
-        if file.kind == "jsonl" and not file.is_stdin:
-            with _stream(file) as stream:
-                refuse_other_fields(stream, excerpt(file.name), corpus.fields)
-        elif not file.is_stdin:
-            with _opened(file, corpus.fields) as reader:
-                reader.skip(1)  # what holds no text at all is said before a model is loaded
-    return corpus if sample is None else replace(corpus, sample=drawn(sample, seed, corpus.count))
+        _check(file, field)
+    if sample is None:
+        return corpus
+    total = corpus.count()
+    if total is None:
+        raise InputError("no sample of standard input can be drawn: it has no known size", "save it to a file")
+    return replace(corpus, chosen=np.random.default_rng(seed).choice(total, min(sample, total), replace=False))
 
 
-class RecordReader(Protocol):
-    """The records (lines, rows ...) of one open file, in order."""
-
-    def skip(self, most: int) -> int:
-        """Pass over the next records, at most `most`, without parsing them; returns how many there were."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """The records that remain, unparsed; one that could not be separated is a BadRecordError."""
-
-    def parse(self, record: Any) -> FieldText:
-        """The text of a record as iterating gave it; BadRecordError for one that holds none."""
-
-
-def _document(number: int, origin: RecordPlace, reader: RecordReader, raw: Any) -> Document | RejectedRecord:
-    try:
-        if isinstance(raw, BadRecordError):
-            raise raw
-        text, fields = reader.parse(raw)
-    except BadRecordError as error:
-        return RejectedRecord(number, origin, error.reason, error.detail)
-    return Document(number, origin, text, fields) if text else RejectedRecord(number, origin, "empty", "no text")
-
-
-@contextmanager
-def _opened(file: CorpusFile, fields: Sequence[str]) -> Iterator[RecordReader]:
-    with _stream(file) as stream:
-        yield _READERS[file.kind](stream, excerpt(file.name), fields)
-
-
-@contextmanager
-def _stream(file: CorpusFile) -> Iterator[BinaryIO]:
-    if file.is_stdin:
-        yield _standard_input(file)
+def _check(file: CorpusFile, field: str | None) -> None:
+    """Raise InputError for a file whose first records all lack the field, before a model is loaded."""
+    other: list[str] = []
+    if file.name == "-":
         return
-    try:
-        with (seekable if file.kind in ("parquet", "arrow") else unpacked)(file.path, file.packing) as stream:
-            yield stream
-    except OSError as error:
-        raise InputError(
-            f"can't read {excerpt(file.name)}: {reason(error)}", "check the name and its permissions"
-        ) from None
+    with opened(file, field) as records:
+        for raw in islice(records, _FIRST):
+            try:
+                text_of(raw, file.kind, field)
+                return
+            except BadRecordError as error:
+                other = other or error.fields
+    if other:
+        raise InputError(f"{excerpt(file.name)} has no field {field or 'text'!r}: it has {listed(map(excerpt, other))}",
+                         f"--field {excerpt(other[0], 40)}, if that is the text")  # fmt: skip
 
 
-def _standard_input(file: CorpusFile) -> BinaryIO:
-    if sys.stdin is None or sys.stdin.closed:
-        raise InputError("standard input is closed", "give the names of files")
-    if file.kind in ("parquet", "arrow"):
-        raise InputError(f"{file.kind} can't be read from standard input", "save it to a file, and name that")
-    return sys.stdin.buffer
-
-
-_READERS: dict[str, Callable[[BinaryIO, str, Sequence[str]], RecordReader]] = {
-    "lines": Lines,
-    "jsonl": JsonLines,
-    "csv": partial(SeparatedRows, separator=","),
-    "tsv": partial(SeparatedRows, separator="\t"),
-    "parquet": ParquetRows,
-    "arrow": ArrowRows,
-}
+def pieces_of(
+    document: Document, encode: Callable[[Sequence[str]], Sequence[EncodedText]], size: int
+) -> Iterator[Document]:
+    """The pieces of up to `size` tokens that a long document is cut into, in order, if possible at ends of words."""
+    text, (tokens,) = document.text, encode([document.text])
+    placed = tokens.starts >= 0
+    starts, ends, room = tokens.starts[placed].tolist(), tokens.ends[placed].tolist(), size - int((~placed).sum())
+    if len(tokens.ids) <= size or not starts:
+        yield document
+        return
+    if room < 1:
+        raise InputError(f"--chunk {size} has no room for text besides {size - room} tokens that the tokenizer adds",
+                         f"--chunk {size - room + 2} or more")  # fmt: skip
+    first = number = begin = 0
+    while first < len(starts):
+        most = min(first + room, len(starts))
+        tried = range(most, first + (room + 1) // 2, -1) if most < len(starts) else ()
+        stop = next((at for at in tried if starts[at] > ends[at - 1] or text[starts[at]].isspace()), most)
+        end = len(text) if stop == len(starts) else ends[stop - 1]
+        yield document._replace(text=text[begin:end], piece=number)
+        first, number, begin = stop, number + 1, end
