@@ -15,7 +15,7 @@ from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import InputError
 from attn_cli.interrupts import last_words
 from attn_cli.model.source import Source
-from attn_cli.scans.scan import Running, ScanProgress, run_scan
+from attn_cli.scans.scan import ScanProgress, run_scan
 from attn_cli.scans.texts import ScanOptions
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
@@ -126,7 +126,7 @@ def scan(
     loads = excerpt(looking.model, 40)
     before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
     with ScanLine(corpus, output, before, quiet=quiet) as report:
-        done = run_scan(opens, corpus, output, what, Running(share_of(part), ray, report))
+        done = run_scan(opens, corpus, output, what, part=share_of(part), ray=ray, report=report)
     documents, rejected = done["documents"], done["rejected"]
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
     if not documents and not done["missing"]:

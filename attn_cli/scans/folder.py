@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,7 @@ class ScanFolder:
     def __init__(self, path: str) -> None:
         self.name, self.path = path, Path(path).expanduser()
         self.scan = self._read()
+        self._claims: dict[int, BinaryIO] = {}
 
     def _read(self) -> dict[str, Any]:
         path, label = self.path / _MANIFEST, f"{excerpt(self.name)}/{_MANIFEST}"
@@ -131,33 +133,47 @@ class ScanFolder:
         """The path of a part's file, or of the file of its rejects."""
         return self.path / f"{what}-{number:05}.parquet"
 
-    @contextmanager
-    def claimed(self, number: int) -> Iterator[BinaryIO | None]:
-        """Context manager: the file that becomes this part, if no other process has it or has made the part."""
-        path = self.path / f".part-{number:05}"
+    def claim(self, number: int) -> bool:
+        """Take a part for this process; False where another one has it, or has made it meanwhile."""
         with self._writing():
-            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666), "r+b")
-        with file:
-            if not _is_locked(file, path):
-                yield None
-                return
-            unfinished.add(path)
-            try:
-                yield file
-            finally:
-                path.unlink(missing_ok=True)
-                unfinished.discard(path)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            file = os.fdopen(os.open(self._begun(number), flags, 0o666), "r+b")
+        if not _is_locked(file, self._begun(number)):
+            file.close()
+            return False
+        self._claims[number] = file
+        unfinished.add(self._begun(number))
+        return True
 
-    def keep(self, number: int, file: BinaryIO, part: bytes, rejects: bytes) -> None:
-        """Write the claimed file of a part, and its rejects before it, and give it its name."""
-        with self._writing():
+    def keep(self, number: int, part: bytes, rejects: bytes) -> None:
+        """Write the file of a part that was claimed, and before it that of its rejects, and give it its name."""
+        with self._writing(), self._claims[number] as file:
             if rejects:
                 self._write(self.file("rejects", number).name, rejects)
             file.truncate()
             file.write(part)
             file.flush()
             os.fsync(file.fileno())
-            (self.path / f".part-{number:05}").replace(self.file("part", number))
+            self._begun(number).replace(self.file("part", number))
+        unfinished.discard(self._begun(number))
+        del self._claims[number]
+
+    def release(self) -> None:
+        """Give back the parts that were claimed and not made."""
+        for number, file in self._claims.items():
+            self._begun(number).unlink(missing_ok=True)
+            file.close()
+
+    def _begun(self, number: int) -> Path:
+        return self.path / f".part-{number:05}"
+
+    def counts(self) -> dict[str, Any]:
+        """What all parts hold: documents, records, tokens, parts, missing, rejected, and rejected records by reason."""
+        done = [self.open(number)[0] for number in self.parts()]
+        reasons = Counter(str(row["reason"]) for row in self.rejects())
+        counts = {name: sum(about[name] for about in done) for name in ("documents", "records", "tokens")}
+        counts |= {"parts": len(done), "missing": max(0, self.scan.get("parts", 0) - len(done))}
+        return {**counts, "rejected": reasons.total(), "reasons": dict(reasons.most_common())}
 
     def _write(self, name: str, content: bytes) -> None:
         with Sink(os.fspath(self.path / name), binary=True, force=True) as sink:

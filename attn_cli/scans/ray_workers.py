@@ -1,8 +1,8 @@
-"""Parts computed by Ray (https://ray.io): workers on this machine or on many, each with a model of its own."""
+"""Parts made by Ray (https://ray.io): workers on this machine or on many, each with a model of its own."""
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,10 @@ from attn_cli.text import excerpt
 
 _PATIENCE = 10.0  # seconds in which a cluster answers
 _AHEAD = 2  # shards per worker that are handed out before their parts are there
-_DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
 _TRIES = 5  # of a shard whose worker dies
 _OBJECTS = 256 * 2**20  # bytes of memory that is shared between processes of a Ray of our own
+_DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
+_OURS = "attn-scan"  # a resource that marks a Ray of our own
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 OpenSource = Callable[[], Source]
@@ -37,16 +38,18 @@ class Worker:
         """The shard's number, and the files of its part and of its rejects."""
         return shard.number, *scan_shard(self.source, shard, self.options, said)
 
-    def process(self) -> int:
-        """The process id of the worker."""
-        return os.getpid()
-
 
 class RayWorkers:
     """Ray's workers, which share the parts of a scan."""
 
-    def __init__(self, actors: Sequence[Any], ray: Any) -> None:
-        self.actors, self._ray = tuple(actors), ray
+    def __init__(self, ray: Any, opens: OpenSource, options: ScanOptions) -> None:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        gpus, cores = ([int(machine.get(name, 0)) for machine in machines] for name in ("GPU", "CPU"))
+        most = max([1, *cores])  # a worker for each GPU, else for each machine
+        needs = {"num_gpus": 1, "num_cpus": 1} if any(gpus) else {"num_cpus": most}
+        kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
+        count = sum(gpus) or max(1, sum(each // most for each in cores))
+        self._ray, self.actors = ray, [kind.remote(opens, options) for _ in range(count)]
 
     def model(self) -> tuple[dict[str, Any], str]:
         """What the model is called, its precision and device, and a hash of its parameters."""
@@ -57,12 +60,12 @@ class RayWorkers:
         """The shards' numbers and files as workers finish them."""
         from ray.util import ActorPool
 
-        pool, under_way = ActorPool(list(self.actors)), 0
+        pool, under_way = ActorPool(self.actors), 0
         with _explained(self._ray):
             for shard in shards:
                 pool.submit(lambda actor, each: actor.scan.remote(each, said), shard)
                 under_way += 1
-                if under_way >= _AHEAD * len(self.actors):
+                if under_way == _AHEAD * len(self.actors):
                     yield pool.get_next_unordered()
                     under_way -= 1
             while pool.has_next():
@@ -81,51 +84,29 @@ def ray_workers(address: str, opens: OpenSource, options: ScanOptions) -> Iterat
     if ours:
         _connect(ray, address)
     try:
-        needs, count = _workers(ray)
-        kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
-        yield RayWorkers([kind.remote(opens, options) for _ in range(count)], ray)
+        yield RayWorkers(ray, opens, options)
     finally:
         if ours:
             ray.shutdown()
 
 
 def _connect(ray: Any, address: str) -> None:
-    if address != "auto":
-        _check_reachable(address)
-    try:
-        ray.init(address=address, **_QUIET)
-    except ConnectionError as error:
-        if address != "auto":
-            raise LoadError(f"can't connect to a Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
-                            "where it asks for a token, set RAY_AUTH_MODE=token before the line; "
-                            "its version must be the same as here") from None  # fmt: skip
-        ray.init(
-            address="local", num_cpus=used_cores(), object_store_memory=_OBJECTS, include_dashboard=False, **_QUIET
-        )
-    except ValueError as error:
-        raise InputError(f"--ray {excerpt(address)}: {excerpt(reason(error), 100)}", "auto, or HOST:PORT") from None
-
-
-def _check_reachable(address: str) -> None:
-    """LoadError where nothing answers at HOST:PORT, which Ray itself would try for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if address != "auto" and (not host or not port.isdecimal() or int(port) > 65535):
         raise InputError(f"--ray {excerpt(address)} is not HOST:PORT", "give auto or HOST:PORT")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
-    except OSError as error:
-        raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
-                        "ray status says where one runs; --ray auto starts one here") from None  # fmt: skip
-
-
-def _workers(ray: Any) -> tuple[dict[str, float], int]:
-    """The cores and GPUs of each worker, and the number of workers: one for each GPU, else for each machine."""
-    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    gpus = int(sum(machine.get("GPU", 0) for machine in machines))
-    if gpus:
-        return {"num_gpus": 1, "num_cpus": 1}, gpus
-    needed = max(1, int(max((machine.get("CPU", 0) for machine in machines), default=0)))
-    return {"num_cpus": needed}, max(1, sum(int(machine.get("CPU", 0) // needed) for machine in machines))
+        if address != "auto":  # Ray itself would try for many minutes
+            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        ray.init(address=address, **_QUIET)
+        if address == "auto" and _OURS in ray.cluster_resources():  # that of another scan, which ends with it
+            ray.shutdown()
+            raise ConnectionError
+    except OSError as error:  # a ConnectionError of Ray's, too
+        if address != "auto":
+            hint = "ray status says where one runs, of the same version as here; RAY_AUTH_MODE=token gives a token"
+            raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}", hint) from None
+        own = {"num_cpus": used_cores(), "object_store_memory": _OBJECTS, "resources": {_OURS: 1}}
+        ray.init(address="local", include_dashboard=False, **own, **_QUIET)
 
 
 @contextmanager
@@ -134,12 +115,8 @@ def _explained(ray: Any) -> Iterator[None]:
     try:
         yield
     except (ray.exceptions.RayTaskError, ray.exceptions.ActorDiedError) as error:
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, AttnError):
+        if isinstance(cause := getattr(error, "cause", None), AttnError):
             raise cause from None
-        if isinstance(error, ray.exceptions.RayTaskError):
-            raise
-        raise LimitError(
-            f"a worker of Ray died: {excerpt(str(error).strip().splitlines()[-1], 120)}",
-            "the same line goes on where it was; does the model fit in a worker's memory?",
-        ) from None
+        why = excerpt(str(error).strip().splitlines()[-1], 120)
+        hint = "the same line goes on where it was; does the model fit in a worker's memory?"
+        raise LimitError(f"a worker of Ray failed: {why}", hint) from error

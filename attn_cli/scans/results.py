@@ -11,7 +11,6 @@ from attn_cli.scans import show
 from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.numbers import PEAK
 from attn_cli.scans.part import JUDGED, PLACE, sums_of
-from attn_cli.scans.scan import counts_of
 from attn_cli.scans.show import ESTIMATE, KIND, Row
 from attn_cli.scans.student import ci_half_width, holm, two_sided_p
 from attn_cli.selection import ranges
@@ -47,7 +46,7 @@ class ScanResults:
         hint = "attn scan INPUT... -m MODEL -o DIR makes one"
         if not self.options:
             raise InputError(f"{excerpt(folder)} is not the folder of a scan", hint)
-        self.progress = counts_of(self.folder)
+        self.progress = self.folder.counts()
         if not self.progress["documents"]:
             raise InputError(f"the scan in {excerpt(folder)} has no document yet", "the line that began it goes on")
         self.about: Row = {name: self.options.get(name) for name in _ABOUT}

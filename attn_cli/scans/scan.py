@@ -2,9 +2,8 @@
 
 import gc
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,28 +19,12 @@ from attn_cli.sources.corpora import Corpus, open_corpus
 
 
 class ScanProgress(NamedTuple):
-    """How far a scan has come: records that were read or passed over, and of this run records, tokens, seconds."""
+    """How far a scan has come: records that are done or left to others, and of this run records, tokens, seconds."""
 
     records: int
     fresh_records: int
     fresh_tokens: int
     seconds: float
-
-
-class Running(NamedTuple):
-    """How a scan is run; no option changes a number.
-
-    part  (3, 8): of every 8 parts the third; None for all that no other process has
-    ray   the address of a Ray cluster, "auto" for one found or started here; None for this process alone
-    """
-
-    part: tuple[int, int] | None = None
-    ray: str | None = None
-    report: Callable[[ScanProgress], None] = lambda progress: None
-
-
-Compute = Callable[[Iterator[Shard], dict[str, Any]], Iterator[tuple[int, bytes, bytes]]]
-"""For shards, and what each part says of the scan, their numbers and files as they are done, in any order."""
 
 
 def scan(
@@ -56,31 +39,36 @@ def scan(
 ) -> dict[str, Any]:
     """Scan a corpus: the numbers of every head in every document, as Parquet files in the folder `output` (attn scan).
 
-    model      a value of --model, or what `open_source` opened; with ray a value of --model, which each worker opens
-    inputs     names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
-    chunk      cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
-    seed       of the draw of control keys for induction and duplicate heads
+    model    a value of --model, or what `open_source` opened; with ray a value of --model, which each worker opens
+    inputs   names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
+    chunk    cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
+    seed     of the draw of control keys for induction and duplicate heads
+    running  part (3, 8): of every 8 parts the third; ray: the address of a cluster, or "auto"; report: a function
+             that gets a `ScanProgress`
 
     Called again with the same arguments it goes on where it was. Returns counts of all that is done: documents,
     records, tokens, parts, rejected, reasons; `missing` parts are others' to do. Raises InputError for a folder with
     another scan.
     """
     corpus = inputs if isinstance(inputs, Corpus) else open_corpus([inputs] if isinstance(inputs, str) else inputs)
-    options = ScanOptions(selection or ALL, chunk, seed)
     opens: OpenSource = partial(open_source, model) if isinstance(model, str) else lambda: model
-    return run_scan(opens, corpus, output, options, Running(**running))
+    return run_scan(opens, corpus, output, ScanOptions(selection or ALL, chunk, seed), **running)
 
 
-def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOptions, running: Running) -> dict[str, Any]:
+def run_scan(
+    opens: OpenSource,
+    corpus: Corpus,
+    output: str,
+    options: ScanOptions,
+    *,
+    part: tuple[int, int] | None = None,
+    ray: str | None = None,
+    report: Callable[[ScanProgress], None] = lambda progress: None,
+) -> dict[str, Any]:
     """Scan a corpus into the folder `output` by a model that `opens` opens, here or in every worker of Ray."""
     folder = ScanFolder(output)
-    chosen = options.selection
-    numbers = {
-        "layers": chosen.layers, "heads": chosen.heads, "pairs": chosen.pairs, "stream": chosen.stream,
-        "chunk": options.chunk, "seed": options.seed,
-    }  # fmt: skip
     with ExitStack() as stack:
-        if running.ray is None:
+        if ray is None:
             source = scannable(opens())
             about, weights = source.about, source.fingerprint()
 
@@ -88,70 +76,51 @@ def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOption
                 return ((shard.number, *scan_shard(source, shard, options, said)) for shard in shards)
 
         else:
-            workers = stack.enter_context(ray_workers(running.ray, opens, options))
+            workers = stack.enter_context(ray_workers(ray, opens, options))
             about, weights = workers.model()
             compute = workers.compute
-        folder.begin({"attn": __version__, **about, "weights": weights, **numbers, **corpus.fingerprint()})
-        stack.enter_context(_few_collections())
-        return _run(folder, corpus, compute, running)
+        chosen = {name: getattr(options.selection, name) for name in ("layers", "heads", "pairs", "stream")}
+        chosen |= {"chunk": options.chunk, "seed": options.seed}
+        folder.begin({"attn": __version__, **about, "weights": weights, **chosen, **corpus.fingerprint()})
+        stack.callback(folder.release)
+        gc.freeze()  # the model's objects are not looked through for garbage
+        stack.callback(gc.unfreeze)
+        shards = _Missing(folder, corpus, part or (1, 1), report)
+        for number, made, rejects in compute(iter(shards), {"scan": folder.id}):
+            folder.keep(number, made, rejects)
+            shards.done(number)
+        folder.end(shards.count)
+    return folder.counts()
 
 
-def _run(folder: ScanFolder, corpus: Corpus, compute: Compute, running: Running) -> dict[str, Any]:
-    begun, claims, total = time.monotonic(), dict[int, tuple[Any, ExitStack, int]](), 0
-    records, fresh_records, fresh_tokens = 0, 0, 0
-    which, of = running.part or (1, 1)
+class _Missing:
+    """The shards of a corpus whose parts this process makes; `report` hears of every part that is done or passed by."""
 
-    def tell() -> None:
-        running.report(ScanProgress(records, fresh_records, fresh_tokens, time.monotonic() - begun))
+    def __init__(
+        self, folder: ScanFolder, corpus: Corpus, part: tuple[int, int], report: Callable[[ScanProgress], None]
+    ) -> None:
+        self.folder, self.corpus, self.part, self.report = folder, corpus, part, report
+        self.count = self.records = 0
+        self.fresh, self.begun = [0, 0], time.monotonic()
 
-    def missing() -> Iterator[Shard]:
-        nonlocal records, total
-        for shard in shards_of(corpus.documents()):
-            total = shard.number + 1
-            if shard.number % of == which - 1 and not folder.has(shard):
-                claim = ExitStack()
-                file = claim.enter_context(folder.claimed(shard.number))
-                if file is not None:
-                    claims[shard.number] = file, claim, len(shard.documents)
-                    yield shard
-                    continue
-            records += len(shard.documents)
-            tell()
+    def __iter__(self) -> Iterator[Shard]:
+        which, of = self.part
+        self._tell()
+        for shard in shards_of(self.corpus.documents()):
+            self.count = shard.number + 1
+            mine = shard.number % of == which - 1 and not self.folder.has(shard) and self.folder.claim(shard.number)
+            if mine:
+                yield shard
+            else:
+                self.records += len(shard.documents)
+                self._tell()
 
-    tell()
-    try:
-        for number, part, rejects in compute(missing(), {"scan": folder.id}):
-            file, claim, count = claims.pop(number)
-            with claim:
-                folder.keep(number, file, part, rejects)
-            about, _ = folder.open(number)
-            records, fresh_records, fresh_tokens = (
-                records + count,
-                fresh_records + count,
-                fresh_tokens + about["tokens"],
-            )
-            tell()
-    finally:
-        for _, claim, _ in claims.values():
-            claim.close()
-    folder.end(total)
-    return counts_of(folder)
+    def done(self, number: int) -> None:
+        """Count the part that was made of shard `number`."""
+        about, _ = self.folder.open(number)
+        self.records += about["records"]
+        self.fresh = [self.fresh[0] + about["records"], self.fresh[1] + about["tokens"]]
+        self._tell()
 
-
-def counts_of(folder: ScanFolder) -> dict[str, Any]:
-    """What the parts of a scan hold together: documents, records, tokens, parts, missing, rejected, reasons."""
-    done = [folder.open(number)[0] for number in folder.parts()]
-    reasons = Counter(str(row["reason"]) for row in folder.rejects())
-    counts = {name: sum(about[name] for about in done) for name in ("documents", "records", "tokens")}
-    missing = max(0, folder.scan.get("parts", len(done)) - len(done))
-    counts |= {"parts": len(done), "missing": missing, "rejected": reasons.total()}
-    return {**counts, "reasons": dict(reasons.most_common())}
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    def _tell(self) -> None:
+        self.report(ScanProgress(self.records, self.fresh[0], self.fresh[1], time.monotonic() - self.begun))

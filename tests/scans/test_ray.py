@@ -12,7 +12,7 @@ pytest.importorskip("ray")
 import ray
 
 from attn_cli.scans import ray_workers
-from attn_cli.scans.scan import Running, run_scan, scan
+from attn_cli.scans.scan import run_scan, scan
 from attn_cli.scans.texts import ScanOptions, Shard
 from attn_cli.sources.corpora import open_corpus
 from tests.scans.corpora import files_of, sentences, small_parts, written
@@ -33,13 +33,12 @@ def test_a_killed_worker_s_parts_are_made_again_as_one_process_makes_them(
             for shard in shards:
                 yield shard
                 if shard.number == 5:
-                    killed.append(ray.get(self.actors[0].process.remote()))
+                    killed.append(ray.get(self.actors[0].__ray_call__.remote(lambda worker: os.getpid())))
                     os.kill(killed[0], signal.SIGKILL)
 
         return compute(self, watched(), said)
 
     monkeypatch.setattr(ray_workers.RayWorkers, "compute", killing)
-    corpus, how = open_corpus([str(file)]), Running(ray="auto")
-    run_scan(open_words, corpus, str(tmp_path / "ray"), ScanOptions(), how)
+    run_scan(open_words, open_corpus([str(file)]), str(tmp_path / "ray"), ScanOptions(), ray="auto")
     scan(open_words(), str(file), str(tmp_path / "here"))
     assert killed and files_of(tmp_path / "ray") == files_of(tmp_path / "here")
