@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import is_newer_than_tested
 from attn_cli.sources.huggingface.one_row import supports_packing
-from attn_cli.sources.huggingface.read.batching import padded as padded_batch
+from attn_cli.sources.huggingface.read.padding import padded as padded_batch
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 from tests.architectures.check import built
 from tests.architectures.reasons import NOT_BUILT

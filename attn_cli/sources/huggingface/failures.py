@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attn_cli.errors import AttnError, InputError, LoadError, first_line
 from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import kind_of
-from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
+from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.compat import is_quantised
 from attn_cli.sources.huggingface.read.processor import file_option

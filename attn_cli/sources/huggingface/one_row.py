@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
-from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
+from attn_cli.sources.huggingface.read.padding import padded, unpadded_only
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 
 _LENGTHS = (5, 11, 2, 8)

@@ -21,13 +21,17 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     INPUT_ERRORS,
     first_tokens,
     out_of_memory,
+    outside_vocabulary,
     without_cache,
 )
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
-from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.parameters import bytes_of_token, device_of_module, fingerprint
-from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
+from attn_cli.sources.huggingface.anatomy.unseen_parts import (
+    blocks_without_attention,
+    missing_input,
+    modules_not_run,
+    recording,
+)
 from attn_cli.sources.huggingface.capture.attention_function import called_as, rule_of_layer
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit

@@ -10,8 +10,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 
 from attn_cli.errors import InputError, LoadError, first_line
-from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
-from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory, outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.positions import too_long

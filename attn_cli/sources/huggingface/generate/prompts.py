@@ -14,11 +14,10 @@ from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.decoder_start import without_end_token
-from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
 from attn_cli.sources.huggingface.read.positions import position_limit
 from attn_cli.sources.huggingface.read.reader import without_end
-from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.read.tokenize import detokenize, labels
 from attn_cli.sources.huggingface.rope.by_length import type_that_changes
 
 _WORD = 8  # tokens beyond the limit that may end a word
@@ -33,8 +32,10 @@ class TextGenerator:
     one_sentence: bool = False
     whole_words: bool = False
 
-    def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
+    def __call__(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
         """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
+        if decoder := prompt.others.get("decoder"):
+            return self._with_longer_decoder(prompt, decoder, on_token)
         loaded = self.loaded
         if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
@@ -55,10 +56,9 @@ class TextGenerator:
             )
         return replace(longer, warnings=longer.warnings + notes)
 
-    def continue_decoder(
-        self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
+    def _with_longer_decoder(
+        self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None
     ) -> Prompt:
-        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
         loaded = self.loaded
         decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
         most = self._with_word(len(decoder), position_limit(loaded.model, decoder=True))

@@ -12,7 +12,7 @@ from attn_cli.errors import InputError
 from attn_cli.model.intervention import Change, Outcome, Target
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.detokenize import detokenize
+from attn_cli.sources.huggingface.read.tokenize import detokenize
 
 _ROWS = 32  # of one run, whose log-probabilities are computed together
 _LIKELIEST = 5  # tokens that a story names

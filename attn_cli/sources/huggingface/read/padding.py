@@ -1,16 +1,41 @@
-"""Arrays of one text without its padding, where the model reads the text alike without it."""
+"""Texts of different lengths as one padded batch, models that read none, and one text without its padding."""
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
+from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.rope.by_length import by_length
 
 MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def unpadded_only(model: PreTrainedModel) -> bool:
+    """True where texts must not be padded: padding would change the model's attention, or can't be masked."""
+    parameters = signature(model.forward).parameters
+    if type_of(configuration_of(model)).unpadded_only or "attention_mask" not in parameters:
+        return True
+    return any(by_length(model))  # padding makes a text as long as the longest beside it
+
+
+def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """`input_ids` `[batch, longest]` of the texts' ids and, where lengths differ, their `attention_mask`."""
+    longest = max(map(len, texts))
+    ids = np.full((len(texts), longest), filler)
+    mask = np.zeros((len(texts), longest), dtype=np.int64)
+    for row, numbers in enumerate(texts):
+        ids[row, : len(numbers)], mask[row, : len(numbers)] = numbers, 1
+    arguments = {"input_ids": torch.from_numpy(ids).to(device)}
+    if not mask.all():
+        arguments["attention_mask"] = torch.from_numpy(mask).to(device)
+    return arguments
 
 
 def without_padding(

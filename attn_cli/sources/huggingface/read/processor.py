@@ -19,7 +19,7 @@ from transformers.utils import is_torchvision_available
 
 from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
-from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
+from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
 from attn_cli.sources.huggingface.compat import processor_parts
 from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

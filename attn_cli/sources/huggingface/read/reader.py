@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from itertools import islice, takewhile
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +15,11 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
 from attn_cli.sources.huggingface.anatomy.image_grid import image_places
-from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
+from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
 from attn_cli.sources.huggingface.compat import audio_frames
 from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.batching import padded, unpadded_only
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
@@ -32,7 +31,7 @@ from attn_cli.sources.huggingface.read.input_files import (
     read_inputs,
 )
 from attn_cli.sources.huggingface.read.media import Audio, Media
-from attn_cli.sources.huggingface.read.padding import MASKS, hides_tokens
+from attn_cli.sources.huggingface.read.padding import MASKS, hides_tokens, padded, unpadded_only
 from attn_cli.sources.huggingface.read.positions import (
     check_letters,
     check_tokens,
@@ -135,16 +134,8 @@ def _frames(count: int, seconds: float) -> tuple[Token, ...]:
 _START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
 
 
-class Generator(Protocol):
-    """Continues prompts by generated tokens; `on_token` is called with the count of each."""
-
-    def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
-        """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
-
-    def continue_decoder(
-        self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
-    ) -> Prompt:
-        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
+# continues a prompt by generated tokens, and calls a function with the count of each
+Generator = Callable[[Prompt, Callable[[int], None] | None], Prompt]
 
 
 class PromptReader:
@@ -203,7 +194,10 @@ class PromptReader:
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored."""
-        return [noted_beyond(prompt, self.loaded.model) for prompt in self._read(texts, pair)]
+        prompts = self._read(texts, pair)
+        if self.generator is not None:
+            prompts = [self.generator(prompt, self.on_token) for prompt in prompts]
+        return [noted_beyond(prompt, self.loaded.model) for prompt in prompts]
 
     def _read(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         if self.arrays is not None:
@@ -212,10 +206,8 @@ class PromptReader:
                 return [given]
             if any(hides_tokens(self.arrays.get(name)) for name in MASKS):
                 raise InputError(f"{self.inputs_file}: --generate needs tokens, not padding", "save them without it")
-            if not self.has_decoder:
-                return [self.generator.continue_text(given, self.on_token)]
-            tokens = given.others.get("decoder") or decoder_tokens(self.loaded, None)[0]
-            return [self.generator.continue_decoder(given, tokens, self.on_token)]
+            start = {"decoder": decoder_tokens(self.loaded, None)[0]} if self.has_decoder else {}
+            return [replace(given, others=start | dict(given.others))]
         decoder_text = self.decoder_text
         if pair is not None and self.has_decoder:
             decoder_text, pair = pair, None
@@ -239,16 +231,12 @@ class PromptReader:
             if self.loaded.generating is not None:
                 # the text goes on, so that an end token after it would be the row that chooses
                 prompts = [without_end(self.loaded, prompt) for prompt in prompts]
-            if self.generator is None:
-                return prompts
-            return [self.generator.continue_text(prompt, self.on_token) for prompt in prompts]
-        if self.generator is not None:  # it writes the token of the language itself
-            tokens, notes = decoder_tokens(self.loaded, decoder_text)
-            prompts = [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts]
-            return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
-        read = "" if decoder_text is None and self.target_lang is not None else decoder_text
-        tokens, notes = decoder_tokens(self.loaded, read)
-        return [self._with_decoder(prompt, tokens, notes, alone=read is None) for prompt in prompts]
+            return prompts
+        if decoder_text is None and self.target_lang is not None and self.generator is None:
+            decoder_text = ""  # what generates writes the token of the language itself
+        tokens, notes = decoder_tokens(self.loaded, decoder_text)
+        alone = decoder_text is None and self.generator is None
+        return [self._with_decoder(prompt, tokens, notes, alone=alone) for prompt in prompts]
 
     def _with_decoder(
         self, prompt: Prompt, tokens: tuple[Token, ...], notes: tuple[str, ...], *, alone: bool
@@ -267,10 +255,8 @@ class PromptReader:
         free = most if limit is None else min(most, limit - len(prompt.tokens if decoder is None else decoder))
         if free <= 0:
             return prompt
-        if decoder is None:
-            return noted_beyond(generator(free).continue_text(prompt, self.on_token), self.loaded.model)
-        alone = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != _START_TOKEN_ALONE))
-        return noted_beyond(generator(free).continue_decoder(alone, decoder, self.on_token), self.loaded.model)
+        prompt = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != _START_TOKEN_ALONE))
+        return noted_beyond(generator(free)(prompt, self.on_token), self.loaded.model)
 
     def tokens_of(self, text: str) -> tuple[Token, ...]:
         """The tokens of a text of any length, also of more than the model reads at once."""

@@ -24,8 +24,8 @@ from attn_cli.sources.huggingface.generate.prompts import TextGenerator
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
-from attn_cli.sources.huggingface.read.detokenize import detokenize
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
+from attn_cli.sources.huggingface.read.tokenize import detokenize
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
@@ -342,7 +342,7 @@ def test_a_sentence_of_a_search_is_cut_from_what_the_whole_search_finds(folder_o
     source = opened(folder, predicts=True)
     found: list[str] = []
     generator = TextGenerator(source.loaded, 8, one_sentence=True)
-    prompt = generator.continue_text(source.read(["a"])[0], on_token=lambda count: found.append(str(count)))
+    prompt = generator(source.read(["a"])[0], on_token=lambda count: found.append(str(count)))
     assert whole.text.startswith(prompt.text)
     assert len(found) >= 7
 
@@ -489,7 +489,7 @@ def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(
     origin = Origin(kind, kind, OriginOptions())
     source = ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, generating=model))
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
-    prompt = TextGenerator(source.loaded, 5).continue_text(ArrayPrompt("", tokens, arrays=inputs))
+    prompt = TextGenerator(source.loaded, 5)(ArrayPrompt("", tokens, arrays=inputs))
     assert isinstance(prompt, ArrayPrompt)
     written, rows = rows_of_generate(model, inputs, 5)
     assert [token.id for token in prompt.tokens] == written
