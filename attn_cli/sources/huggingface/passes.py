@@ -164,10 +164,10 @@ class ModelPasses:
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
         """Show every layer's attention on a prompt; returns the blocks whose attention wasn't seen."""
-        with recording(self.loaded.model, self.modules) as record:
+        with recording(self.loaded.model, self.modules) as ran_and_given:
             self.each([prompt], Selection(), visit)
         others = blocks_without_attention(self.loaded.model, self.places)
-        return [*others, *modules_not_run(self.loaded.model, self.modules, record)]
+        return [*others, *modules_not_run(self.loaded.model, self.modules, *ran_and_given)]
 
     def each(
         self,

@@ -17,7 +17,7 @@ from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.files.paths import expanded
-from attn_cli.sources.repeats import longest_repeat, repeat_lengths
+from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 from attn_cli.sources.score_overflow import require_finite_scores
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.table import Vectors
@@ -183,9 +183,7 @@ class TableSource:
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of random words of the table, each run of words written twice; InputError for too few words."""
         first, words, _ = next(self.table.blocks(), (0, (), None))
-        lengths = repeat_lengths(
-            min(longest_repeat(), len(words) // 2), f"the table {self.table.name} has too few words"
-        )
+        lengths = repeat_lengths(min(LONGEST_REPEAT, len(words) // 2), f"the table {self.table.name} has too few words")
         prompts = []
         for more, length in enumerate(lengths):
             rows = np.random.default_rng(seed + more).permutation(len(words))[:length].tolist() * 2

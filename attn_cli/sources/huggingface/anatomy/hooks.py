@@ -31,22 +31,14 @@ def block_hooks(
 ) -> list[RemovableHandle]:
     """Hooks of blocks: `given` gets the hidden states that a block is called with, `returned` those it returns."""
 
-    handles = []
-    for block, of in blocks.items():
-        handles.append(block.register_forward_pre_hook(partial(_give, given, of), with_kwargs=True))
-        if returned is not None:
-            handles.append(block.register_forward_hook(partial(_return, returned, of)))
+    def give(of: Of, _: nn.Module, args: Any, kwargs: Any) -> None:
+        given(of, first_float_input(args, kwargs))
+
+    def hand_on(of: Of, _: nn.Module, args: Any, output: Any) -> None:
+        assert returned is not None
+        returned(of, output[0] if isinstance(output, tuple | list) and output else output)
+
+    handles = [block.register_forward_pre_hook(partial(give, of), with_kwargs=True) for block, of in blocks.items()]
+    if returned is not None:
+        handles += [block.register_forward_hook(partial(hand_on, of)) for block, of in blocks.items()]
     return handles
-
-
-def _give(given: Callable[[Of, Any], None], of: Of, _: nn.Module, args: Any, kwargs: Any) -> None:
-    given(of, first_float_input(args, kwargs))
-
-
-def _return(returned: Callable[[Of, Any], None], of: Of, _: nn.Module, args: Any, output: Any) -> None:
-    returned(of, first_output(output))
-
-
-def first_output(output: Any) -> Any:
-    """The output of a module, or its first element if that is a tuple or list."""
-    return output[0] if isinstance(output, tuple | list) and output else output

@@ -84,16 +84,13 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     watched: dict[nn.Module, bool | None] = {}
     for path, module in modules.items():
-        if not names_a_softmax(module) and not fused_kernel_of(module):
+        if not _may_attend(module):
             continue
         around = [".".join(path.split(".")[:i]) for i in range(path.count("."), 0, -1)]
-        own = _verdict(path, module)
-        verdicts = [own, *(_verdict(outer, modules[outer]) for outer in around)]
-        is_attention = next((verdict for verdict in verdicts if verdict is not None), False)
-        if is_attention:
+        verdicts = [_verdict(outer, modules[outer]) for outer in (path, *around)]
+        if next((verdict for verdict in verdicts if verdict is not None), False):
             watched[module] = True
-            for outer in around:
-                verdict = _verdict(outer, modules[outer])
+            for outer, verdict in zip(around, verdicts[1:], strict=True):
                 if verdict:
                     watched.setdefault(modules[outer], True)
                 if verdict is False:
@@ -109,7 +106,7 @@ def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]
         module: watched.get(module) or looks_like_attention(path, module)
         for path, module in model.named_modules()
         if _code_names(_class_of(module), REGISTRY_NAMES)
-        or (watched.get(module, False) is not False and (names_a_softmax(module) or fused_kernel_of(module)))
+        or (watched.get(module, False) is not False and _may_attend(module))
     }
     if not any(watched.get(module, True) is None for module in found):
         return list(found)
@@ -126,6 +123,10 @@ def _verdict(path: str, module: nn.Module) -> bool | None:
 def names_a_softmax(module: nn.Module) -> bool:
     """True if the code of a module's class, or a function that it calls, names a softmax."""
     return _code_names(_class_of(module), _SOFTMAX)
+
+
+def _may_attend(module: nn.Module) -> bool:
+    return names_a_softmax(module) or fused_kernel_of(module) != ""
 
 
 def fused_kernel_of(module: nn.Module) -> str:

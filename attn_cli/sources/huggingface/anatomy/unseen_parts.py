@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -35,38 +34,34 @@ _KINDS = {
 }
 
 
-@dataclass
-class PassRecord:
-    """What ran in a pass: those of the watched `modules`, and the names of the model's `arguments` but None."""
-
-    modules: set[nn.Module] = field(default_factory=set)
-    arguments: set[str] = field(default_factory=set)
-
-
 @contextmanager
-def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[PassRecord]:
-    """Context manager: yields a record that collects which of `modules` run, and the model's arguments."""
-    record = PassRecord()
+def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[tuple[set[nn.Module], set[str]]]:
+    """Context manager: collects which of `modules` run, and the names of the model's arguments that aren't None."""
+    ran: set[nn.Module] = set()
+    given: set[str] = set()
 
     def add_arguments(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        record.arguments |= {name for name, value in arguments_of(model, args, kwargs).items() if value is not None}
+        given.update(name for name, value in arguments_of(model, args, kwargs).items() if value is not None)
 
     handles = [model.register_forward_pre_hook(add_arguments, with_kwargs=True)]
-    handles += [module.register_forward_pre_hook(lambda module, _: record.modules.add(module)) for module in modules]
+    handles += [module.register_forward_pre_hook(lambda module, _: ran.add(module)) for module in modules]
     with hooked(*handles):
-        yield record
+        yield ran, given
 
 
 def modules_not_run(
-    model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
+    model: PreTrainedModel,
+    modules: Mapping[nn.Module, Collection[ModulePlace]],
+    ran: Collection[nn.Module],
+    given: Collection[str],
 ) -> Iterator[Block]:
-    """A `Block` for each place of the attention `modules` that did not run in a recorded pass."""
-    paths_run = [place.path for module in record.modules for place in modules[module]]
+    """A `Block` for each place of the attention `modules` that did not run in a pass with the arguments `given`."""
+    paths_run = [place.path for module in ran for place in modules[module]]
     for module, places in modules.items():
-        if module in record.modules or any(are_nested(place.path, path) for place in places for path in paths_run):
+        if module in ran or any(are_nested(place.path, path) for place in places for path in paths_run):
             continue
         for place in places:
-            needs = missing_input(model, place.stream, record.arguments)
+            needs = missing_input(model, place.stream, given)
             yield Block(
                 place.layer, place.stream, place.path, "softmax attention", heads_of(module) or 0,
                 f"did not run: needs {needs}" if needs else "did not run",

@@ -24,8 +24,6 @@ from attn_cli.sources.huggingface.read.padding import without_padding
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt, listed
 
-PREFIX = "input."
-
 
 @dataclass(frozen=True)
 class ArrayPrompt(Prompt):
@@ -66,7 +64,7 @@ def _first(x: Any, longer: Any, count: int) -> Any:
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
-    """The arrays of an .npz or .safetensors file; of names in "input." those alone, without it."""
+    """The arrays of an .npz or .safetensors file."""
     path = nonempty_file(file)
     with parse_errors(excerpt(file), "it holds arrays named as the model's inputs"):
         if path.suffix == ".safetensors":
@@ -75,11 +73,9 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
             arrays = _npz_tensors(open_raw(str(path), None))
         else:
             raise InputError(f"{file} is neither .npz nor .safetensors", "save the model's inputs in one of them")
-    prefixed = {name.removeprefix(PREFIX): x for name, x in arrays.items() if name.startswith(PREFIX)}
-    inputs = prefixed or arrays
-    if not inputs:
+    if not arrays:
         raise InputError(f"{file} holds no arrays", "name them as the model's inputs, such as input_ids")
-    return inputs
+    return arrays
 
 
 def _npz_tensors(raw: Raw) -> dict[str, torch.Tensor]:

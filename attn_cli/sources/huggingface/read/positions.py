@@ -19,7 +19,6 @@ from attn_cli.sources.huggingface.load.checks import skeletons
 from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.read.tokenize import encode
 
-_SHORTER = "shorten the text, or use a model with a longer context"
 _MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fit, so that none is asked to
 _NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_encoder_position_embeddings")
 _OF_DECODER = ("max_target_positions", "max_decoder_position_embeddings")
@@ -108,7 +107,7 @@ def too_long(model: nn.Module, arguments: Mapping[str, Any], more: int = 0) -> L
     for name in ("input_ids", "decoder_input_ids"):
         stated, ids = trained_count(configuration_of(model), decoder=name != "input_ids"), arguments.get(name)
         if stated is not None and isinstance(ids, torch.Tensor) and (count := ids.shape[-1] + more) > stated:
-            return LimitError(f"the text has {count:,} tokens, the model has {stated:,} positions", _SHORTER)
+            return _too_many(f"{count:,} tokens", stated)
     return None
 
 
@@ -130,10 +129,17 @@ def check_known_texts(
 def check_letters(text: str, limit: int | None) -> None:
     """Raise LimitError for a text of more than 200,000 + 400 * limit characters, which no tokenizer makes fit."""
     if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
-        raise LimitError(f"the text has {len(text):,} letters, the model has {limit:,} positions", _SHORTER)
+        raise _too_many(f"{len(text):,} letters", limit)
 
 
 def check_tokens(count: int, limit: int | None) -> None:
     """Raise LimitError for a text of more tokens (`count`) than the model's positions (`limit`; None: no limit)."""
     if limit is not None and count > limit:
-        raise LimitError(f"the text has {count:,} tokens, the model has {limit:,} positions", _SHORTER)
+        raise _too_many(f"{count:,} tokens", limit)
+
+
+def _too_many(what: str, limit: int) -> LimitError:
+    return LimitError(
+        f"the text has {what}, the model has {limit:,} positions",
+        "shorten the text, or use a model with a longer context",
+    )

@@ -42,7 +42,7 @@ from attn_cli.sources.huggingface.read.positions import (
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
-from attn_cli.sources.repeats import longest_repeat, repeat_lengths
+from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 
 _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused7], <extra_id_0>, <0x0A>
 
@@ -52,7 +52,7 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
     tokenizer, model = loaded.tokenizer, loaded.model
     assert tokenizer is not None
     start, end = _around(tokenizer)
-    drawn = [list(islice(_ordinary(loaded, seed + more), 2 * longest_repeat())) for more in range(3)]
+    drawn = [list(islice(_ordinary(loaded, seed + more), 2 * LONGEST_REPEAT)) for more in range(3)]
     limits = [position_count(model), position_count(model, decoder=True) if has_decoder else None]
     room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
     least = min(len(ids) for ids in drawn) // 2
@@ -140,12 +140,6 @@ Generator = Callable[[Prompt, Callable[[int], None] | None], Prompt]
 
 class PromptReader:
     """Makes a loaded model's prompts of texts, arrays, images or audio, and its forward's arguments of prompts.
-
-    decoder_text  what the decoder of a model that has one reads; None for its start token alone
-    inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
-    chat          "messages" before the text, a user's message, and arguments of the template; None for a plain text
-    generator     continues every text, and what it generates is read with it; None for texts as they are
-    target_lang   the code of the language that the decoder writes; None where it isn't chosen
 
     Raises InputError for a decoder text where the model has no decoder.
     """
@@ -285,11 +279,7 @@ class PromptReader:
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
-        if self._text_tokenizer is None:
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) reads more than text",
-                "give it what it reads, such as --image FILE",
-            )
+        self._reading_text("give it what it reads, such as --image FILE")
         return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
@@ -328,13 +318,12 @@ class PromptReader:
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
-        tokenizer = self._text_tokenizer
-        if tokenizer is None:
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) reads more than text",
-                "scan with a model that reads text alone",
-            )
-        return encode(tokenizer, texts)
+        return encode(self._reading_text("scan with a model that reads text alone"), texts)
+
+    def _reading_text(self, hint: str) -> PreTrainedTokenizerBase:
+        if self._text_tokenizer is None:
+            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text", hint)
+        return self._text_tokenizer
 
     def arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
         """The arguments of the model's forward: a prompt's arrays, or several texts as one padded batch."""

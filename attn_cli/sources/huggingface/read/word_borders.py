@@ -1,11 +1,7 @@
 """Tokens that are pieces of one word: by the characters where they touch, not by the vocabulary.
 
-Words end as in Unicode's rules (UAX 29): letters, digits and the underscore go together, as do an apostrophe inside a
-word, a point or comma inside a number, a letter and its accents. Punctuation and symbols are each a word. A space
-that is a token belongs to the word after it; all other white space is no word.
-
-The tokenizer's own words (`word_ids`) serve for scripts without spaces alone, and only where there is more than one
-within a text; spaces that the user put there are the borders.
+Words end as in Unicode's rules (UAX 29). A space that is a token belongs to the word after it. The tokenizer's own
+words serve for scripts without spaces alone, where there are several within a text that the user put no spaces into.
 """
 
 import unicodedata
