@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attn_cli.selection import ALL
-from attn_cli.sources.huggingface.load.checkpoint import Check, LoadedModel, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
 from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.load.origin import Origin
@@ -12,10 +12,10 @@ from attn_cli.sources.huggingface.load.origin import Origin
 _loaded: dict[object, LoadedModel] = {}
 
 
-def load_once(origin: Origin, *, generates: bool = False, check: Check | None = None) -> LoadedModel:
+def load_once(origin: Origin, *, generates: bool = False) -> LoadedModel:
     """As `load`, by the files that a name leads to; files that were read once must not change."""
     chosen = origin.options.chosen
-    options = replace(origin.options, known_texts=(), chosen=ALL)
+    options = replace(origin.options, chosen=ALL)
     file = Path(origin.path, origin.gguf or "").resolve()
     # With its LM head a model is the same, whether it generates or predicts.
     with_head = (file, replace(options, predicts=True), True)
@@ -25,11 +25,9 @@ def load_once(origin: Origin, *, generates: bool = False, check: Check | None = 
         if type(whole.model) is model_class(whole.model.config):
             _loaded[key] = replace(whole, generating=None)
     if key not in _loaded:
-        kept = load(replace(origin, options=options), generates=generates, check=check)
+        kept = load(replace(origin, options=options), generates=generates)
         _loaded[with_head if kept.generating is not None else key] = _loaded[key] = kept
     kept = _loaded[key]
     check_chosen_layers(chosen.layers or (), kept.model.config, origin.name)
     check_chosen_heads(chosen, kept.model.config)
-    if check is not None:
-        check(kept.model.config, kept.tokenizer)
     return replace(kept, about=kept.about | {"model": origin.name}, origin=origin)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
@@ -12,8 +13,6 @@ from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
     from attn_cli.kept.unpacked import UnpackedModels
-    from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-    from attn_cli.sources.huggingface.load.origin import Origin
     from attn_cli.sources.tables import WordTable
     from attn_cli.sources.tables.source import TableSource
 
@@ -33,9 +32,8 @@ Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class Reading(TypedDict, total=False):
-    """Inputs beside the texts or in their place: keyword arguments of `open_source`, and what is known of the texts.
+    """Inputs beside the texts or in their place: keyword arguments of `open_source`.
 
-    known_texts  texts that will be read, so that one too long is refused before the model is loaded
     reads_text   whether texts will be read, without which a model may have no tokenizer
     """
 
@@ -46,7 +44,6 @@ class Reading(TypedDict, total=False):
     audio: str | None
     chat: Chat | None
     target_lang: str | None
-    known_texts: Sequence[str]
     reads_text: bool
 
 
@@ -55,7 +52,7 @@ class Loading(TypedDict, total=False):
 
     device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
     reads_text   whether texts will be read, without which a model may have no tokenizer
-    known_texts, chosen  texts, layers and heads that are checked before loading
+    chosen       layers and heads that are checked before loading
     unpacked     where models of .gguf files are kept unpacked; None for nowhere
     """
 
@@ -65,7 +62,6 @@ class Loading(TypedDict, total=False):
     trust_remote_code: bool
     predicts: bool
     reads_text: bool
-    known_texts: Sequence[str]
     chosen: Selection
     unpacked: "UnpackedModels | None"
 
@@ -126,24 +122,15 @@ def open_source(
     media = read_media(image, audio)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     from attn_cli.sources.huggingface.load.checkpoint import load
-    from attn_cli.sources.huggingface.read.positions import check_known_texts
     from attn_cli.sources.huggingface.source import reading_source
 
-    def loaded_from(origin: "Origin") -> "LoadedModel":
-        known = origin.options.known_texts
-        return load(
-            origin,
-            generates=generate is not None,
-            check=lambda config, tokenizer: check_known_texts(known, config, tokenizer),
-        )
-
-    unpacked = origin.options.unpacked
+    unpacked, generates = origin.options.unpacked, generate is not None
     if origin.gguf is None or unpacked is None or origin.adapters:  # of which no copy is kept
-        loaded = loaded_from(origin)
+        loaded = load(origin, generates=generates)
     else:
         from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
 
-        loaded = load_unpacked(origin, unpacked, loaded_from, generates=generate is not None)
+        loaded = load_unpacked(origin, unpacked, partial(load, generates=generates), generates=generates)
     return reading_source(
         loaded, media, decoder_text=decoder_text, generate=generate, inputs=inputs, chat=chat, target_lang=target_lang
     )

@@ -275,11 +275,7 @@ def texts_and_reading(options: TextOptions, model: str) -> tuple[Iterator[str | 
     texts: Iterator[str | InputError] = Texts(
         "" if options.without_text or instead else options.text, options.file, lines=options.lines
     )
-    if not options.lines:
-        known = list(texts)
-        texts, plain = iter(known), not (options.inputs or options.image or options.audio)
-        reading["known_texts"] = [text for text in known if isinstance(text, str)] if plain else []
-    return texts, reading
+    return texts if options.lines else iter(list(texts)), reading
 
 
 def run(

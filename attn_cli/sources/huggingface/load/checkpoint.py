@@ -3,7 +3,6 @@
 import logging
 import os
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,10 +170,7 @@ def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: 
     }
 
 
-Check = Callable[[PreTrainedConfig, PreTrainedTokenizerBase | None], None]
-
-
-def load(origin: Origin, *, generates: bool = False, check: Check | None = None) -> LoadedModel:
+def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     """The model at `origin` and its tokenizer; with the head that generates text if `generates`."""
     _silence_libraries()
     device = device_of(origin.options.device)
@@ -192,8 +188,6 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
             check_chosen_layers(origin.options.chosen.layers or (), config, origin.name)
             check_chosen_heads(origin.options.chosen, config)
             tokenizer = _tokenizer(origin)
-            if check is not None:
-                check(config, tokenizer)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
             model = merged(model, origin)

@@ -47,7 +47,6 @@ class OriginOptions:
     reads_text: bool = True
     adapters: Sequence[str] = ()
     predicts: bool = False
-    known_texts: Sequence[str] = ()
     chosen: Selection = ALL
     unpacked: UnpackedModels | None = None
 

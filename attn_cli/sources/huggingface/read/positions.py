@@ -2,22 +2,19 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig
 
 from attn_cli.errors import LimitError
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.streams import in_tower
-from attn_cli.sources.huggingface.load.checks import skeletons
-from attn_cli.sources.huggingface.load.model_classes import model_class
-from attn_cli.sources.huggingface.read.tokenize import encode
 
 _MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fit, so that none is asked to
 _NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_encoder_position_embeddings")
@@ -109,21 +106,6 @@ def too_long(model: nn.Module, arguments: Mapping[str, Any], more: int = 0) -> L
         if stated is not None and isinstance(ids, torch.Tensor) and (count := ids.shape[-1] + more) > stated:
             return _too_many(f"{count:,} tokens", stated)
     return None
-
-
-def check_known_texts(
-    texts: Sequence[str], config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None
-) -> None:
-    """Raise LimitError for a text that a model of that configuration has no positions for, before it is loaded."""
-    stated = trained_count(config)
-    for text in texts:
-        check_letters(text, stated)
-        # a token has a byte at least
-        if stated is not None and tokenizer is not None and len(text.encode(errors="replace")) > stated - _SPARE_ROWS:
-            count = len(encode(tokenizer, [text])[0].ids)
-            if count > stated - _SPARE_ROWS:
-                limits = [position_limit(model) for model in skeletons(config, [model_class(config)])]
-                check_tokens(count, next(iter(limits), None))
 
 
 def check_letters(text: str, limit: int | None) -> None:
