@@ -13,9 +13,8 @@ from rich.cells import cell_len
 
 from attn_cli.errors import InputError
 from attn_cli.text import cut, visible
-from attn_cli.views.drawing.film import OPACITY, cells_as_pixels, color_of
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.palette import Ramp, color_at, ramp_for
 
 _COLOR_TYPES = {1: 0, 3: 2, 4: 6}  # truecolour, and truecolour with alpha (PNG specification, 11.2.2)
 
@@ -40,7 +39,7 @@ _FONT = "DejaVu Sans, Arial, Helvetica, sans-serif"
 _SIZE, _SMALL, _LEAST = 7.0, 6.0, 4.0  # of titles and labels in points; a label smaller than the last is left out
 _WIDE = 0.62  # of a letter, in its size: DejaVu Sans is wider than most
 _GAP, _BAR = 6.0, 6.0
-_OPACITY = f' fill-opacity="{OPACITY}"'  # of cells over a picture
+_OPACITY = 0.55  # of cells over a picture
 _LONGEST = 16  # columns of a token's label
 
 
@@ -179,7 +178,7 @@ class _Panel:
     def _cells(self, levels: np.ndarray) -> Iterator[str]:
         """A rectangle for every cell that is not masked, with its number where that has room."""
         size = min(_SMALL, 0.36 * self.cell, 0.7 * self.cell_height) if self.map.below is None else 0
-        film = "" if self.map.below is None else _OPACITY
+        film = "" if self.map.below is None else f' fill-opacity="{_OPACITY}"'
         for i, row in enumerate(levels):
             for j, level in enumerate(row):
                 if level != level:
@@ -197,9 +196,9 @@ class _Panel:
                     )
 
     def _image(self, levels: np.ndarray) -> str:
-        opacity = 255 if self.map.below is None else round(255 * OPACITY)
+        opacity = 255 if self.map.below is None else round(255 * _OPACITY)
         opacities = np.where(np.isnan(levels), 0, opacity).astype(np.uint8)
-        return self._picture(np.dstack([cells_as_pixels(levels, self.ramp), opacities]))
+        return self._picture(np.dstack([_cells_as_pixels(levels, self.ramp), opacities]))
 
     def _picture(self, pixels: np.ndarray) -> str:
         data = base64.b64encode(png(pixels)).decode()
@@ -234,7 +233,7 @@ def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool 
     steps = 32
     if film:
         yield f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="#888"/>'
-    opacity = _OPACITY if film else ""
+    opacity = f' fill-opacity="{_OPACITY}"' if film else ""
     for at in range(steps):
         y = top + height * at / steps
         color = color_on_paper(1 - (at + 0.5) / steps, ramp)
@@ -252,10 +251,25 @@ def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool 
 
 def color_on_paper(level: float, ramp: Ramp) -> str:
     """The colour, "#rrggbb", of a level from 0 to 1 of the colour scale: white for no weight, grey for a score of 0."""
-    return "#{:02x}{:02x}{:02x}".format(*color_of(level, ramp))
+    return "#{:02x}{:02x}{:02x}".format(*_color_of(level, ramp))
 
 
 def ink_on_paper(level: float, ramp: Ramp) -> str:
     """Black or white, "#000" or "#fff", whichever is seen better on a cell at `level` of the colour scale, 0 to 1."""
-    red, green, blue = color_of(level, ramp)
+    red, green, blue = _color_of(level, ramp)
     return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
+
+
+def _color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
+    """The red, green and blue, 0 to 255, of a level from 0 to 1 of the colour scale: as on paper."""
+    colors = ramp.colors if ramp.diverging else "crameri:batlowW"
+    place = level if ramp.diverging else 1 - level
+    color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
+    return color.red, color.green, color.blue
+
+
+def _cells_as_pixels(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
+    """A coloured pixel `[n, m, 3]` for each cell; `levels` `[n, m]` are on the colour scale, 0 to 1; NaN is black."""
+    table = np.array([_color_of(level, ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
+    pixels: np.ndarray = table[np.rint(np.nan_to_num(levels) * 255).astype(int)]
+    return np.where(np.isnan(levels)[..., None], np.uint8(0), pixels)
