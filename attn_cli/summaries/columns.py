@@ -74,7 +74,6 @@ COLUMNS: Mapping[str, Column] = {
     "start": Column(or_none(COUNT), "first character in input.text; null for a part that stands for no text"),
     "end": Column(or_none(COUNT), "one past the last character; null likewise"),
     "non_sink_share": Column(SHARE, "share of the attention that no sink takes"),
-    "vs_uniform": Column(NUMBER, "non_sink_share over its value under uniform attention; null where no row sees it"),
     "hidden_bits": Column(NUMBER, "change of the answer's log2 p with it hidden; below 0: needed", "bits", "+.2f"),
     "hidden_cosine_distance": Column(NUMBER, "1 - cosine of vectors with and without it", "1 - cos", ".4f"),
     "is_context": Column(FLAG, "whether the answer may come from it: given before the question, and no sink"),

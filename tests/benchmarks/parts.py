@@ -41,7 +41,7 @@ def beyond_looking(
     source: ModelSource, prompt: Prompt, parts: list[TextPart], repeats: int, *, everywhere: bool = False
 ) -> tuple[float, float]:
     """Median seconds of a plain run, and how many of them hiding takes beyond a run that looks; they take turns."""
-    reading = TextReading(parts, rows_of_last(prompt, parts), len(prompt.tokens))
+    reading = TextReading(rows_of_last(prompt, parts), len(prompt.tokens))
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 

@@ -98,12 +98,12 @@ def test_parts_of_a_table_have_shares_alone(options: list[str]) -> None:
 
 def test_rows_and_arrays(tmp_path: Path) -> None:
     header = attn("parts", FACTS, "--cut", "sentences", "-f", "csv").lines[0].split(",")
-    assert header == ["part", "name", "text", "start", "end", "tokens", "share", "non_sink_share", "vs_uniform",
+    assert header == ["part", "name", "text", "start", "end", "tokens", "share", "non_sink_share",
                       "hidden_bits", "hidden_cosine_distance", "kind", "key", "is_context", "is_sink"]  # fmt: skip
     archive = tmp_path / "parts.npz"
     assert attn("parts", FACTS, "-o", archive).code == 0
     with np.load(archive) as arrays:
-        np.testing.assert_allclose(arrays["head_share"].sum(-1), 1)
+        np.testing.assert_allclose(arrays["share"].sum(), 1)
 
 
 def test_wrong_use() -> None:

@@ -22,7 +22,7 @@ SHAPE = Shape(
     "The parts of a text that some rows attend to, and that the answer needed.",
     {
         "parts": (
-            *("part", "name", "text", "start", "end", "tokens", "share", "non_sink_share", "vs_uniform", "hidden_bits"),
+            *("part", "name", "text", "start", "end", "tokens", "share", "non_sink_share", "hidden_bits"),
             *("hidden_cosine_distance", "kind", "key", "is_context", "is_sink"),
         ),
         "answer": ("row", "id", "token"),
@@ -64,7 +64,7 @@ def read_parts(
     """
     queries_from, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
     crosses, queries = "decoder" in prompt.others, prompt.others.get("decoder", prompt.tokens)
-    read = TextReading(parts, reading, len(prompt.tokens))
+    read = TextReading(reading, len(prompt.tokens))
 
     def visit(call: Call) -> None:
         if call.keys == prompt.tokens and (call.place.stream == "cross" if crosses else call.queries == prompt.tokens):
@@ -73,7 +73,7 @@ def read_parts(
 
     experiment, obstacle = _experiment(source, prompt, parts, reading, Look(selection, visit), everywhere=everywhere)
     if experiment is None or not experiment.visited:
-        read = TextReading(parts, reading, len(prompt.tokens))
+        read = TextReading(reading, len(prompt.tokens))
         source.each([prompt], selection, visit)
     if not read.heads:
         raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
@@ -121,11 +121,8 @@ def read_parts(
         "together": Table.of(together),
         "run": Table.of([run]),
     }
-    shares = {f"call{at}.head_share": of_call for at, of_call in enumerate(read.head_shares)}  # [h, S]
-    if len({of_call.shape for of_call in read.head_shares}) == 1:
-        shares = {"head_share": np.stack(read.head_shares)}
     onwards = Next("knock" if answer else "inspect")
-    return Answer(SHAPE, tuple(_findings(prompt, tables)), tables, shares, _SHOWN, onwards)
+    return Answer(SHAPE, tuple(_findings(prompt, tables)), tables, shown=_SHOWN, next=onwards)
 
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
@@ -208,13 +205,11 @@ def _part_rows(
     sinks: Sequence[int],
     context: Sequence[int],
 ) -> Iterator[dict[str, Any]]:
-    shares = np.sum([shares.sum(axis=0) for shares in read.head_shares], axis=0) / read.heads  # [S]
-    others = np.ones(read.m)
-    others[list(sinks)] = 0
-    rest, even = (max(float(x @ others), np.finfo(float).tiny) for x in (read.received, read.even))
+    past = read.received.copy()
+    past[list(sinks)] = 0
+    rest = max(float(past.sum()), np.finfo(float).tiny)
     for at, part in enumerate(parts):
         places = list(part.tokens)
-        own, uniform = (float(x[places] @ others[places]) for x in (read.received, read.even))
         yield {
             "part": at,
             "name": part.name,
@@ -222,9 +217,8 @@ def _part_rows(
             "start": part.spans[0][0] if part.spans else None,
             "end": part.spans[-1][1] if part.spans else None,
             "tokens": len(places),
-            "share": float(shares[at]),
-            "non_sink_share": own / rest,
-            "vs_uniform": own / rest / (uniform / even) if uniform > 0 else None,
+            "share": float(read.received[places].sum()) / read.heads,
+            "non_sink_share": float(past[places].sum()) / rest,
             **{name: effects.get(name, {}).get(at) for name in ("hidden_bits", "hidden_cosine_distance")},
             "kind": part.kind,
             "key": places[0] if places else None,
