@@ -201,8 +201,6 @@ COLUMNS: Mapping[str, Column] = {
     "cached_numbers_per_token": Column(COUNT, "what a token adds to the cache"),
     "multiplications": Column(COUNT, "of the step, or of all", "multiplied", ",d"),
     "multiplications_without_cache": Column(COUNT, "of a pass over all tokens so far", "without a cache", ",d"),
-    "cached_bytes": Column(COUNT, "bytes of the cache, in the precision of the keys"),
-    "last_step_multiplications": Column(COUNT, "of the last token", "last step", ",d"),
     "entry": Column(COUNT, "the number of the batch entry", "batch", "d"),
     "family": Column(TEXT, "heads of one kind, with their stack where there are several", "kind"),
     "does": Column(TEXT, "what the head does, as a phrase", "does"),

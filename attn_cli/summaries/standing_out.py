@@ -1,6 +1,5 @@
 """The heads of a text: those that stand out, in order, and all counted by what they do, in the words of all faces."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,19 +124,6 @@ def named_kind(summary: Summary, at: int) -> Kind | None:
     return KINDS[number] if number >= 0 else None
 
 
-def others_of(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> list[str]:
-    """The heads that don't stand out, counted by kind: `79 first`, those of no kind last."""
-    counts: Counter[str] = Counter()
-    named = {(out.call, out.at) for out in outs}
-    for call, summary in enumerate(summaries):
-        for at in range(len(summary.place.heads)):
-            if (call, at) not in named:
-                kind = named_kind(summary, at)
-                counts[_NO_KIND if kind is None else kind.words] += 1
-    ordered = sorted(counts.items(), key=lambda each: (each[0] == _NO_KIND, -each[1]))
-    return [f"{count} {name}" for name, count in ordered]
-
-
 def any_judged(summaries: Sequence[Summary]) -> bool:
     """True if any head's kind (induction ...) could be told: enough rows have a key that would define one."""
     return any((part.judged.kind != NOT_JUDGED).any() for _, part in with_part(summaries, HeadKinds))
@@ -181,6 +167,11 @@ def _groups(summaries: Sequence[Summary]) -> list[tuple[bool, Kind | None, list[
         (perhaps, KINDS[number] if number < len(KINDS) else None, sorted(heads, key=lambda head: -head[0]))
         for (perhaps, number), heads in sorted(groups.items())
     ]
+
+
+def counts(summaries: Sequence[Summary]) -> list[str]:
+    """`previous 4`, `first token 79` ...: how many heads are of each kind, those of none last."""
+    return [f"{row['family']} {row['heads']}" for row in families(summaries)]
 
 
 def _family(kind: Kind | None) -> str:

@@ -10,7 +10,7 @@ from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, p
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.scene import JudgedHeads, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.standing_out import StandOut, does, families_of, kind_words, named_kind, others_of
+from attn_cli.summaries.standing_out import StandOut, counts, does, families_of, kind_words, named_kind
 from attn_cli.views.drawing.palette import Ramp
 
 _LISTED = 7  # lines below the map, where all heads have room above them
@@ -42,8 +42,7 @@ def draw_kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, r
     own = _own(scene, view, judged, width)
     listed = room - len(lines) - len(own)
     families = [_family(heads, view, scene, width) for heads in families_of(judged.outs)]
-    if others := others_of(judged.summaries, judged.outs):
-        families.append(parts_line(["others: " + others[0], *others[1:]], width, DIM))
+    families.append(parts_line(counts(judged.summaries), width, DIM))
     if len(families) > listed > 0:
         families = [*families[: listed - 1], families[-1]]
     gaps = min(max(listed - len(families), 0), 2)

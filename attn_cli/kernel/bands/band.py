@@ -21,7 +21,7 @@ class Band:
     output      `[h, b, e]`, the weights times the values
     heads       which of the call's heads these are: all of them, unless some heads are computed at a time
     lengths     `[h, b, c]`: each key's weight times the norm of its value, or that after W_O; None likewise
-    hidden      `[h, b]`: the weight of each row on keys that the user left out, whose weights are 0 here
+    hidden      `[h, b]`: the weight of each row on the columns `blank`, keys that the user left out; 0 here
 
     Don't keep any of the arrays: the next band is computed in the same memory.
     """
@@ -36,6 +36,7 @@ class Band:
     heads: slice = field(default_factory=lambda: slice(None))
     lengths: Array | None = None
     hidden: Array | None = None
+    blank: tuple[int, ...] = ()
 
     def measured(self, by: str, *, together: bool) -> Array:
         """The numbers `[h, b, c]` that rank b queries' c keys: weights, or shares of their rows by value or output.
@@ -45,7 +46,9 @@ class Band:
         if by == "weight":
             return self.weights.mean(0)[None] if together else self.weights
         lengths: Array = self.lengths
-        return row_shares(namespace(lengths).sqrt((lengths**2).sum(0))[None] if together else lengths)
+        shares = row_shares(namespace(lengths).sqrt((lengths**2).sum(0))[None] if together else lengths)
+        shares[:, :, list(self.blank)] = 0
+        return shares
 
     @property
     def scores(self) -> Array | None:

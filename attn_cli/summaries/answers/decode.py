@@ -1,7 +1,5 @@
 """Decoding a call token by token from a cache: what each step adds, reads and costs, and its error."""
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +21,10 @@ SHAPE = Shape(
     "Causal attention, a token at a time from a key/value cache.",
     {
         "steps": ("entry", "query", "query_token", "new", "reused", "cached_numbers", *_WORK),
-        "caches": ("variant", "requested", "kv_heads", "cached_numbers", "cached_bytes", "last_step_multiplications"),
         "run": ("entry", "difference", "cached_numbers_per_token", *_WORK),
     },
     screen={
         "steps": ("query_token", "reused", "cached_numbers", *_WORK),
-        "caches": ("variant", "requested", "kv_heads", "cached_numbers", "last_step_multiplications"),
     },
 )
 
@@ -73,19 +69,7 @@ class WalkDecoding:
         self.arrays.append((weights, output))
 
     def answer(self) -> Answer:
-        """The steps, what other kinds of caches hold, and the weights and output of all entries of the batch."""
-        tokens, size = self.call.m, int(self.call.k.dtype.itemsize)
-        caches = [
-            {
-                "variant": name,
-                "requested": kind == self.layer,
-                "kv_heads": None if kind.rank else kind.kv_heads,
-                "cached_numbers": kind.kept(tokens),
-                "cached_bytes": kind.kept(tokens) * size,
-                "last_step_multiplications": kind.step(tokens),
-            }
-            for name, kind in _variants(self.layer)
-        ]
+        """The steps, and the weights and output of all entries of the batch."""
         spent, without = (sum(run[name] for run in self.runs) for name in _WORK)
         difference = max(run["difference"] for run in self.runs)
         near = "" if difference < _ROUNDING else f" to {difference:.1e}"
@@ -93,7 +77,7 @@ class WalkDecoding:
             f"a cache saves {1 - spent / max(without, 1):.0%} of multiplications: {spent:,} in place of {without:,}",
             f"every step's output equals that of the whole causal matrix{near}",
         )
-        tables = {"steps": Table.of(self.steps), "caches": Table.of(caches), "run": Table.of(self.runs)}
+        tables = {"steps": Table.of(self.steps), "run": Table.of(self.runs)}
         weights, output = (x[0] if len(x) == 1 else np.stack(x) for x in zip(*self.arrays, strict=True))
         onwards = Next("cost", (), ("-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32"), takes_model=False)
         return Answer(SHAPE, findings, tables, {"weights": weights, "output": output}, _SHOWN, onwards)
@@ -122,18 +106,3 @@ def _layer(call: AttentionCall) -> LayerSizes:
     _, rank, d = ingredients.latent.up_k.shape
     shared = ingredients.latent.cached - rank
     return LayerSizes(call.h, call.h, d + shared, int(ingredients.latent.up_v.shape[-1]), width, rank, shared)
-
-
-def _variants(layer: LayerSizes) -> Iterator[tuple[str, LayerSizes]]:
-    """The caches of other sorts of attention with as many heads, the largest first."""
-    h = layer.heads
-    plain = replace(layer, kv_heads=h, rank=0, shared=0)
-    yield "multi-head", plain
-    if layer.rank == 0 and 1 < layer.kv_heads < h:
-        yield "grouped", layer
-    elif h % 2 == 0 and h > 2:
-        yield "grouped", replace(plain, kv_heads=h // 2)
-    if h > 1:
-        yield "multi-query", replace(plain, kv_heads=1)
-    if layer.rank:
-        yield "latent", layer

@@ -29,13 +29,12 @@ class HiddenKeys(DerivedCall):
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             weights, scores = band.weights, band.raw_scores
             hidden = 0 * namespace(weights).sum(weights[:, :, :1], axis=-1)  # [h, b]
-            for column in (key - band.first for key in self.hidden if band.first <= key < band.last):
+            blank = tuple(key - band.first for key in self.hidden if band.first <= key < band.last)
+            for column in blank:
                 hidden = hidden + weights[:, :, column]
-                for cells in (weights, band.lengths):
-                    if cells is not None:
-                        cells[:, :, column] = 0
+                weights[:, :, column] = 0
                 if scores is not None:
                     scores[:, :, column] = lowest_of(scores)
             self.count["rows"] += weights.shape[0] * weights.shape[1]
             self.count["weight"] += float(to_numpy(namespace(hidden).sum(hidden)))
-            yield replace(band, hidden=hidden)
+            yield replace(band, hidden=hidden, blank=blank)

@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.standing_out import StandOut, any_judged, by_stream, does, families
+from attn_cli.summaries.standing_out import StandOut, any_judged, by_stream, counts, does, families
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.views.answers.story import named
 from attn_cli.views.drawing.labels import head_name
@@ -32,13 +32,13 @@ def standing_out_lines(outs: Sequence[StandOut], summaries: Sequence[Summary], s
     yield from table_lines(rows, labels, ("does", "weight", "key_token"), screen, title="head")
 
 
-def counts(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
+def count_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     """`heads    previous 4   self 3   first token 79`, and `sink     "When" 0 gets 41% of all attention`, by stream."""
     streams = by_stream(summaries)
     for stream, own in streams.items():
         lead = f"{stream}: " if len(streams) > 1 else ""
         if any_judged(own):
-            pieces = [f"{row['family']} {row['heads']}" for row in families(own)]
+            pieces = counts(own)
             yield from named("heads", [lead + pieces[0], *pieces[1:]], screen)
         for said in sink_words(text_sinks(own)):
             yield from named("sink", [lead + said], screen)

@@ -91,7 +91,7 @@ def _findings(report: Report, screen: Screen) -> Iterator[RenderableType]:
     together, alone = report.parted
     judges = report.runs_model and next(report.parts_of(HeadKinds), None) is not None
     if judges:
-        yield from head_families.counts(report.summaries, screen)
+        yield from head_families.count_lines(report.summaries, screen)
         yield from _template(report, screen)
     if report.story is not None:
         yield from story.legend(report.story, prompt, screen)

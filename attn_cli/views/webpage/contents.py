@@ -14,11 +14,11 @@ from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import (
     StandOut,
+    counts,
     does,
     families_of,
     kind_words,
     named_kind,
-    others_of,
     standing_out,
 )
 from attn_cli.summaries.told.story import opening_head
@@ -144,7 +144,7 @@ def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, A
             {"name": kind_words(heads[0]), "does": does(heads[0].kind), "heads": [outs.index(out) for out in heads]}
             for heads in families_of(outs)
         ],
-        "others": others_of(summaries, outs),
+        "counts": counts(summaries),
         "does": [
             ["" if (kind := named_kind(summary, at)) is None else kind.does for at in range(len(summary.place.heads))]
             for summary in summaries

@@ -134,7 +134,7 @@ const shortName = (at, head) => `${streams.length > 1 ? `${page.layers[at].strea
 // The families of heads that stand out, each head a button with a bar as long as its weight.
 function listWork() {
   const all = page.layers.reduce((sum, each) => sum + each.heads.length, 0);
-  $("others").textContent = page.work.heads.length ? `${page.work.heads.length} of ${many(all, "head")} stand out. Others: ${page.work.others.join(" · ") || "none"}` : "No head stands out on this text.";
+  $("others").textContent = page.work.heads.length ? `${page.work.heads.length} of ${many(all, "head")} stand out. All: ${page.work.counts.join(" · ")}` : "No head stands out on this text.";
   $("families").replaceChildren(...page.work.families.map((family) => {
     const box = document.createElement("div"), heading = document.createElement("h3"), name = document.createElement("b"), list = document.createElement("ul");
     name.textContent = `${family.name} ${family.heads.length}`;
