@@ -21,12 +21,8 @@ from attn_cli.views.sink import Sink
 
 LAYOUT = 6
 _MANIFEST = "scan.json"
-_DAMAGED = "it is damaged: remove it, and the same scan makes it again"
+DAMAGED = "a part is damaged: remove its file, and the line that began the scan makes it again"
 _NAMES_ALONE = ("attn", "device", "model", "parts")  # said in scan.json, but no reason to refuse
-_WORDS = {
-    "weights": "model", "dtype": "precision", "layers": "--layer", "heads": "--head", "pairs": "--head",
-    "chunk": "--chunk", "seed": "--seed", "field": "--field", "sample": "--sample",
-}  # fmt: skip
 
 
 class ScanFolder:
@@ -72,11 +68,11 @@ class ScanFolder:
                 self.scan = now
                 self._write(_MANIFEST, orjson.dumps(now, option=orjson.OPT_INDENT_2))
         for name in dict.fromkeys((*now, *self.scan)):
-            if name not in _NAMES_ALONE and now.get(name) != self.scan.get(name):
-                raise InputError(
-                    f"{excerpt(self.name)} holds a scan with {_difference(name, self.scan.get(name), now.get(name))}",
-                    "give another folder, or remove this one",
-                )
+            before, after = self.scan.get(name), now.get(name)
+            if name not in _NAMES_ALONE and before != after:
+                values = "" if name in ("files", "weights") else f": {_shown(before)} there, {_shown(after)} now"
+                raise InputError(f"{excerpt(self.name)} holds a scan with other {name}{values}",
+                                 "give another folder, or remove this one")  # fmt: skip
 
     def end(self, parts: int) -> None:
         """Note how many parts the scan has, once all documents were read."""
@@ -92,7 +88,7 @@ class ScanFolder:
     def open(self, number: int) -> tuple[dict[str, Any], Any]:
         """What a part says of itself, and its file; InputError for one that is damaged or of another scan."""
         path = self.file("part", number)
-        with parse_errors(f"{excerpt(self.name)}/{path.name}", _DAMAGED):
+        with parse_errors(f"{excerpt(self.name)}/{path.name}", DAMAGED):
             file = arrow().parquet.ParquetFile(nonempty_file(str(path)), page_checksum_verification=True)
             about = orjson.loads((file.schema_arrow.metadata or {}).get(b"attn", b"{}"))
             counts = [about.get(name) for name in ("documents", "heads", "tokens", "records")]
@@ -105,18 +101,12 @@ class ScanFolder:
                 raise InputError(f"{excerpt(self.name)}/{path.name} is a part of another scan", hint)
         return about, file
 
-    def table(self, number: int, columns: list[str] | None) -> Any:
-        """These columns of a part's file; None for all."""
-        _, file = self.open(number)
-        with parse_errors(f"{excerpt(self.name)}/{self.file('part', number).name}", _DAMAGED):
-            return file.read(columns=columns)
-
     def rejects(self) -> Iterator[dict[str, Any]]:
         """The records of all parts that could not be scanned, and why."""
         for number in self.parts():
             path = self.file("rejects", number)
             if kind_of_path(path, InputError) is not PathKind.NOTHING:
-                with parse_errors(f"{excerpt(self.name)}/{path.name}", _DAMAGED):
+                with parse_errors(f"{excerpt(self.name)}/{path.name}", DAMAGED):
                     yield from arrow().parquet.ParquetFile(nonempty_file(str(path))).read().to_pylist()
 
     def has(self, shard: Shard) -> bool:
@@ -202,10 +192,5 @@ def _is_locked(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _difference(name: str, before: Any, now: Any) -> str:
-    if name == "files":
-        changed = [one.get("name") for one, other in zip(before or [], now or [], strict=False) if one != other]
-        named = f": {excerpt(str(changed[0]))} has changed" if changed else ""
-        return f"other documents{named}"
-    values = [excerpt(", ".join(map(str, x)) if isinstance(x, list) else str(x), 60) for x in (before, now)]
-    return f"another {_WORDS.get(name, name)}" + f": {values[0]} there, {values[1]} now" * (name != "weights")
+def _shown(value: Any) -> str:
+    return excerpt(str(value), 60)

@@ -1,7 +1,7 @@
 """A part of a scan: the numbers of a shard's documents as a table, a row for each document and head.
 
 Every row has `document` (its number among all records, from 0), `piece` (0, 1 ... where it was cut), `file`, `record`
-(from 1), `tokens`, the head (`stream`, `layer`, `head`, `kv_head`, `module`, `call`) and the `NUMBERS` in float32, null
+(from 1), `tokens`, the head (`stream`, `module`, `call`, `layer`, `head`, `kv_head`) and the `NUMBERS` in float32, null
 where the document has none. A document's first row alone has its `text`, and where its tokens start and end in it.
 The file's metadata under "attn" says what part of which scan it is; "kinds" has the sums by which heads are named.
 """
@@ -21,11 +21,11 @@ from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.corpora.records import arrow
 
-PLACE = ("stream", "layer", "head", "kv_head", "module", "call")
+_TEXT = ("document", "piece", "file", "record", "tokens")
+PLACE = ("stream", "module", "call", "layer", "head", "kv_head")
 JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows")
 _BATCH_TOKENS = 4096  # of a batch with its padding, at most, unless a single text has more
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
-Row = dict[str, Any]
 
 
 def batches_of(lengths: Sequence[int], limit: int = 8) -> list[list[int]]:
@@ -58,12 +58,10 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
     order = np.argsort(done, kind="stable")
     table = _table([texts[done[at]] for at in order], modules, order)
     about = {
-        **about,
-        "part": shard.number,
-        "content": shard.content,
+        **about, "part": shard.number, "content": shard.content, "records": len(shard.documents),
+        "documents": len(done), "heads": len(table) // max(1, len(done)),
         "tokens": sum(len(texts[at][1].ids) for at in done),
-    }
-    about |= {"documents": len(done), "heads": len(table) // max(1, len(done)), "records": len(shard.documents)}
+    }  # fmt: skip
     rejects = sorted(reader.rejects, key=lambda row: (row["document"], row["piece"]))
     columns = {name: [row[name] for row in rejects] for name in REJECT}
     part = _file(table.replace_schema_metadata({"attn": orjson.dumps(about), "kinds": _sums(modules)}))
@@ -71,58 +69,42 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
 
 
 def _table(texts: Sequence[tuple[Document, EncodedText]], modules: Sequence[ModuleNumbers], order: np.ndarray) -> Any:
-    pa = arrow()
+    pa, places = arrow(), [module.place for module in modules]
+    of_text = [(text.number, text.piece, text.file, text.record, len(tokens.ids)) for text, tokens in texts]
     heads = [
-        (module.place.stream, module.place.layer, head, group, module.place.name, module.place.call)
-        for module in modules
-        for head, group in zip(module.place.heads, module.place.groups, strict=True)
+        (place.stream, place.name, place.call, place.layer, *head)
+        for place in places
+        for head in zip(place.heads, place.groups, strict=True)
     ]
-    h, documents = len(heads), [document for document, _ in texts]
-
-    def each(values: Sequence[Any], kind: Any) -> Any:
-        """A column with a value for each document, in all of its rows."""
-        return pa.array(values, kind).take(pa.array(np.repeat(np.arange(len(values)), h)))
-
-    def once(values: Sequence[Any], kind: Any) -> Any:
-        """A column with a value for each document, in its first row."""
-        first = np.arange(len(values) * h) % max(h, 1) == 0
-        return pa.array(values, kind).take(pa.array(np.arange(len(first)) // max(h, 1), mask=~first))
-
-    names = pa.dictionary(pa.int32(), pa.string())
-    columns = {
-        "document": each([document.number for document in documents], pa.int64()),
-        "piece": each([document.piece for document in documents], pa.int32()),
-        "file": each([document.file for document in documents], pa.string()).dictionary_encode(),
-        "record": each([document.record for document in documents], pa.int64()),
-        "tokens": each([len(tokens.ids) for _, tokens in texts], pa.int32()),
-    }
-    for at, name in enumerate(PLACE):
-        values = pa.array([head[at] for head in heads], names if name in ("stream", "module") else pa.int32())
-        columns[name] = values.take(pa.array(np.tile(np.arange(h), len(texts))))
+    at_text, at_head = np.repeat(np.arange(len(texts)), len(heads)), np.tile(np.arange(len(heads)), len(texts))
+    columns: dict[str, Any] = {}
+    for names, rows, at in ((_TEXT, of_text, at_text), (PLACE, heads, at_head)):
+        for number, name in enumerate(names):
+            kind = {"document": pa.int64(), "record": pa.int64()}.get(name, pa.int32())
+            kind = pa.string() if name in ("file", "stream", "module") else kind
+            columns[name] = pa.array([row[number] for row in rows], kind).take(pa.array(at))
     for name in NUMBERS:
-        values = np.concatenate([module.values[name] for module in modules])[:, order] if modules else np.zeros((0, 0))
-        kind = pa.int32() if name in PEAK[1:] else pa.float32()
-        columns[name] = pa.array(np.where(np.isfinite(values), values, np.nan).T.reshape(-1), from_pandas=True).cast(
-            kind
-        )
-    columns["text"] = once([document.text for document in documents], pa.string())
+        values = np.concatenate([module.values[name] for module in modules])[:, order] if modules else np.zeros(0)
+        known = pa.array(np.where(np.isfinite(values), values, np.nan).T.reshape(-1), from_pandas=True)
+        columns[name] = known.cast(pa.int32() if name in PEAK[1:] else pa.float32())
+    first_row = pa.array(at_text, mask=at_head > 0)
+    columns["text"] = pa.array([text.text for text, _ in texts], pa.string()).take(first_row)
     for name in ("starts", "ends"):
-        columns[name] = once([getattr(tokens, name) for _, tokens in texts], pa.list_(pa.int32()))
+        columns[name] = pa.array([getattr(tokens, name) for _, tokens in texts], pa.list_(pa.int32())).take(first_row)
     return pa.table(columns)
 
 
 def _sums(modules: Sequence[ModuleNumbers]) -> bytes:
     """Sums over documents, and counts of documents, of what kinds are judged by: `[K, heads]` each."""
     arrays: dict[str, np.ndarray] = {}
-    for name in JUDGED:
-        found = [
-            np.broadcast_to(of if of.ndim == 3 else of[:, None], (len(of), len(module.place.heads), of.shape[-1]))
-            for module in modules
-            for of in [getattr(module.kinds, name)]
-        ]
-        if found:
-            arrays[name] = np.concatenate([np.nansum(each, axis=-1) for each in found], axis=1)
-            arrays[f"{name}.count"] = np.concatenate([(~np.isnan(each)).sum(axis=-1) for each in found], axis=1)
+    for name in JUDGED if modules else ():
+        found = []
+        for module in modules:
+            numbers = getattr(module.kinds, name)  # [K, h, B], or [K, B] of all heads alike
+            shape = (len(numbers), len(module.place.heads), numbers.shape[-1])
+            found.append(np.broadcast_to(numbers if numbers.ndim == 3 else numbers[:, None], shape))
+        arrays[name] = np.concatenate([np.nansum(each, axis=-1) for each in found], axis=1)
+        arrays[f"{name}.count"] = np.concatenate([(~np.isnan(each)).sum(axis=-1) for each in found], axis=1)
     memory = io.BytesIO()
     np.savez_compressed(memory, **arrays)  # type: ignore[arg-type]
     return base64.b64encode(memory.getvalue())

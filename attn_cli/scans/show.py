@@ -1,33 +1,38 @@
 """attn scan show: the heads of a scan, by kind or by a statistic; one head; what differs in another scan."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from math import isnan
+from typing import Any
 
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.scans.folder import DAMAGED
+from attn_cli.scans.numbers import PEAK
+from attn_cli.scans.results import QUANTILES, ScanResults, estimates
+from attn_cli.scans.student import ci_half_width, holm, two_sided_p
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
+from attn_cli.summaries.reducers.kinds.targets import CONTENT, KINDS
 from attn_cli.text import counted, excerpt, listed, visible
-
-if TYPE_CHECKING:
-    from attn_cli.scans.results import ScanResults
 
 Row = dict[str, Any]
 
-LEAD = ("stream", "module", "call", "layer", "head", "kv_head")
 _PLACE = ("stream?", "module?", "call?", "layer", "head", "kv_head")
-KIND = ("documents", "share", "share_low", "share_high", "baseline", "control", "certainty")
-ESTIMATE = ("document_mean", "low", "high", "standard_deviation", "q05", "q25", "q50", "q75", "q95")
-WHERE = ("document", "piece", "file", "record")
-_CORPUS = {"corpus": ("folder", "model", "documents", "tokens"), "rejected": ("reason", "count"), "inputs": ("file",)}
-SORTED = ("document_mean", "low", "high", "q05", "q50", "q95")
-_STATISTICS = (*_PLACE, "statistic", "documents", *ESTIMATE)
+_KIND = ("documents", "share", "share_low", "share_high", "baseline", "control", "certainty")
+_ESTIMATE = ("document_mean", "low", "high", "standard_deviation", *QUANTILES)
+_SORTED = ("document_mean", "low", "high", "q05", "q50", "q95")
+_WHERE = ("document", "piece", "file", "record")
+_CORPUS = {"corpus": ("folder", "model", "documents", "tokens"), "rejected": ("reason", "count")}
 _HEADS = Shape(
     "attn.scan_heads/4",
     "The heads of a scan, in the order asked for. Means are over documents.",
     {
-        "heads": (*_PLACE, "kind", *KIND, *(f"{name}?" for name in SORTED)),
-        "statistics": _STATISTICS,
+        "heads": (*_PLACE, "kind", *_KIND, *(f"{name}?" for name in _SORTED)),
         "kinds": ("kind", "count"),
         **_CORPUS,
     },
@@ -41,7 +46,7 @@ _HEADS = Shape(
 )  # fmt: skip
 _BY_NUMBER = replace(
     _HEADS,
-    screen={"heads": ("head", *SORTED, "kind")},
+    screen={"heads": ("head", *_SORTED, "kind")},
     bars=(),
     legend=("low, high: 95 % interval of the mean over documents; p5, p50, p95: percentiles",),
 )
@@ -49,23 +54,23 @@ _HEAD = Shape(
     "attn.scan_head/4",
     "All that a scan knows of one head. input is empty.",
     {
-        "examples": (*_PLACE, "percentile", "weight", *WHERE, "query", "key", "query_token", "key_token", "text",
+        "examples": (*_PLACE, "percentile", "weight", *_WHERE, "query", "key", "query_token", "key_token", "text",
                      "whole"),
-        "head": (*_PLACE, "kind", *KIND),
-        "statistics": _STATISTICS,
-        "kinds": ("kind", *KIND, "named"),
+        "head": (*_PLACE, "kind", *_KIND),
+        "statistics": (*_PLACE, "statistic", "documents", *_ESTIMATE),
+        "kinds": ("kind", *_KIND, "named"),
         **_CORPUS,
     },
     screen={
-        "statistics": ("statistic", "document_mean", "low", "high", "q05", "q50", "q95"),
+        "statistics": ("statistic", *_SORTED),
         "kinds": ("kind", "share", "share_low", "share_high", "baseline", "certainty"),
         "examples": ("percentile", "weight", "query_token", "key_token", "text"),
     },
     legend=("kinds: share of non-sink attention on targets; baseline: of uniform attention",
-            "at: % of documents with less of the kind; of each its largest weight on no sink"),
+            "at: % of documents with less of the kind; weight: its largest off the sinks"),
 )  # fmt: skip
 _DIFFERENCES = Shape(
-    "attn.scan_differences/3",
+    "attn.scan_differences/4",
     "Two scans, head by head. input is empty.",
     {
         "differences": (*_PLACE, "statistic", "document_mean", "other_mean", "difference", "low", "high", "effect",
@@ -81,146 +86,210 @@ _DIFFERENCES = Shape(
     legend=("low, high: 95 % interval; effect: difference over documents' standard deviation",),
 )  # fmt: skip
 SHAPES = {"scan_heads": _HEADS, "scan_head": _HEAD, "scan_differences": _DIFFERENCES}
-_HEADS_SHOWN, _EXAMPLES_SHOWN, _DIFFERENCES_SHOWN = 20, 14, 20
-_AROUND = 60  # characters of a long text that are shown around query and key
-_WHOLE = 300  # characters of a text that is shown whole
+LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance
+_SHOWN, _ROWS_SHOWN = 20, 14
+_STRONGEST, _DECILES = 5, np.arange(9, 0, -1) / 10
+_WHOLE, _AROUND = 300, 60  # characters of a text that is shown whole; around query and key
+_STATISTICS = tuple(statistic.name for statistic in STATISTICS)
+_KINDS = tuple(kind.name for kind in KINDS)
 
 
-def _corpus(scan: "ScanResults") -> tuple[dict[str, Table], str]:
-    """The tables `corpus`, `rejected` and `inputs` of a scan, and what they say in a sentence."""
+def _corpus(scan: ScanResults) -> tuple[dict[str, Table], str]:
+    """The tables `corpus` and `rejected` of a scan, and what they say in a sentence."""
     counts, files = scan.progress, [str(file["name"]) for file in scan.options["files"]]
-    model = str(scan.options["model"])
-    documents, tokens, reasons = counts["documents"], counts["tokens"], counts["reasons"]
-    tables = {
-        "corpus": Table.of([{"folder": scan.name, "model": model, "documents": documents, "tokens": tokens}]),
-        "rejected": Table({"reason": list(reasons), "count": list(reasons.values())}),
-        "inputs": Table({"file": files}),
+    about = {
+        "folder": scan.name,
+        "model": scan.options["model"],
+        **{name: counts[name] for name in _CORPUS["corpus"][2:]},
     }
-    words = f"over {counted(documents, 'document')}, {tokens:,} tokens"
+    reasons = counts["reasons"]
+    words = f"over {counted(counts['documents'], 'document')}, {counts['tokens']:,} tokens"
     if "parts" not in scan.options:
         words += " so far"
     elif counts["missing"]:
         words += f"; {counts['missing']:,} of {counted(scan.options['parts'], 'part')} not done"
-    if lost := counts["rejected"]:
+    if reasons:
         named = listed([f"{count:,} {excerpt(reason, 40)}" for reason, count in reasons.items()], 4)
-        words += f", {counted(lost, 'record')} not read ({named})"
-    return tables, words + (f": {excerpt(listed(files, 3), 60)}" if files else "")
+        words += f", {counted(counts['rejected'], 'record')} not read ({named})"
+    rejected = Table({"reason": list(reasons), "count": list(reasons.values())})
+    return {"corpus": Table.of([about]), "rejected": rejected}, f"{words}: {excerpt(listed(files, 3), 60)}"
 
 
-def _show_head(folder: str, row: Row) -> Next:
-    return Next("scan", ("show", folder), ("--head", head_choice(row)), takes_model=False)
+def _show_head(scan: ScanResults, row: Row) -> Next:
+    return Next("scan", ("show", scan.name), ("--head", head_choice(row)), takes_model=False)
 
 
-def heads_answer(
-    scan: "ScanResults",
-    rows: Sequence[Row],
-    statistics: Sequence[Row],
-    *,
-    ranking: Ranking | None,
-    kind: str | None,
-    top: int | None,
-) -> Answer:
-    """The heads of a scan, `rows` in the order of `ranking`, else by kind; of one `kind` alone if that is given."""
+def _plain(numbers: dict[str, np.ndarray], at: Any, names: tuple[str, ...]) -> Row:
+    """These numbers of one head, None for NaN."""
+    values = {name: numbers[name][at].item() for name in names}
+    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in values.items()}
+
+
+def _of_kind(scan: ScanResults, kind: str, at: int) -> Row:
+    return _plain(scan.kinds, (_KINDS.index(kind), at), _KIND) if kind in _KINDS else dict.fromkeys(_KIND)
+
+
+def _head_rows(scan: ScanResults) -> list[Row]:
+    return [place | {"kind": kind} | _of_kind(scan, kind, at)
+            for at, (place, kind) in enumerate(zip(scan.places, scan.kind, strict=True))]  # fmt: skip
+
+
+def _clearest(row: Row) -> tuple[int, float]:
+    if row["share"] is None:
+        return 2, 0.0
+    return int(KINDS[_KINDS.index(row["kind"])].rank != CONTENT), -row["share"]
+
+
+def heads_answer(scan: ScanResults, ranking: Ranking | None, kind: str | None, top: int | None) -> Answer:
+    """The heads of a scan in the order of `ranking`, else by kind; of one `kind` alone if that is given."""
+    if kind is not None and kind not in KIND_NAMES.values():
+        raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
+    heads = _head_rows(scan)
+    if ranking is None:
+        heads.sort(key=_clearest)
+    else:
+        numbers = estimates(scan.values(ranking.column), quantiles=True)
+        heads = [head | _plain(numbers, at, _SORTED) for at, head in enumerate(heads)]
+        heads = ranking.of(heads, lambda row: float("nan") if row["document_mean"] is None else row["document_mean"])
+    rows = [head for head in heads if kind in (None, head["kind"])][:top]
     tables, words = _corpus(scan)
-    unsure = 0 if ranking else sum((row["certainty"] or 1.0) < 0.95 for row in rows)
-    some = f"{len(rows)} of {len(scan.places)} heads"
-    if kind is not None:
-        finding = f"{some} {'is' if len(rows) == 1 else 'are'} of the kind {kind}"
-    elif ranking is not None:
+    some, unsure = f"{len(rows)} of {len(scan.places)} heads", 0
+    if ranking is not None:
         has_numbers = any(row["document_mean"] is not None for row in rows)
         finding = f"{some} {ranking.words}" if has_numbers else f"no head has a number for {ranking.heading} here"
-    elif rows and rows[0]["share"] is not None:
-        first = rows[0]
-        finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
     else:
+        unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
         finding = "no head is of any kind"
+        if kind is not None:
+            finding = f"{some} {'is' if len(rows) == 1 else 'are'} of the kind {kind}"
+        elif first and first["share"] is not None:
+            finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
     counts = Counter(scan.kind).most_common()
+    kinds = Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]})
     return Answer(
         _HEADS if ranking is None else _BY_NUMBER,
         (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), words),
-        {
-            "heads": Table.of(rows),
-            "statistics": Table.of(statistics),
-            "kinds": Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]}),
-            **tables,
-        },
-        shown=top or _HEADS_SHOWN,
-        next=_show_head(scan.name, rows[0]) if rows else None,
+        {"heads": Table.of(rows), "kinds": kinds, **tables},
+        shown=top or _SHOWN,
+        next=_show_head(scan, rows[0]) if rows else None,
     )
 
 
-def head_answer(
-    scan: "ScanResults", head: Row, statistics: Sequence[Row], kinds: Sequence[Row], examples: Sequence[Row]
-) -> Answer:
+def head_answer(scan: ScanResults, at: int) -> Answer:
     """One head of a scan: its kind, its numbers, and examples, the strongest first."""
-    tables, words = _corpus(scan)
-    name = head_choice(head)
-    onwards = Next("scan", ("show", scan.name), ("--kind", head["kind"]), takes_model=False)
+    place, kind, (tables, words) = scan.places[at], scan.kind[at], _corpus(scan)
+    head, name = place | {"kind": kind} | _of_kind(scan, kind, at), head_choice(place)
+    found = {each: estimates(scan.values(each)[:, at : at + 1], quantiles=True) for each in _STATISTICS}
+    statistics = [place | {"statistic": each} | _plain(of, 0, ("documents", *_ESTIMATE))
+                  for each, of in found.items() if of["documents"][0]]  # fmt: skip
+    kinds = [{"kind": each, **_of_kind(scan, each, at), "named": each == kind} for each in _KINDS]
+    kinds = sorted((row for row in kinds if row["documents"]), key=lambda x: -(x["share"] or 0) / (x["baseline"] or 1))
+    examples = [place | row for row in _examples(scan, at)]
+    certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
+    finding = f"head {name} is {'of no kind' if kind == 'none' else kind}"
     if head["share"] is not None:
-        certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
-        finding = f"head {name} is a {head['kind']} head{certainty}: share {head['share']:.2f}"
-    else:
-        finding = f"head {name} is {'of no kind' if head['kind'] == 'none' else head['kind']}"
-        onwards = Next("scan", ("show", scan.name), ("--sort", "induction", "-k", "10"), takes_model=False)
+        finding = f"head {name} is a {kind} head{certainty}: share {head['share']:.2f}"
+    onwards = Next("scan", ("show", scan.name), ("--kind", kind), takes_model=False)
     opened = next((each["text"] for each in examples if each["whole"] and visible(each["text"]) == each["text"]), None)
     if opened is not None:
         onwards = Next("matrix", (opened,), ("-m", str(scan.options["model"]), "-H", name), takes_model=False)
     rows = {"examples": examples, "head": [head], "statistics": statistics, "kinds": kinds}
     named = {name: Table.of(of) for name, of in rows.items()}
-    return Answer(_HEAD, (finding, words), {**named, **tables}, shown=_EXAMPLES_SHOWN, next=onwards)
+    return Answer(_HEAD, (finding, words), {**named, **tables}, shown=_ROWS_SHOWN, next=onwards)
 
 
-def example(row: Row) -> Row:
-    """An example of what a head attends to, from a row of a part with its document's text."""
-    text, cell = row["text"], {name: row[f"peak_{name}"] for name in ("weight", "query", "key")}
-    spans = {name: (row["starts"][cell[name]], row["ends"][cell[name]]) for name in ("query", "key")}
-    names = {f"{name}_token": text[first:last].strip() if first >= 0 else "" for name, (first, last) in spans.items()}
+def _examples(scan: ScanResults, at: int) -> list[Row]:
+    """The strongest row of the five documents with the most of the head's kind, and of one at every decile."""
+    number, weights = scan.kind[at] if scan.kind[at] in _KINDS else None, scan.values("peak_weight")[:, at]
+    of = weights if number is None else scan.values(f"{number}_share")[:, at]
+    known = np.flatnonzero(~np.isnan(of) & ~np.isnan(weights))
+    order = known[np.lexsort((known, -weights[known], -of[known]))].tolist()  # the largest first
+    last = len(order) - 1
+    ranks = sorted({*range(min(_STRONGEST, last + 1)), *(round((1 - decile) * max(last, 0)) for decile in _DECILES)})
+    return [{"percentile": 100 * (1 - rank / max(1, last)), **_example(scan, order[rank], at)}
+            for rank in ranks if rank <= last]  # fmt: skip
+
+
+def _example(scan: ScanResults, document: int, at: int) -> Row:
+    """The strongest row of a head in a document, with the text around its query and its key."""
+    numbers = np.repeat([*scan.parts], [about["documents"] for about in scan.parts.values()])
+    number, first = int(numbers[document]), (document - int((numbers < numbers[document]).sum())) * len(scan.places)
+    with parse_errors(f"{excerpt(scan.name)}, part {number}", DAMAGED):
+        table = scan.folder.open(number)[1].read([*_WHERE, *PEAK, "text", "starts", "ends"])
+        said, peak = table.slice(first, 1).to_pylist()[0], table.slice(first + at, 1).to_pylist()[0]
+        text, cell = said["text"], {name: peak[f"peak_{name}"] for name in ("weight", "query", "key")}
+        spans = {name: (said["starts"][cell[name]], said["ends"][cell[name]]) for name in ("query", "key")}
+        names = {f"{name}_token": text[max(first, 0) : max(last, 0)].strip() for name, (first, last) in spans.items()}
     start, end = 0, len(text)
     if end > _WHOLE:
-        first, last = max(0, min(spans.values())[0] - _AROUND), max(spans.values())[1] + _AROUND
-        if last - first > _WHOLE:  # far apart: the query alone
-            first, last = max(0, spans["query"][0] - _WHOLE // 2), spans["query"][1] + _WHOLE // 2
-        start, end = first, min(end, last)
-    return (
-        cell
-        | {name: row[name] for name in WHERE}
-        | names
-        | {"text": text[start:end], "whole": end - start == len(text)}
-    )
+        start, end = max(0, min(spans.values())[0] - _AROUND), max(spans.values())[1] + _AROUND
+        if end - start > _WHOLE:  # far apart: the query alone
+            start, end = max(0, spans["query"][0] - _WHOLE // 2), spans["query"][1] + _WHOLE // 2
+    shown = {"text": text[start:end], "whole": len(text[start:end]) == len(text)}
+    return cell | {name: said[name] for name in _WHERE} | names | shown
 
 
-def differences_answer(
-    one: "ScanResults",
-    other: "ScanResults",
-    found: Sequence[Row],
-    kinds: Sequence[Row],
-    *,
-    alone: int,
-    same: bool,
-    shown: int | None,
-    level: float,
+def differences_of(
+    one: ScanResults, other: ScanResults, statistic: str | None = None, shown: int | None = None
 ) -> Answer:
-    """What differs between two scans; `alone` are the heads that one of them has."""
+    """The differences of two scans: every statistic of every head that both have, and the kinds that changed."""
+    theirs = {tuple(place.items()): at for at, place in enumerate(other.places)}
+    pairs = [(at, theirs[key]) for at, place in enumerate(one.places) if (key := tuple(place.items())) in theirs]
+    if not pairs:
+        raise InputError(f"the scans in {excerpt(one.name)} and {excerpt(other.name)} have no head in common",
+                         "scans of models of one architecture can be compared")  # fmt: skip
+    contents = [[(number, about.get("content"), about["documents"]) for number, about in scan.parts.items()]
+                for scan in (one, other)]  # fmt: skip
+    same, rows = contents[0] == contents[1], list[Row]()
+    for name in _STATISTICS if statistic is None else (statistic,):
+        values = (scan.values(name)[:, [pair[side] for pair in pairs]] for side, scan in enumerate((one, other)))
+        tested = _tested(*values, paired=same)
+        rows += [one.places[at] | {"statistic": name} | _plain(tested, row, tuple(tested)[:-1])
+                 for row, (at, _) in enumerate(pairs) if tested["varies"][row]]  # fmt: skip
+    for row, adjusted in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
+        row |= {"adjusted_p_value": adjusted, "differs": adjusted < LEVEL}
+    rows.sort(key=lambda row: (not row["differs"], -abs(row["effect"] or 0.0)))
+    order = sorted(pairs, key=lambda pair: _clearest(heads[pair[0]])) if (heads := _head_rows(one)) else []
+    kinds = [one.places[at] | {"kind": one.kind[at], "other_kind": other.kind[to]}
+             for at, to in order if one.kind[at] != other.kind[to]]  # fmt: skip
     (tables, words), (others, other_words) = _corpus(one), _corpus(other)
-    differ = sum(row["differs"] for row in found)
-    run = {"test": "paired" if same else "welch", "level": level, "compared": len(found), "differ": differ}
+    differ, alone = sum(row["differs"] for row in rows), len(one.places) + len(other.places) - 2 * len(pairs)
+    run = {"test": "paired" if same else "welch", "level": LEVEL, "compared": len(rows), "differ": differ}
     test = "same documents: paired test" if same else "other documents: Welch's test"
-    findings = [f"{differ:,} of {len(found):,} numbers differ significantly",
-                f"{test}, family-wise error rate {level:.0%} (Holm 1979)"]  # fmt: skip
-    if kinds:
-        findings.append(f"{counted(len(kinds), 'head')} of another kind")
-    if alone:
-        findings.append(f"{counted(alone, 'head')} in one scan only")
+    findings = [f"{differ:,} of {len(rows):,} numbers differ significantly",
+                f"{test}, family-wise error rate {LEVEL:.0%} (Holm 1979)"]  # fmt: skip
+    findings += [f"{counted(len(kinds), 'head')} of another kind"] * bool(kinds)
+    findings += [f"{counted(alone, 'head')} in one scan only"] * bool(alone)
+    tables |= {"corpus": Table.of([*tables["corpus"], *others["corpus"]])}
+    run_table = Table.of([run | {"unmatched_heads": alone}])
     return Answer(
         _DIFFERENCES,
         (*findings, words, f"against {other.name} {other_words}"),
-        {
-            "differences": Table.of(found),
-            "kinds": Table.of(kinds),
-            "run": Table.of([run | {"unmatched_heads": alone}]),
-            **tables,
-            "corpus": Table.of([*tables["corpus"], *others["corpus"]]),
-        },
-        shown=min(_DIFFERENCES_SHOWN, differ) if shown is None else shown,
-        next=_show_head(other.name, found[0]) if found else None,
+        {"differences": Table.of(rows), "kinds": Table.of(kinds), "run": run_table, **tables},
+        shown=min(_SHOWN, differ) if shown is None else shown,
+        next=_show_head(other, rows[0]) if rows else None,
     )
+
+
+def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> dict[str, np.ndarray]:
+    """Student's paired test of the same documents, Welch's of others, of each head's numbers `[documents, heads]`."""
+    one, two = estimates(first), estimates(second)
+    freedoms = np.stack([x["documents"] - 1 for x in (one, two)])
+    variances = np.stack([x["standard_deviation"] ** 2 for x in (one, two)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = variances / (freedoms + 1)
+        freedom = squares.sum(axis=0) ** 2 / (squares**2 / freedoms).sum(axis=0)
+        error, difference = np.sqrt(squares.sum(axis=0)), two["document_mean"] - one["document_mean"]
+        if paired:
+            apart = estimates(second.astype(np.float64) - first)
+            error, freedom = apart["standard_deviation"] / np.sqrt(apart["documents"]), apart["documents"] - 1
+        deviation = np.sqrt((freedoms * variances).sum(axis=0) / freedoms.sum(axis=0))
+        freedom = np.where(np.isnan(freedom), freedoms.sum(axis=0), freedom)
+        p_value = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
+        effect = np.where(difference == 0, 0.0, difference / deviation)
+    width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
+    return {
+        "document_mean": one["document_mean"], "other_mean": two["document_mean"], "difference": difference,
+        "low": difference - width, "high": difference + width, "effect": effect, "p_value": p_value,
+        "varies": ~np.isnan(difference) & ((deviation > 0) | (difference != 0)),
+    }  # fmt: skip

@@ -87,7 +87,7 @@ def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: 
     assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder)).code == 0
     again = attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "3")
     assert again.code == 2
-    assert "another --seed: 0 there, 3 now" in again.errors
+    assert "other seed: 0 there, 3 now" in again.errors
     assert attn("scan", str(lines), "-m", MODEL, "-o", str(folder), "--seed", "9" * 20).code == 2
 
 

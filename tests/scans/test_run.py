@@ -174,14 +174,14 @@ def test_other_documents_options_and_models_are_refused(tmp_path: Path) -> None:
     file, folder = written(tmp_path, sentences(10)), tmp_path / "scan"
     words_scan(file, folder)
     before = files_of(folder)
-    with pytest.raises(InputError, match="another --seed: 0 there, 1 now"):
+    with pytest.raises(InputError, match="other seed: 0 there, 1 now"):
         words_scan(file, folder, seed=1)
     source = open_words()
     source.fingerprint = lambda: "other"
-    with pytest.raises(InputError, match="another model"):
+    with pytest.raises(InputError, match="other weights"):
         scan(source, str(file), str(folder))
     written(tmp_path, sentences(10, seed=1))
-    with pytest.raises(InputError, match=r"other documents: .*lines\.txt has changed"):
+    with pytest.raises(InputError, match="other files"):
         words_scan(file, folder)
     assert files_of(folder) == before
 

@@ -6,7 +6,7 @@ import json
 import shlex
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ import torch
 
 pytest.importorskip("pyarrow")
 
-from attn_cli.scans.results import ScanResults, differences_of, open_scan
+from attn_cli.scans.results import ScanResults, estimates, open_scan
 from attn_cli.scans.scan import scan
+from attn_cli.scans.show import differences_of
 from attn_cli.scans.student import two_sided_p
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.heads import STATISTICS
@@ -75,6 +76,11 @@ def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], lis
     return heads
 
 
+def statistics(results: ScanResults) -> list[dict[str, Any]]:
+    places = [(place["layer"], place["head"]) for place in results.places[::12]]
+    return [row for place in places for row in results.head(*place)["statistics"]]
+
+
 def column(rows: list[dict[str, float]], name: str) -> np.ndarray:
     return np.array([row[name] for row in rows if row[name] is not None])
 
@@ -83,7 +89,7 @@ def test_numbers_equal_those_added_up_by_hand_from_heads_line_by_line(scans: Sca
     scanned = scans["one"]
     heads = by_hand(scanned.file, scanned.model)
     assert len(heads) == 72
-    for row in (row for rows in scanned.results.statistics() for row in rows):
+    for row in statistics(scanned.results):
         values = column(heads[row["layer"], row["head"]], row["statistic"])
         assert row["documents"] == len(values)
         assert row["document_mean"] == pytest.approx(values.mean(), abs=2e-5)
@@ -112,7 +118,7 @@ def test_kinds_equal_those_added_up_by_hand(scans: Scans) -> None:
 def test_heads_come_in_the_order_asked_for(scans: Scans) -> None:
     rows = list(csv.DictReader(io.StringIO(show(scans, "--sort", "induction", "-k", "9", "-f", "csv"))))
     values = [float(row["document_mean"]) for row in rows]
-    every = [row["document_mean"] for (row,) in scans["one"].results.statistics((NAMES[5],))]
+    every = estimates(scans["one"].results.values(NAMES[5]))["document_mean"].tolist()
     assert values == sorted(every, reverse=True)[:9]
     assert all(float(row["low"]) <= value for row, value in zip(rows, values, strict=True))
 
@@ -210,7 +216,12 @@ def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> 
     one, longer = scans["one"], scans["longer"]
     answer = differences_of(one.results, longer.results)
     first, second = (
-        {(row["layer"], row["head"], row["statistic"]): row for rows in each.results.statistics() for row in rows}
+        {
+            (place["layer"], place["head"], name): {number: of[at] for number, of in found.items()}
+            for name in NAMES
+            for found in [estimates(each.results.values(name))]
+            for at, place in enumerate(each.results.places)
+        }
         for each in (one, longer)
     )
     differ = answer["run"][0]["differ"]
@@ -247,6 +258,6 @@ def test_columns_of_all_documents_are_for_other_programs(scans: Scans) -> None:
     found = duckdb.sql(
         f"SELECT layer, head, avg(distance) FROM '{scanned.folder}/part-*.parquet' GROUP BY ALL"
     ).fetchall()
-    means = {(row["layer"], row["head"]): row["document_mean"] for (row,) in scanned.results.statistics(("distance",))}
-    assert {(layer, head): mean for layer, head, mean in found} == pytest.approx(means)
+    means = estimates(scanned.results.values("distance"))["document_mean"]
+    assert [mean for *_, mean in sorted(found)] == pytest.approx(means)
     assert len(scanned.results.to_pandas(["document", "distance"])) == 50 * 72
