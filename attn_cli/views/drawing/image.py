@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
@@ -41,19 +41,14 @@ def query_maps(
 
 def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """For self-attention, cross-attention ... a map of an image: the attention that its patches receive."""
-    streams: dict[str, list[Received]] = {}
-    grids: dict[str, list[ImageGrid]] = {}
-    for summary in report.summaries:
-        part = summary.part(Received)
-        if part is not None and (found := image_grids(summary.keys)):
-            grids[summary.place.stream] = found
-            streams.setdefault(summary.place.stream, []).append(part)
-    for stream, parts in streams.items():
+    grids = {summary.place.stream: image_grids(summary.keys) for summary in report.summaries}
+    for stream, of_stream in grids.items():
         name = "" if stream == "self" else f" · {stream}"
-        for grid in grids[stream]:
+        own = [part for summary, part in with_part(report.summaries, Received) if summary.place.stream == stream]
+        for grid in of_stream if own else []:
             yield ""
             title = f"share of attention received · by patch{name}"
-            yield image_map(mean_received(parts), grid, "weights", title, report, screen)
+            yield image_map(mean_received(own), grid, "weights", title, report, screen)
 
 
 def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report: Report, screen: Screen) -> HeatMap:

@@ -27,7 +27,7 @@ def vision_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 def image_grids(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> list[Grid]:
     """The grid of patches of each image in the arrays, or of each of its tiles; [] where patches have no known size."""
-    pixels, patch = arrays.get("pixel_values"), getattr(vision_config(config), "patch_size", None)
+    pixels, patch = arrays.get("pixel_values"), _patch_size(config)
     if not isinstance(pixels, torch.Tensor) or patch is None:
         return []
     if "image_grid_thw" in arrays:
@@ -36,8 +36,13 @@ def image_grids(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> list[Gri
         return [(rows, columns) for rows, columns in arrays["spatial_shapes"].tolist()]
     if pixels.ndim not in (4, 5):
         return []
-    high, wide = (patch, patch) if isinstance(patch, int) else patch
-    return [(pixels.shape[-2] // high, pixels.shape[-1] // wide)] * pixels.shape[:-3].numel()
+    return [(pixels.shape[-2] // patch[0], pixels.shape[-1] // patch[1])] * pixels.shape[:-3].numel()
+
+
+def _patch_size(config: PreTrainedConfig) -> tuple[int, int] | None:
+    size = getattr(vision_config(config), "patch_size", None)
+    sizes = (size, size) if isinstance(size, int) else tuple(size or ())
+    return sizes if len(sizes) == 2 else None  # one for each stage
 
 
 def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> tuple[Token, ...]:
@@ -87,25 +92,23 @@ def _merged(config: PreTrainedConfig, grid: Grid) -> Grid:
     """The grid of the squares of patches that a text has a token for, by the configuration; (0, 0) for a remainder."""
     rows, columns = grid
     count = getattr(config, "mm_tokens_per_image", None)
-    parts = (config, vision_config(config))
-    side = next((getattr(part, name) for name in _MERGED for part in parts if hasattr(part, name)), 1)
+    stated = [getattr(part, name, None) for name in _MERGED for part in (config, vision_config(config))]
+    side = next((side for side in stated if isinstance(side, int | float) and side > 0), 1)
     side = rows // isqrt(count) if count else round(1 / side) if side < 1 else int(side)
     return (0, 0) if not side or rows % side or columns % side else (rows // side, columns // side)
 
 
 def picture_read(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> np.ndarray:
     """The picture as the model reads it, in grey `[height, width]`, without what is left over beside its patches."""
-    vision, pixels, (rows, columns) = vision_config(config), arrays["pixel_values"].float(), grid
-    size = vision.patch_size
+    (high, wide), (rows, columns), pixels = _patch_size(config) or (1, 1), grid, arrays["pixel_values"].float()
     if "image_grid_thw" in arrays:  # square by square, each patch with its colours and frames
-        side = int(vision.spatial_merge_size)
-        patches = pixels.reshape(rows // side, columns // side, side, side, -1, size, size).mean(4)
+        side = int(vision_config(config).spatial_merge_size)
+        patches = pixels.reshape(rows // side, columns // side, side, side, -1, high, wide).mean(4)
     elif "spatial_shapes" in arrays:  # row by row, colours last
-        patches = pixels[0, : rows * columns].reshape(rows, columns, 1, 1, size, size, -1).mean(-1)
+        patches = pixels[0, : rows * columns].reshape(rows, columns, 1, 1, high, wide, -1).mean(-1)
     else:
-        high, wide = (size, size) if isinstance(size, int) else size
         return in_grey(pixels.flatten(0, -4)[0, :, : rows * high, : columns * wide])
-    return in_grey(patches.permute(0, 2, 4, 1, 3, 5).reshape(1, rows * size, columns * size))
+    return in_grey(patches.permute(0, 2, 4, 1, 3, 5).reshape(1, rows * high, columns * wide))
 
 
 def in_grey(pixels: torch.Tensor) -> np.ndarray:

@@ -101,3 +101,5 @@ def test_mixtures_of_all_patches_and_what_does_not_divide_have_no_names() -> Non
     tokens = labels(None, inputs["input_ids"])
     for grids in [], [(4, 5)], [(4, 4)], [(4, 6), (4, 6)]:
         assert all(token.row is None for token in with_patches(model.config, tokens, grids))
+    stages = tiny_model("florence2", "tiny").config  # each with patches of its own
+    assert image_grids(stages, {"pixel_values": torch.zeros(1, 3, 32, 32)}) == []
