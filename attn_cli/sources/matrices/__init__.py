@@ -16,7 +16,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.matrices.embedding import Embedded, embed
 from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.projecting import KeysAndValues, Projected, own_matrices, project
+from attn_cli.sources.matrices.projecting import Projected, own_matrices, project
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
 from attn_cli.sources.matrices.shapes import ScoreShape, batch_axes, check_output_projection, cut_into_heads
 from attn_cli.sources.score_overflow import require_finite_scores
@@ -46,12 +46,12 @@ def in_heads(options: MatrixOptions, projected: Projected) -> InHeads:
     """q, k and v cut into heads and rotated, as the options say."""
     if isinstance(projected.kv, Latent):
         return _of_latents(options, projected, projected.kv)
-    return _of_matrices(options, projected, projected.kv)
+    return _of_matrices(options, projected, *projected.kv)
 
 
-def _of_matrices(options: MatrixOptions, projected: Projected, kv: KeysAndValues) -> InHeads:
-    shapes = {"q": projected.q.shape, "k": kv.k.shape, "v": kv.v.shape}
-    q, k, v = cut_into_heads(projected.q, kv.k, kv.v, projected.heads, options.kv_heads)
+def _of_matrices(options: MatrixOptions, projected: Projected, k: np.ndarray, v: np.ndarray) -> InHeads:
+    shapes = {"q": projected.q.shape, "k": k.shape, "v": v.shape}
+    q, k, v = cut_into_heads(projected.q, k, v, projected.heads, options.kv_heads)
     lead = batch_axes(q, k, v, shapes)
     rotation = None
     if options.rotary:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
+
+_ABOVE_0 = r"0*[1-9]\d{0,14}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,36 +53,19 @@ class MaskParts:
         return all_of(*masks, *(Given(of_entry(cells, at, heads)) for cells in self.cells))
 
 
-@dataclass(frozen=True)
-class MaskRequest:
-    """One value of `--mask` as it was typed, and what it has to fit.
+class MaskEntry(NamedTuple):
+    """A kind of mask that `--mask` takes by name; `make` gets its numbers, the scores' shape, and query 0's key.
 
-    argument  the part after the first colon of `text`: "3" of "window:3"; "" without a colon
-    offset    the index of the key that query 0 stands at
+    pattern, needs, hint  how the numbers are written, and the words for others
+    help                  None stands for `syntax`, "" leaves it out of --help
     """
 
-    text: str
-    argument: str
-    example: str
-    shape: ScoreShape
-    offset: int
-
-    def whole_numbers(self, count: int) -> list[int]:
-        """The numbers in a value of `--mask` such as dilated:3:2, `count` whole numbers above 0; else InputError."""
-        numbers = self.argument.split(":")
-        if len(numbers) != count or not all(re.fullmatch(r"\d{1,15}", x) and int(x) > 0 for x in numbers):
-            requirement = "a whole number" if count == 1 else f"{count} whole numbers"
-            raise InputError(f"--mask {self.text!r} needs {requirement} above 0", f"example: --mask {self.example}")
-        return [int(x) for x in numbers]
-
-
-@dataclass(frozen=True)
-class MaskEntry:
-    """A kind of mask that `--mask` takes by name; `help` None stands for `syntax`, "" leaves it out of --help."""
-
     syntax: str
-    make: Callable[["MaskRequest"], "MaskParts"]  # in quotes: --help needs entries alone
+    make: Callable[[list[int], ScoreShape, int], MaskParts]
     example: str = ""
+    pattern: str = _ABOVE_0
+    needs: str = "a whole number above 0"
+    hint: str = "example"
     help: str | None = None
 
     @property
@@ -93,6 +79,13 @@ class MaskEntry:
             return text == self.name
         return text.partition(":")[0] == self.name and not leads_somewhere(text)
 
+    def numbers(self, text: str) -> list[int]:
+        """The whole numbers in a value of `--mask` such as dilated:3:2; InputError where they are no such numbers."""
+        argument = text.partition(":")[2]
+        if self.example and not re.fullmatch(self.pattern, argument):
+            raise InputError(f"--mask {text!r} needs {self.needs}", f"{self.hint}: --mask {self.example}")
+        return [int(number) for number in re.split("[:,]", argument)] if self.example else []
+
 
 def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
     """All masks that the options name, together; InputError for one that is no mask, or doesn't fit the scores."""
@@ -105,8 +98,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
         if entry is None:
             parts += _of_file(text, shape)
         else:
-            argument = text.partition(":")[2]
-            parts += entry.make(MaskRequest(text, argument, entry.example, shape, offset_of(options, shape.n, shape.m)))
+            parts += entry.make(entry.numbers(text), shape, offset_of(options, shape.n, shape.m))
     return parts
 
 
@@ -119,64 +111,58 @@ def offset_of(options: MatrixOptions, n: int, m: int) -> int:
     return m - n if "causal-bottom-right" in options.masks or (options.causal and not top_left) else 0
 
 
-def _causal(request: MaskRequest) -> MaskParts:
-    n, m = request.shape.n, request.shape.m
+def _causal(_: list[int], shape: ScoreShape, __: int) -> MaskParts:
+    n, m = shape.n, shape.m
     note = f"causal, first query with first key (n = {n}, m = {m}); --mask causal-bottom-right aligns the last"
     return MaskParts((Causal(),), notes=() if n == m else (note,))
 
 
-def _causal_offset(request: MaskRequest) -> MaskParts:
-    if not re.fullmatch(r"-?\d{1,18}", request.argument):
-        raise InputError(
-            f"--mask {request.text!r} needs a whole number",
-            f"query i attends to keys up to i + OFFSET: --mask {request.example}",
-        )
-    return MaskParts((Causal(int(request.argument)),))
-
-
-def _lengths(request: MaskRequest) -> MaskParts:
-    if not re.fullmatch(r"\d+(,\d+)*", request.argument):
-        raise InputError(
-            f"--mask {request.text!r} needs whole numbers", f"one per batch entry: --mask {request.example}"
-        )
-    lengths = tuple(int(number) for number in request.argument.split(","))
-    entries = math.prod(request.shape.lead)
+def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskParts:
+    text, entries = f"--mask 'lengths:{','.join(map(str, lengths))}'", math.prod(shape.lead)
     if len(lengths) not in (1, entries):
-        raise InputError(
-            f"--mask {request.text!r} has {len(lengths)} lengths for {entries} batch entries", "one each, or one"
-        )
-    if max(lengths) > request.shape.m:
-        raise InputError(
-            f"--mask {request.text!r} is longer than the {request.shape.m} keys", "how many of the keys are real"
-        )
-    return MaskParts(lengths=lengths)
-
-
-def _window(request: MaskRequest) -> MaskParts:
-    (size,) = request.whole_numbers(1)
-    return MaskParts((Window(size, request.offset, both_sides=True),))
-
-
-def _dilated(request: MaskRequest) -> MaskParts:
-    size, gap = request.whole_numbers(2)
-    return MaskParts((Dilated(size, gap, request.offset),))
-
-
-def _prefix(request: MaskRequest) -> MaskParts:
-    (length,) = request.whole_numbers(1)
-    return MaskParts((Prefix(length, request.offset),))
+        raise InputError(f"{text} has {len(lengths)} lengths for {entries} batch entries", "one each, or one")
+    if max(lengths) > shape.m:
+        raise InputError(f"{text} is longer than the {shape.m} keys", "how many of the keys are real")
+    return MaskParts(lengths=tuple(lengths))
 
 
 MASKS = (
-    MaskEntry("none", lambda request: MaskParts(), help=""),
+    MaskEntry("none", lambda _, shape, offset: MaskParts(), help=""),
     MaskEntry("causal", _causal),
-    MaskEntry("causal-top-left", lambda request: MaskParts((Causal(),)), help=""),
-    MaskEntry("causal-bottom-right", lambda request: MaskParts((Causal(request.shape.m - request.shape.n),))),
-    MaskEntry("causal:OFFSET", _causal_offset, "causal:2", help="causal:OFFSET (keys up to i + OFFSET)"),
-    MaskEntry("window:W", _window, "window:3"),
-    MaskEntry("dilated:W:D", _dilated, "dilated:3:2", help="dilated:W:D (window:W of keys D apart)"),
-    MaskEntry("prefix:P", _prefix, "prefix:2"),
-    MaskEntry("lengths:L,L,...", _lengths, "lengths:3,5", help="lengths:L,L"),
+    MaskEntry("causal-top-left", lambda _, shape, offset: MaskParts((Causal(),)), help=""),
+    MaskEntry("causal-bottom-right", lambda _, shape, offset: MaskParts((Causal(shape.m - shape.n),))),
+    MaskEntry(
+        "causal:OFFSET",
+        lambda numbers, shape, offset: MaskParts((Causal(numbers[0]),)),
+        "causal:2",
+        r"-?\d{1,18}",
+        "a whole number",
+        "query i attends to keys up to i + OFFSET",
+        help="causal:OFFSET (keys up to i + OFFSET)",
+    ),
+    MaskEntry(
+        "window:W",
+        lambda numbers, shape, offset: MaskParts((Window(numbers[0], offset, both_sides=True),)),
+        "window:3",
+    ),
+    MaskEntry(
+        "dilated:W:D",
+        lambda numbers, shape, offset: MaskParts((Dilated(numbers[0], numbers[1], offset),)),
+        "dilated:3:2",
+        f"{_ABOVE_0}:{_ABOVE_0}",
+        "2 whole numbers above 0",
+        help="dilated:W:D (window:W of keys D apart)",
+    ),
+    MaskEntry("prefix:P", lambda numbers, shape, offset: MaskParts((Prefix(numbers[0], offset),)), "prefix:2"),
+    MaskEntry(
+        "lengths:L,L,...",
+        _lengths,
+        "lengths:3,5",
+        r"\d{1,18}(,\d{1,18})*",
+        "whole numbers",
+        "one per batch entry",
+        help="lengths:L,L",
+    ),
 )
 
 MASK_HELP = (

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -74,26 +73,19 @@ def _check_up(name: str, up: np.ndarray, down: np.ndarray, heads: int) -> None:
         )
 
 
-class KeysAndValues(NamedTuple):
-    """Keys k `[..., m, g * d]` and values v `[..., m, g * e]` of g heads side by side."""
-
-    k: np.ndarray
-    v: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class Projected:
     """q, k and v before they are cut into heads, from the user's files or from embeddings.
 
     q           `[..., n, h * d]`, heads side by side; or with a heads axis where the user's files have one
-    kv          keys and values likewise, or the latents that they come from
+    kv          keys `[..., m, g * d]` and values `[..., m, g * e]` likewise, or the latents that they come from
     wo          W_O `[h * e, width]` or None
     heads       how many heads q is cut into; None to take a third axis from the end as heads
     is_product  whether projections, given or drawn at random, made q, k and v; otherwise they are x itself
     """
 
     q: np.ndarray
-    kv: KeysAndValues | Latent
+    kv: tuple[np.ndarray, np.ndarray] | Latent
     heads: int | None
     head_axis: bool
     wo: np.ndarray | None
@@ -103,22 +95,12 @@ class Projected:
     notes: tuple[str, ...] = ()
 
 
-class ProjectionMatrices(NamedTuple):
-    """The projections W_Q, W_K, W_V and W_O, each None for the identity; `drawn` has the names of the random ones."""
-
-    wq: np.ndarray | None
-    wk: np.ndarray | None
-    wv: np.ndarray | None
-    wo: np.ndarray | None
-    drawn: tuple[str, ...] = ()
-
-
 def own_matrices(options: MatrixOptions) -> Projected:
     """The user's own q, k (q if missing) and v (k if missing), read from the files that the options name."""
     q, k, v, wo = (read_matrix(options, name) for name in ("q", "k", "v", "wo"))
     assert q is not None  # callers check that it is given
     k = q if k is None else k
-    kv = KeysAndValues(k, k if v is None else v)
+    kv = k, k if v is None else v
     file = options.q or ""
     names = array_names(file) if file.lower().endswith(".npz") else []
     unread = [name for name in ("k", "v") if name in names and not options.sets(name)]
@@ -130,28 +112,28 @@ def own_matrices(options: MatrixOptions) -> Projected:
 def project(options: MatrixOptions, embedded: Embedded) -> Projected:
     """q, k and v of embeddings: products with W_Q, W_K and W_V, read, drawn or the identity."""
     x, source, heads = embedded.x, embedded.source, embedded.heads
-    ws = projections_of(options, x.shape[-1], source.shape[-1], heads)
-    q = product(x, ws.wq, "wq")
-    kv: KeysAndValues | Latent
+    (wq, wk, wv, wo), names = projections_of(options, x.shape[-1], source.shape[-1], heads)
+    q = product(x, wq, "wq")
+    kv: tuple[np.ndarray, np.ndarray] | Latent
     if options.is_latent:
         kv = latent_of(options, source, q.shape[-1], heads)
     else:
         name = "x" if embedded.context is None else "context"
-        kv = KeysAndValues(product(source, ws.wk, "wk", name), product(source, ws.wv, "wv", name))
+        kv = product(source, wk, "wk", name), product(source, wv, "wv", name)
         if embedded.words is not None and not _changed(options):
             keys = embedded.context_words or embedded.words
-            q, kv = embedded.words.q, KeysAndValues(keys.k, keys.v)
-    drawn = f"{', '.join(ws.drawn)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}"
+            q, kv = embedded.words.q, (keys.k, keys.v)
+    drawn = f"{', '.join(names)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}"
     return Projected(
         q,
         kv,
         heads,
         options.is_latent or options.heads is not None or heads > 1,
-        ws.wo,
+        wo,
         embedded,
-        options.is_latent or any(w is not None for w in ws[:4]),
-        {name: w for name, w in zip("qkv", ws[:3], strict=True) if w is not None},
-        (*embedded.notes, drawn) if ws.drawn else embedded.notes,
+        options.is_latent or any(w is not None for w in (wq, wk, wv, wo)),
+        {name: w for name, w in zip("qkv", (wq, wk, wv), strict=True) if w is not None},
+        (*embedded.notes, drawn) if names else embedded.notes,
     )
 
 
@@ -160,8 +142,10 @@ def _changed(options: MatrixOptions) -> bool:
     return options.positions == "sinusoidal" or any(w is not None for w in projections)
 
 
-def projections_of(options: MatrixOptions, width: int, context_width: int, heads: int) -> ProjectionMatrices:
-    """W_Q `[width, h * d]`, W_K and W_V `[context_width, g * d]`, W_O `[h * d, width]`; h is `heads`."""
+def projections_of(
+    options: MatrixOptions, width: int, context_width: int, heads: int
+) -> tuple[list[np.ndarray | None], tuple[str, ...]]:
+    """W_Q `[width, h * d]`, W_K, W_V `[context_width, g * d]`, W_O `[h * d, width]` or None; names of random ones."""
     matrices = {name: read_matrix(options, name) for name in PROJECTIONS}
     names: tuple[str, ...] = ()
     if options.seed is not None:
@@ -172,5 +156,4 @@ def projections_of(options: MatrixOptions, width: int, context_width: int, heads
             drawn.remove("wo")
         matrices |= {name: drawn_matrix(options.seed, name, shapes[name]) for name in drawn if name in PROJECTIONS}
         names = tuple(f"W_{name[1:].upper()}" for name in drawn)
-    wq, wk, wv, wo = matrices.values()
-    return ProjectionMatrices(wq, wk, wv, wo, names)
+    return list(matrices.values()), names
