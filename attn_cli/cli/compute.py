@@ -26,7 +26,7 @@ from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.output import KeepOutput, MaskedRows, PassOutput
+from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -206,11 +206,10 @@ def _whole(matrices: Matrices, view: View) -> CallReducers:
         check_memory(count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
-        masked = [MaskedRows()] if matrices.rules.softmax else []
         if largest is None:
-            return [MatrixOf(kinds=("weights", "scores")), _output(matrices), *masked]
+            return [MatrixOf(kinds=("weights", "scores")), _output(matrices)]
         pooled = (MatrixOf(largest, kinds=(kind,)) for kind in ("scores", "weights"))
-        return [*pooled, _output(matrices), *masked]
+        return [*pooled, _output(matrices)]
 
     return of_call
 

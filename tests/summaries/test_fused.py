@@ -20,7 +20,6 @@ from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.output import MaskedRows
 from tests.kernel.cpu.test_walk import holed, masks
 from tests.strategies import as_tensors
 
@@ -31,7 +30,7 @@ REDUCERS = {
     "heads and received": lambda: [HeadStatistics(), ReceivedShares()],
     "overall": lambda: [OverallKeys(4)],
     "overall of the mean head": lambda: [OverallKeys(4, mean_heads=True)],
-    "top": lambda: [TopKeys(5), MaskedRows()],
+    "top": lambda: [TopKeys(5)],
     "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
     "largest of blocks": lambda: [MatrixOf((6, 7)), HeadStatistics()],
     "some rows": lambda: [TopKeys(3, rows=[0])],

@@ -9,7 +9,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.answer import Answer, LazyTable, Next, Shape, Table
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.output import Masked
+from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.text import counted, visible
 
 SHAPE = Shape(
@@ -51,7 +51,7 @@ def computation(
             arrays[name] = np.stack(entries).reshape(*batch, *shape)
     arrays |= {name: x if head_axis else x[..., 0, :, :] for name, x in operands.items()}
     masked = int(np.isneginf(arrays["scores"]).sum()) if "scores" in arrays else 0
-    masked_rows = [part.rows for _, part in with_part(summaries, Masked)]
+    masked_rows = [part.masked_rows for _, part in with_part(summaries, Outputs)]
     run = {
         "masked_cells": masked,
         "masked_rows": sum(int(rows.sum()) for rows in masked_rows),

@@ -15,18 +15,23 @@ from attn_cli.summaries.reduce import Part
 
 @dataclass(frozen=True, eq=False)
 class Outputs(Part):
-    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`; `names` title the first axis."""
+    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`; `names` title the first axis.
+
+    `masked_rows` `[h]` is the number of rows whose weights are all 0, and so their output; 0 without a softmax.
+    """
 
     name: ClassVar[str] = "outputs"
 
     values: np.ndarray
     names: tuple[str, ...]
+    masked_rows: np.ndarray
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`."""
         return {"output": self.values}
 
 
+@dataclass(frozen=True)
 class KeepOutput:
     """Makes `Outputs` of a call; with `joined`, heads are concatenated and multiplied by `projection`.
 
@@ -34,32 +39,34 @@ class KeepOutput:
     value_up    U_V `[h, r, e]`, which raises latents of r numbers to values of e; None where values are no latents
     """
 
-    def __init__(self, *, joined: bool = False, projection: Array | None = None, value_up: Array | None = None) -> None:
-        self.joined, self.projection, self.value_up = joined, projection, value_up
+    joined: bool = False
+    projection: Array | None = None
+    value_up: Array | None = None
 
     def wanted(self, call: Call) -> Wanted:
-        """A request for each row's output."""
-        return Wanted(output=True)
+        """A request for each row's output, and whether it may attend to anything."""
+        return Wanted(output=True, moments=("masked",) * call.rule.softmax)
 
     def part(self, call: Call, stats: RowStats) -> Outputs:
         """The output of all rows `[h, n, e]`, values e wide; if `joined`, heads side by side, times W_O if given."""
         output, heads = stats.output, call.place.heads
+        masked = np.zeros(call.h, int) if stats.masked is None else to_numpy(stats.masked.sum(axis=-1))
         if self.value_up is not None:
             output = output @ self.value_up[list(heads)]
         if not self.joined:
-            many = len(heads) > 1
-            return Outputs(to_numpy(output), tuple(f"output · head {x}" if many else "output" for x in heads))
+            names = tuple(f"output · head {x}" for x in heads) if len(heads) > 1 else ("output",)
+            return Outputs(to_numpy(output), names, masked)
         together = join_heads(output)
         if self.projection is not None:
             together = together @ self.projection
-        return Outputs(to_numpy(together)[None], ("output",))
+        return Outputs(to_numpy(together)[None], ("output",), masked)
 
 
+@dataclass(frozen=True)
 class PassOutput:
     """Hands the output `[b, e]` of each head and first row to `write` as bands pass; `Outputs` are empty."""
 
-    def __init__(self, write: Callable[[int, int, np.ndarray], None]) -> None:
-        self.write = write
+    write: Callable[[int, int, np.ndarray], None]
 
     def wanted(self, call: Call) -> Wanted:
         """An empty request: it reads bands."""
@@ -70,26 +77,4 @@ class PassOutput:
         for band in call.bands(in_parts=True):
             for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
                 self.write(head, band.start, rows)
-        return Outputs(np.empty((0, 0, 0)), ())
-
-
-@dataclass(frozen=True, eq=False)
-class Masked(Part):
-    """The number of rows of every head whose weights are all 0, `[h]`; their output is 0 too."""
-
-    name: ClassVar[str] = "masked"
-
-    rows: np.ndarray
-
-
-class MaskedRows:
-    """Makes `Masked` of a call: how many rows of each head may attend to nothing."""
-
-    def wanted(self, call: Call) -> Wanted:
-        """A request to say of each row whether it may attend to nothing."""
-        return Wanted(moments=("masked",))
-
-    def part(self, call: Call, stats: RowStats) -> Masked:
-        """The number of rows of each head that may attend to nothing."""
-        assert stats.masked is not None
-        return Masked(to_numpy(stats.masked.sum(axis=-1)))
+        return Outputs(np.empty((0, 0, 0)), (), np.empty(0, int))
