@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as reduce_all
 from operator import or_
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -45,25 +45,16 @@ class Part:
 
 
 class Reducer(Protocol):
-    """Makes a `Part` of the statistics of a call's rows, NumPy's arrays or the GPU's, or of its bands."""
+    """Makes a `Part` of the statistics of a call's rows, NumPy's arrays or the GPU's, or of its bands.
+
+    One with a method `parts_of_texts(packed)` makes those of many packed texts at once, or None where it can't.
+    """
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the statistics that it needs of the rows of `call`."""
 
     def part(self, call: Call, stats: RowStats) -> Part:
         """The finished numbers of `call`, from its row statistics; `stats` has what `wanted` named, or more."""
-
-
-class TextsReducer(Reducer, Protocol):
-    """A reducer that makes the results of many packed texts, unless it takes some rows alone."""
-
-    takes_texts: bool
-
-    def wanted_of_texts(self, packed: PackedCall) -> Wanted:
-        """A request for the row statistics that the reducer reads, of the rows of all packed texts."""
-
-    def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Part]:
-        """The result (`Part`) of each packed text, in their order, from the statistics of all their rows."""
 
 
 Kind = TypeVar("Kind", bound=Part)
@@ -123,10 +114,9 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
 def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
     """The summary of each packed text by its own reducers, `reducers[text]`, from one pass over all if that can be."""
-    if len(reducers[0]) == 1 and getattr(reducers[0][0], "takes_texts", False):
-        of_texts = cast(TextsReducer, reducers[0][0])
-        stats = packed.stats_of_texts(of_texts.wanted_of_texts(packed))
-        parts = of_texts.parts_of_texts(packed, stats)
+    of_texts = getattr(reducers[0][0], "parts_of_texts", None) if len(reducers[0]) == 1 else None
+    parts = None if of_texts is None else of_texts(packed)
+    if parts is not None:
         return [_summary(call, (part,)) for call, part in zip(packed.calls, parts, strict=True)]
     wanted = [_wanted(call, own) for call, own in zip(packed.calls, reducers, strict=True)]
     request = together(wanted, packed.texts, packed.n)

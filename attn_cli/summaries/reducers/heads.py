@@ -411,11 +411,6 @@ class HeadStatistics:
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.rows = None if rows is None else tuple(rows)
 
-    @property
-    def takes_texts(self) -> bool:
-        """True if many texts can be taken at once, packed: where means are over all rows."""
-        return self.rows is None
-
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's sums, and its weight on each key that a statistic is about."""
         return _asked(call).wanted(self.rows)
@@ -424,23 +419,19 @@ class HeadStatistics:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
         return heads_of(_asked(call), stats, self.rows)[0]
 
-    def wanted_of_texts(self, packed: PackedCall) -> Wanted:
-        """A request for the row statistics that head statistics are made of, of the rows of all packed texts."""
-        return self._of_texts(packed)[1]
+    def parts_of_texts(self, packed: PackedCall) -> Sequence[Heads] | None:
+        """The statistics of every head for each packed text in order, means over all its rows; None of some rows."""
+        if self.rows is not None:
+            return None
 
-    def parts_of_texts(self, packed: PackedCall, stats: RowStats) -> Sequence[Heads]:
-        """For each packed text in order the statistics of every head, means over rows (entropy, distance ...)."""
-        asked, _ = self._of_texts(packed)
-        return heads_of(asked, replace(stats, wanted=asked.wanted()))
-
-    def _of_texts(self, packed: PackedCall) -> tuple[Rows, Wanted]:
         def make() -> tuple[Rows, Wanted]:
             asked = Rows([TextRows.of(call) for call in packed.calls])
             wanted = asked.wanted()
             of_texts = ([keys[rows] for rows in packed.texts] for keys in wanted.key_sets)
             return asked, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
 
-        return packed.keep((Rows, packed.place.stream, packed.rule.sink is None), make)
+        asked, wanted = packed.keep((Rows, packed.place.stream, packed.rule.sink is None), make)
+        return heads_of(asked, replace(packed.stats_of_texts(wanted), wanted=asked.wanted()))
 
 
 def _asked(call: Call) -> Rows:
