@@ -14,10 +14,9 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice, h
 from attn_cli.summaries.answers.baseline import baseline
 from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.keys import Overall, OverallKeys
+from attn_cli.summaries.reducers.keys import OverallKeys
 from attn_cli.text import counted, quoted
 
-_TOP_KEYS = 3  # keys that are noted for a head
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
 
 SHAPE = Shape(
@@ -28,7 +27,6 @@ SHAPE = Shape(
             *("stream?", "layer", "head", "kv_head", "bits", "kl_bits", "loss_bits", "cosine_distance"),
             *("key", "key_token", "weight"),
         ),
-        "keys": ("stream?", "layer", "head", "key", "key_token", "weight"),
         "answer": ("row", "id", "token"),
         "rows": ("row", "token"),
         "run": (
@@ -83,19 +81,14 @@ def knock(
     prompt = source.read([text])[0] if isinstance(text, str) else text
     last = len(prompt.others.get("decoder", prompt.tokens)) - 1
     choosing = rows_before_generated(prompt) or (last if rows is None or everywhere else max(rows),)
-    top_keys: dict[HeadPlace, list[dict[str, Any]]] = {}  # over the rows that choose the answer
+    top_keys: dict[HeadPlace, dict[str, Any]] = {}  # over the rows that choose the answer
 
     def visit(call: Call) -> None:
         answers = source.has_lm_head and call.place.stream in _ANSWERING
-        summary = reduce(call, OverallKeys(_TOP_KEYS, rows=choosing if answers else None))
-        part = summary.part(Overall)
-        assert part is not None
-        for head, keys, weights in zip(summary.place.heads, part.keys.tolist(), part.weights.tolist(), strict=True):
-            read = [(summary.keys[key], weight) for key, weight in zip(keys, weights, strict=True) if key >= 0]
-            top_keys.setdefault(
-                HeadPlace(call.place.layer, head, call.place.stream),
-                [{"key": token.index, "key_token": token.text, "weight": weight} for token, weight in read],
-            )
+        summary = reduce(call, OverallKeys(1, rows=choosing if answers else None))
+        for row in summary.parts[0].records(summary):
+            key = {"key": row["key"], "key_token": row["key_token"], "weight": row["received_share"]}
+            top_keys.setdefault(HeadPlace(call.place.layer, row["head"], call.place.stream), key)
         step()
 
     look = Look(selection, visit)
@@ -118,21 +111,18 @@ def knock(
     together_change = [ablate(*(place for place, _, _ in found))] if together else []
     at_once = list(experiment.outcomes(together_change, with_loss=True))
     first = found[0][0]
-    hidden = _hidden(experiment, first, top_keys.get(first, []))
+    hidden = _hidden(experiment, first, top_keys.get(first, {}))
     noise = experiment.noise  # of all runs
     has_stacks = any(place.stream != "self" for place, _, _ in found)
-    heads, keys = [], []
+    heads = []
     for place, group, outcome in found:
         named = ({"stream": place.stream} if has_stacks else {}) | {"layer": place.layer, "head": place.head}
-        keys += [named | key for key in top_keys.get(place, [])]
-        numbers = _numbers(outcome, noise)
-        most = next(iter(top_keys.get(place, [])), dict.fromkeys(("key", "key_token", "weight")))
-        heads.append(named | {"kv_head": group} | numbers | most)
+        most = top_keys.get(place, dict.fromkeys(("key", "key_token", "weight")))
+        heads.append(named | {"kv_head": group} | _numbers(outcome, noise) | most)
     answer, run = baseline(experiment)
     run |= {"everywhere": in_all, "mean": mean}
     tables = {
         "heads": Table.of(heads),
-        "keys": Table.of(keys),
         "answer": answer,
         "rows": Table.of({"row": row, "token": experiment.tokens[row].text} for row in experiment.rows),
         "run": Table.of([run]),
@@ -166,10 +156,10 @@ def _numbers(outcome: Outcome, noise: float) -> dict[str, float | None]:
     return asdict(outcome) | {main: without_rounding(outcome.effect, noise)}
 
 
-def _hidden(experiment: Experiment, head: HeadPlace, keys: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _hidden(experiment: Experiment, head: HeadPlace, most: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The effect of hiding, from all heads, the key that a head attends to most; none for the row's own."""
-    rows, most = experiment.rows, next(iter(keys), {"key": None})
-    if experiment.target is None or len(rows) != 1 or head.stream != "self" or most["key"] in (None, rows[0]):
+    rows = experiment.rows
+    if experiment.target is None or len(rows) != 1 or head.stream != "self" or most.get("key") in (None, rows[0]):
         return []
     named = {"layer": head.layer, "head": head.head, "key": most["key"], "key_token": most["key_token"]}
     return [named | {"bits": of.effect} for of in experiment.outcomes([hide([most["key"]])], from_cache=True)]

@@ -1,10 +1,7 @@
 """Recordings: what a model leaves behind when it reads a text, or queries and keys that any program computed."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from tempfile import TemporaryFile
-from typing import IO
 
 import numpy as np
 
@@ -29,7 +26,6 @@ from attn_cli.text import counted, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
 Label = str | int | Token
-_LOW = 0 if sys.byteorder == "little" else 1  # which half of a float32 bfloat16 lacks
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -96,14 +92,12 @@ def recording_of(
     labels = None if tokens is None else tuple(_token(at, label) for at, label in enumerate(tokens))
     layers: list[RecordedLayer] = []
     dtype = ""
-    with TemporaryFile() as file:
-        for number in sorted(queries):
-            arrays = {name: of[number] for name, of in given.items() if number in set(of)}
-            call = _given_call(number, arrays, rule(number) if callable(rule) else rule, labels)
-            labels, dtype = call.keys, dtype or str(call.q.dtype).rpartition(".")[2]
-            layer = recorded(call)
-            norms = layer.value_norms if "v" in arrays else None
-            layers.append(replace(layer, q=_in_file(layer.q, file), k=_in_file(layer.k, file), value_norms=norms))
+    for number in sorted(queries):
+        arrays = {name: of[number] for name, of in given.items() if number in set(of)}
+        call = _given_call(number, arrays, rule(number) if callable(rule) else rule, labels)
+        labels, dtype = call.keys, dtype or str(call.q.dtype).rpartition(".")[2]
+        layer = recorded(call)
+        layers.append(layer if "v" in arrays else replace(layer, value_norms=None))
     about = {"model": model, "type": "arrays", "revision": None, "dtype": dtype, "device": "cpu"}
     return Recording(about, Prompt("", layers[0].keys), tuple(layers))
 
@@ -145,15 +139,3 @@ def _given_call(
     keys = labels or tuple(_token(at, at) for at in range(m))
     place = Place(number, f"layer {number}", tuple(range(h)), tuple(head // (h // g) for head in range(h)))
     return _GivenCall(q, k, v, rule or Rule(d**-0.5, mask=Causal(m - n)), place, keys[m - n :], keys)
-
-
-def _in_file(x: np.ndarray | None, file: IO[bytes]) -> np.ndarray | None:
-    """The array in a file without a name, mapped: of many layers memory holds what is looked at."""
-    if x is None:
-        return None
-    if x.dtype == np.float32 and not (x.view(np.uint16)[..., _LOW::2]).any():
-        x = x.view(np.uint16)[..., 1 - _LOW :: 2]
-    start = file.seek(0, 2)
-    file.write(np.ascontiguousarray(x).data)
-    file.flush()
-    return np.memmap(file, x.dtype, "r", start, x.shape)

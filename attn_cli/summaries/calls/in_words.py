@@ -14,6 +14,8 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.calls.memo import memoised
 
+_CELLS = 2**22  # of all heads that are put together at a time: 16 MiB
+
 
 class MergedWords(NamedTuple):
     """The words of a sequence of tokens; `starts` are their first tokens, then the number of tokens `[words + 1]`."""
@@ -84,39 +86,23 @@ class InWords(DerivedCall):
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The weights between words as bands of some adjacent words as rows, ascending; of all words or of `rows`."""
+        words = range(self.n) if rows is None else rows
+        step = max(1, _CELLS // max(1, self.h * self.m))
+        for _, run in groupby(enumerate(words), lambda pair: pair[1] - pair[0]):
+            adjacent = [word for _, word in run]
+            for first in range(adjacent[0], adjacent[-1] + 1, step):
+                yield self._band(first, min(first + step, adjacent[-1] + 1))
+
+    def _band(self, first: int, last: int) -> Band:
+        """The weights of the words first:last."""
         starts = self._rows.starts
-        tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
-        # the sums of a word that continues in the next band, by the band's first head
-        unfinished: dict[int | None, Band] = {}
-        for band in self.call.bands(rows=tokens, in_parts=in_parts):
-            sums = self._sums(band)
-            if band.heads.start in unfinished:
-                sums = _added(unfinished.pop(band.heads.start), sums)
-            if band.stop < starts[sums.stop]:
-                unfinished[band.heads.start] = _rows_of(sums, sums.stop - 1, sums.stop)
-                sums = _rows_of(sums, sums.start, sums.stop - 1)
-            if sums.stop > sums.start:
-                sizes = from_numpy(1 / np.diff(starts[sums.start : sums.stop + 1]), sums.weights)[None, :, None]
-                yield replace(sums, weights=sums.weights * sizes)
-
-    def _sums(self, band: Band) -> Band:
-        inside = self._rows.inside(band.start, band.stop)
-        # rows first, which is faster because fewer rows remain
-        weights = segment_sums(at_least_float32(band.weights), inside, 1)
-        weights = segment_sums(weights, self._columns.inside(band.first, band.last), 2)
-        rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)
-        return Band(*rows, *keys, weights, None, weights[..., :0], band.heads)
-
-
-def _rows_of(sums: Band, start: int, stop: int) -> Band:
-    """The rows start:stop alone, copied, as the memory of a band is used again."""
-    return replace(sums, start=start, stop=stop, weights=sums.weights[:, start - sums.start : stop - sums.start] + 0)
-
-
-def _added(unfinished: Band, sums: Band) -> Band:
-    """The sums with those of `unfinished`, of their first row, over all keys that either has."""
-    first, last = min(unfinished.first, sums.first), max(unfinished.last, sums.last)
-    weights = zeros((*sums.weights.shape[:2], last - first), sums.weights)
-    weights[:, :, sums.first - first : sums.last - first] = sums.weights
-    weights[:, :1, unfinished.first - first : unfinished.last - first] += unfinished.weights
-    return replace(sums, first=first, last=last, weights=weights)
+        weights = zeros((self.h, last - first, self.m), at_least_float32(self.like))
+        tokens = None if last - first == self.n else range(starts[first], starts[last])
+        for band in self.call.bands(rows=tokens):
+            inside, columns = self._rows.inside(band.start, band.stop), self._columns.inside(band.first, band.last)
+            # rows first, which is faster because fewer rows remain
+            sums = segment_sums(segment_sums(at_least_float32(band.weights), inside, 1), columns, 2)
+            rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)
+            weights[band.heads, rows[0] - first : rows[1] - first, slice(*keys)] += sums
+        weights *= from_numpy(1 / np.diff(starts[first : last + 1]), weights)[None, :, None]
+        return Band(first, last, 0, self.m, weights, None, weights[..., :0])
