@@ -1,14 +1,11 @@
 """Show the heads of a scan: all, one with examples, or two scans."""
 
-import re
-
 from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.scans.results import open_scan
 from attn_cli.scans.show import differences_of
-from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt
@@ -44,26 +41,13 @@ def scan_show(
         both = [*chosen, *(["--against"] if against is not None else []), *(["--top"] if top is not None else [])]
         raise InputError(f"{' and '.join(both[:2])} at once", "leave out one of them")
     ranking = None if sort is None else ranking_of(sort, top)
-    place = None if head is None else _place(head)
     results = open_scan(folder)
     with parse_errors(f"the tables in {excerpt(folder)}", "scan again: they don't belong together"):
         if against is not None:
             other = open_scan(against)
             answer = differences_of(results, other, None if ranking is None else ranking.column, top)
-        elif place is not None:
-            stream, layer, number = place
-            answer = results.head(layer, number, stream)
+        elif head is not None:
+            answer = results.head(head)
         else:
             answer = results.show(ranking, kind, top)
     return Report(answer.name, results.about, answer=answer)
-
-
-def _place(text: str) -> tuple[str | None, int, int]:
-    """The stream, None where none is named, the layer and the head of `18.6` or `cross:3.0`."""
-    stream, _, name = text.rpartition(":")
-    if stream and not re.fullmatch(r"[a-z_]+", stream):
-        raise InputError(f"--head {text!r} names no stream", "such as cross:3.0")
-    pairs = head_pairs(name, "--head")
-    if len(pairs) > 1:
-        raise InputError(f"--head {text} names {len(pairs)} heads", "one is shown: --head 18.6")
-    return stream or None, *pairs[0]

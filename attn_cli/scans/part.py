@@ -16,13 +16,14 @@ import orjson
 
 from attn_cli.prompt import EncodedText
 from attn_cli.scans.numbers import NUMBERS, PEAK, BatchCollector, ModuleNumbers, NotFiniteError
-from attn_cli.scans.texts import REJECT, ScanOptions, Shard, ShardTexts
+from attn_cli.scans.texts import ScanOptions, Shard, texts_of
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.corpora.records import arrow
 
 _TEXT = ("document", "piece", "file", "record", "tokens")
 PLACE = ("stream", "module", "call", "layer", "head", "kv_head")
+_REJECT = {"document": "number", **{name: name for name in ("piece", "file", "record", "reason", "detail")}}
 JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows")
 _BATCH_TOKENS = 4096  # of a batch with its padding, at most, unless a single text has more
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
@@ -36,8 +37,7 @@ def batches_of(lengths: Sequence[int], limit: int = 8) -> list[list[int]]:
 
 def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """The files of a shard's part and, empty for none, of its rejects; `about` goes into the part's metadata."""
-    reader = ShardTexts(source, options)
-    texts, done, found = reader.encoded(shard.documents), list[int](), list[list[ModuleNumbers]]()
+    (texts, rejects), done, found = texts_of(source, options, shard.documents), list[int](), list[list[ModuleNumbers]]()
     for batch in batches_of([len(tokens.ids) for _, tokens in texts], source.batch_size):
         while batch:
             encoded = [texts[at][1] for at in batch]
@@ -45,10 +45,8 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
             try:
                 source.each_encoded(encoded, options.selection, collector)
             except NotFiniteError as error:
-                for at in error.texts:
-                    reader.reject(
-                        texts[batch[at]][0], "not finite", "the model makes numbers of it that are not finite"
-                    )
+                detail = "the model makes numbers of it that are not finite"
+                rejects += [texts[batch[at]][0]._replace(reason="not finite", detail=detail) for at in error.texts]
                 batch = [at for number, at in enumerate(batch) if number not in error.texts]
                 continue
             found.append(collector.modules())
@@ -62,8 +60,8 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
         "documents": len(done), "heads": len(table) // max(1, len(done)),
         "tokens": sum(len(texts[at][1].ids) for at in done),
     }  # fmt: skip
-    rejects = sorted(reader.rejects, key=lambda row: (row["document"], row["piece"]))
-    columns = {name: [row[name] for row in rejects] for name in REJECT}
+    rejects.sort(key=lambda text: (text.number, text.piece))
+    columns = {name: [getattr(text, of) for text in rejects] for name, of in _REJECT.items()}
     part = _file(table.replace_schema_metadata({"attn": orjson.dumps(about), "kinds": _sums(modules)}))
     return part, _file(arrow().table(columns)) if rejects else b""
 

@@ -9,14 +9,13 @@ from attn_cli.errors import InputError
 from attn_cli.scans.folder import DAMAGED, ScanFolder
 from attn_cli.scans.part import JUDGED, PLACE, sums_of
 from attn_cli.scans.student import ci_half_width, two_sided_p
-from attn_cli.selection import ranges
 from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
-from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.answer import Answer, head_choice
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, LEAST_ROWS, KindNumbers, least_share
 from attn_cli.summaries.reducers.kinds.targets import KINDS
-from attn_cli.text import excerpt, listed
+from attn_cli.text import excerpt
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 
@@ -115,34 +114,20 @@ class ScanResults:
                 names[at] = KIND_NAMES[kind]
         return names
 
-    def find(self, layer: int, head: int, stream: str | None = None) -> int:
-        """The index among `places` of a head; layer and head may count from the end."""
-        places = [place for place in self.places if stream in (None, place.get("stream", "self"))]
-        layers = sorted({place["layer"] for place in places})
-        layer = layer + layers[-1] + 1 if layer < 0 and layers else layer
-        inside = sorted({place["head"] for place in places if place["layer"] == layer})
-        head = head + inside[-1] + 1 if head < 0 and inside else head
-        found = [place for place in places if (place["layer"], place["head"]) == (layer, head)]
-        if not found:
-            there = f"layer {layer} has heads {ranges(inside)}" if inside else f"layers: {ranges(layers)}"
-            raise InputError(f"the scan has no head {layer}.{head}", there)
-        streams = list(dict.fromkeys(place.get("stream", "self") for place in found))
-        if len(streams) > 1:
-            raise InputError(f"{layer}.{head} is a head of {listed(streams)}",
-                             f"--head {streams[0]}:{layer}.{head} chooses")  # fmt: skip
-        return self.places.index(found[0])
-
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:
         """The scan's heads, as a result that can be printed or saved."""
         from attn_cli.scans.show import heads_answer  # here: it makes answers of these results
 
         return heads_answer(self, ranking, kind, top)
 
-    def head(self, layer: int, head: int, stream: str | None = None) -> Answer:
-        """All that is known of one head: statistics, kinds, examples."""
+    def head(self, name: str) -> Answer:
+        """All that is known of one head, such as "18.6" or "cross:3.0": statistics, kinds, examples."""
         from attn_cli.scans.show import head_answer  # here, as above
 
-        return head_answer(self, self.find(layer, head, stream))
+        names = [head_choice(place) for place in self.places]
+        if name not in names:
+            raise InputError(f"the scan has no head {excerpt(name, 40)}", f"it has {names[0]} to {names[-1]}")
+        return head_answer(self, names.index(name))
 
 
 def open_scan(folder: str) -> ScanResults:

@@ -1,4 +1,4 @@
-"""The documents of a part as tokens, and the records that can't be scanned."""
+"""Shards of a corpus, and their documents as tokens."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,6 @@ from attn_cli.text import excerpt
 
 DOCUMENTS = 512  # of a part at most
 CHARACTERS = 2**17  # of a part at most, unless a single document has more
-_ENCODED_TOGETHER = 2**16  # characters: what tokenizers return takes much more memory than the tokens
-_FEWEST = 2  # tokens
-REJECT = ("document", "piece", "file", "record", "reason", "detail")
 
 
 class ScanOptions(NamedTuple):
@@ -45,7 +42,7 @@ class Shard(NamedTuple):
         """A hash of the documents: their numbers and texts."""
         digest = hashlib.blake2b(digest_size=16)
         for document in self.documents:
-            text = document.text.encode("utf-8", "surrogatepass") or b"\xff" + document.reason.encode()
+            text = document.text.encode() or b"\xff" + document.reason.encode()
             digest.update(document.number.to_bytes(8, "little") + len(text).to_bytes(8, "little") + text)
         return digest.hexdigest()
 
@@ -64,51 +61,30 @@ def shards_of(documents: Iterator[Document]) -> Iterator[Shard]:
         yield Shard(number, tuple(held))
 
 
-class ShardTexts:
-    """Makes the texts that the model reads of a shard's documents; `rejects` are rows of those that can't be read."""
-
-    def __init__(self, source: Any, options: ScanOptions) -> None:
-        self.source, self.options = source, options
-        self.rejects: list[dict[str, Any]] = []
-
-    def reject(self, text: Document, reason: str, detail: str) -> None:
-        """Note a document, or a piece of one, that the scan leaves out, and why."""
-        row = (text.number, text.piece, text.file, text.record, reason, detail)
-        self.rejects.append(dict(zip(REJECT, row, strict=True)))
-
-    def encoded(self, documents: Sequence[Document]) -> list[tuple[Document, EncodedText]]:
-        """The documents, or pieces of them, with their tokens, in order."""
-        texts: list[tuple[Document, EncodedText]] = []
-        held: list[Document] = []
-        characters = 0
-        for document in documents:
-            for piece in self._pieces(document):
-                held.append(piece)
-                characters += len(piece.text)
-                if characters >= _ENCODED_TOGETHER:
-                    texts += self._readable(held)
-                    held, characters = [], 0
-        return texts + (self._readable(held) if held else [])
-
-    def _pieces(self, document: Document) -> Iterator[Document]:
+def texts_of(
+    source: Any, options: ScanOptions, documents: Sequence[Document]
+) -> tuple[list[tuple[Document, EncodedText]], list[Document]]:
+    """The documents, or pieces of them, with their tokens; and those that can't be read, each with the reason."""
+    pieces, texts, rejects = list[Document](), list[tuple[Document, EncodedText]](), list[Document]()
+    for document in documents:
         if document.reason:
-            self.reject(document, document.reason, document.detail)
-        elif self.options.chunk is not None:
-            yield from pieces_of(document, self.source.encode, self.options.chunk)
+            rejects.append(document)
+        elif options.chunk is None:
+            pieces.append(document)
         else:
-            yield document
-
-    def _readable(self, pieces: Sequence[Document]) -> list[tuple[Document, EncodedText]]:
-        texts, limit = [], self.source.positions
-        for piece, tokens in zip(pieces, self.source.encode([piece.text for piece in pieces]), strict=True):
-            count = len(tokens.ids)
-            if count - int(tokens.special.sum()) < 1:
-                self.reject(piece, "no token", "the tokenizer makes no tokens of it")
-            elif count < _FEWEST:
-                self.reject(piece, "one token", "there is nothing to attend to but itself")
-            elif limit is not None and count > limit:
-                why = f"{count:,} tokens, and the model reads {limit:,}; --chunk cuts documents"
-                self.reject(piece, "too long", why)
-            else:
-                texts.append((piece, tokens))
-        return texts
+            pieces += pieces_of(document, source.encode, options.chunk)
+    limit = source.positions
+    for piece, tokens in zip(pieces, source.encode([piece.text for piece in pieces]) if pieces else (), strict=True):
+        count = len(tokens.ids)
+        reason = ""
+        if count - int(tokens.special.sum()) < 1:
+            reason, detail = "no token", "the tokenizer makes no tokens of it"
+        elif count < 2:
+            reason, detail = "one token", "there is nothing to attend to but itself"
+        elif limit is not None and count > limit:
+            reason, detail = "too long", f"{count:,} tokens, and the model reads {limit:,}; --chunk cuts documents"
+        if reason:
+            rejects.append(piece._replace(reason=reason, detail=detail))
+        else:
+            texts.append((piece, tokens))
+    return texts, rejects

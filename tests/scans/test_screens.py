@@ -77,7 +77,7 @@ def test_a_scan_that_was_interrupted_shows_what_is_there(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [
-    ["--sort", "induction"], ["--kind", "first"], ["--head", "0.2"], ["--head", "-1.-1"], ["--head", "1.1"],
+    ["--sort", "induction"], ["--kind", "first"], ["--head", "0.2"], ["--head", "1.1"],
     ["--against", "other", "--sort", "distance"],
 ], ids=" ".join)  # fmt: skip
 def test_screens_keep_to_the_width(folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:

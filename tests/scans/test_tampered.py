@@ -45,7 +45,7 @@ def _goes_on(folder: Path, whole: Path) -> None:
 def _asks_all(folder: Path) -> None:
     results = open_scan(str(folder))
     results.show()
-    results.head(0, 0)
+    results.head("0.0")
     differences_of(results, results)
 
 

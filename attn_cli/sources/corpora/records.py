@@ -63,7 +63,9 @@ def text_of(raw: Any, kind: str, field: str | None) -> str:
     record = _object(_decoded(raw), field) if kind == "jsonl" else raw
     name = field or (next(iter(record)) if kind != "jsonl" and len(record) == 1 else "text")
     if name not in record:
-        raise BadRecordError("no such field", f"no field {name!r} among {listed(map(excerpt, record))}", [*record])
+        raise BadRecordError(
+            "no such field", f"no field {name!r} among {listed(map(str, record))}", [*map(str, record)]
+        )
     value = record[name]
     if not isinstance(value, str | bytes):
         raise BadRecordError("not text", f"the field {excerpt(name, 60)!r} holds {type(value).__name__}")
@@ -89,28 +91,18 @@ def _lines(stream: Any, label: str) -> Iterator[bytes | BadRecordError]:
         yield BadRecordError("not readable", f"the file can't be read on from here: {reason(error)}")
 
 
-def _separated(lines: Iterator[Any], separator: str) -> Iterator[dict[str, bytes] | BadRecordError]:
+def _separated(lines: Iterator[Any], separator: str) -> Iterator[dict[str, str] | BadRecordError]:
     """The rows of a table whose first line names the columns; cells in quotes may hold line ends."""
-
-    def texts() -> Iterator[str]:
-        for line in lines:
-            yield "\0" if isinstance(line, BadRecordError) else line.decode(errors="surrogateescape") + "\n"
-
     csv.field_size_limit(LONGEST_RECORD)
-    rows = csv.reader(texts(), delimiter=separator)
-    names = next(rows, [])
+    texts = ("\0" if isinstance(x, BadRecordError) else x.decode(errors="surrogateescape") + "\n" for x in lines)
+    rows = csv.DictReader(texts, delimiter=separator)
     while True:
         try:
-            row = next(rows)
+            yield next(rows)
         except StopIteration:
             return
         except csv.Error as error:
             yield BadRecordError("not CSV", excerpt(str(error)))
-            continue
-        if len(row) < len(names) and row:
-            yield BadRecordError("no such field", f"cells in the row: {len(row)}, in the table: {len(names)}")
-        elif row:
-            yield {name: cell.encode(errors="surrogateescape") for name, cell in zip(names, row, strict=False)}
 
 
 def _rows_of_columns(file: CorpusFile, field: str | None) -> Iterator[dict[str, Any] | BadRecordError]:

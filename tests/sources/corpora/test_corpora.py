@@ -160,7 +160,7 @@ def test_bad_rows_of_tables(tmp_path: Path) -> None:
     file.write_bytes(b'id,text\n1,"two\nlines"\n2\n3,\xff\n4,last')
     corpus = open_corpus([str(file)])
     assert texts_of(corpus) == ["two\nlines", "last"]
-    assert poisons_of(corpus) == [(1, "no such field"), (2, "not UTF-8")]
+    assert poisons_of(corpus) == [(1, "not text"), (2, "not UTF-8")]
     binary = pa.array([b"good", b"\xff", None, b"last"]).view(pa.binary())
     text = pa.StringArray.from_buffers(4, *binary.buffers()[1:], null_bitmap=binary.buffers()[0])
     parquet.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
