@@ -128,10 +128,13 @@ class ScanFolder:
         with self._writing():
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             file = os.fdopen(os.open(self._begun(number), flags, 0o666), "r+b")
-        if not _is_locked(file, self._begun(number)):
-            file.close()
-            return False
         self._claims[number] = file
+        if not _is_locked(file, self._begun(number)):
+            self._claims.pop(number).close()
+            return False
+        if self.file("part", number).exists():
+            self.release(number)
+            return False
         unfinished.add(self._begun(number))
         return True
 
@@ -148,11 +151,12 @@ class ScanFolder:
         unfinished.discard(self._begun(number))
         del self._claims[number]
 
-    def release(self) -> None:
-        """Give back the parts that were claimed and not made."""
-        for number, file in self._claims.items():
+    def release(self, *numbers: int) -> None:
+        """Give back these parts, or all that were claimed and not made."""
+        for number in numbers or [*self._claims]:
             self._begun(number).unlink(missing_ok=True)
-            file.close()
+            unfinished.discard(self._begun(number))
+            self._claims.pop(number).close()
 
     def _begun(self, number: int) -> Path:
         return self.path / f".part-{number:05}"

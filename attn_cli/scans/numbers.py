@@ -33,11 +33,7 @@ NUMBERS = (*(each.name for each in STATISTICS), *(f"{kind.name}_share" for kind 
 
 
 class NotFiniteError(Exception):
-    """Raised for texts from which the model computes NaN or Inf; `texts` are their indices in the batch."""
-
-    def __init__(self, texts: Sequence[int]) -> None:
-        super().__init__(texts)
-        self.texts = tuple(texts)
+    """Raised for texts from which the model computes NaN or Inf, with the list of their indices in the batch."""
 
 
 class ModuleNumbers(NamedTuple):

@@ -46,8 +46,8 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
                 source.each_encoded(encoded, options.selection, collector)
             except NotFiniteError as error:
                 detail = "the model makes numbers of it that are not finite"
-                rejects += [texts[batch[at]][0]._replace(reason="not finite", detail=detail) for at in error.texts]
-                batch = [at for number, at in enumerate(batch) if number not in error.texts]
+                rejects += [texts[batch[at]][0]._replace(reason="not finite", detail=detail) for at in error.args[0]]
+                batch = [at for number, at in enumerate(batch) if number not in error.args[0]]
                 continue
             found.append(collector.modules())
             done += batch

@@ -102,16 +102,12 @@ class ScanResults:
     @cached_property
     def kind(self) -> list[str]:
         """The kind of every head over all documents."""
-        modules: dict[tuple[Any, ...], list[int]] = {}
-        for at, place in enumerate(self.places):
-            modules.setdefault(tuple(place.get(name) for name in ("stream", "layer", "module", "call")), []).append(at)
-        names = [""] * len(self.places)
-        for heads in modules.values():
-            found = {name: numbers[:, heads] for name, numbers in self.kinds.items()}
-            per_head = (found[name] for name in ("share", "share", "non_sink_weight", "row_support", "control"))
-            of_text = (found[name][:, 0] for name in ("baseline", "rows", "control_rows"))
-            for at, kind in zip(heads, KindNumbers(*per_head, *of_text).kind.tolist(), strict=True):
-                names[at] = KIND_NAMES[kind]
+        names = []
+        for at in range(len(self.places)):
+            of = {name: numbers[:, at] for name, numbers in self.kinds.items()}
+            per_head = (of[name][:, None] for name in ("share", "share", "non_sink_weight", "row_support", "control"))
+            of_text = (of[name] for name in ("baseline", "rows", "control_rows"))
+            names.append(KIND_NAMES[int(KindNumbers(*per_head, *of_text).kind[0])])
         return names
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:
@@ -130,9 +126,7 @@ class ScanResults:
         return head_answer(self, names.index(name))
 
 
-def open_scan(folder: str) -> ScanResults:
-    """The results in the folder of a scan; InputError for any other folder."""
-    return ScanResults(folder)
+open_scan = ScanResults
 
 
 def estimates(values: np.ndarray, *, quantiles: bool = False) -> dict[str, np.ndarray]:

@@ -85,42 +85,28 @@ def run_scan(
         stack.callback(folder.release)
         gc.freeze()  # the model's objects are not looked through for garbage
         stack.callback(gc.unfreeze)
-        shards = _Missing(folder, corpus, part or (1, 1), report)
-        for number, made, rejects in compute(iter(shards), {"scan": folder.id}):
-            folder.keep(number, made, rejects)
-            shards.done(number)
-        folder.end(shards.count)
+        progress, begun, count, (which, of) = ScanProgress(0, 0, 0, 0.0), time.monotonic(), 0, part or (1, 1)
+
+        def tell(records: int, tokens: int = 0, *, fresh: bool = False) -> None:
+            nonlocal progress
+            all_records, fresh_records, fresh_tokens, _ = progress
+            made = fresh_records + records * fresh, fresh_tokens + tokens
+            progress = ScanProgress(all_records + records, *made, time.monotonic() - begun)
+            report(progress)
+
+        def missing() -> Iterator[Shard]:
+            nonlocal count
+            for shard in shards_of(corpus.documents()):
+                count = shard.number + 1
+                if shard.number % of == which - 1 and not folder.has(shard) and folder.claim(shard.number):
+                    yield shard
+                else:
+                    tell(len(shard.documents))
+
+        tell(0)
+        for number, content, rejects in compute(missing(), {"scan": folder.id}):
+            folder.keep(number, content, rejects)
+            done, _ = folder.open(number)
+            tell(done["records"], done["tokens"], fresh=True)
+        folder.end(count)
     return folder.counts()
-
-
-class _Missing:
-    """The shards of a corpus whose parts this process makes; `report` hears of every part that is done or passed by."""
-
-    def __init__(
-        self, folder: ScanFolder, corpus: Corpus, part: tuple[int, int], report: Callable[[ScanProgress], None]
-    ) -> None:
-        self.folder, self.corpus, self.part, self.report = folder, corpus, part, report
-        self.count = self.records = 0
-        self.fresh, self.begun = [0, 0], time.monotonic()
-
-    def __iter__(self) -> Iterator[Shard]:
-        which, of = self.part
-        self._tell()
-        for shard in shards_of(self.corpus.documents()):
-            self.count = shard.number + 1
-            mine = shard.number % of == which - 1 and not self.folder.has(shard) and self.folder.claim(shard.number)
-            if mine:
-                yield shard
-            else:
-                self.records += len(shard.documents)
-                self._tell()
-
-    def done(self, number: int) -> None:
-        """Count the part that was made of shard `number`."""
-        about, _ = self.folder.open(number)
-        self.records += about["records"]
-        self.fresh = [self.fresh[0] + about["records"], self.fresh[1] + about["tokens"]]
-        self._tell()
-
-    def _tell(self) -> None:
-        self.report(ScanProgress(self.records, self.fresh[0], self.fresh[1], time.monotonic() - self.begun))
