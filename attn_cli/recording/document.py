@@ -1,7 +1,7 @@
 """A recording as an object of JSON and named arrays, and back: what its file holds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -21,7 +21,7 @@ from attn_cli.recording.prompt_document import (
     prompt_of_document,
     tables_of_document,
 )
-from attn_cli.recording.rule_document import BIAS, MASK, RULE, rule_document, rule_of_document
+from attn_cli.recording.rule_document import PART, RULE, rule_document, rule_of_document
 from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
@@ -67,7 +67,7 @@ FIELDS = (
     Field("told", {"type": "object"}, "what was told of the text in a run that is kept: the story of rows, by their "
           "numbers, for the same version of attn to read", optional=True),
 )  # fmt: skip
-_BY_NAME = {"rule": RULE, "bias": BIAS, "mask": MASK}
+_BY_NAME = {"rule": RULE, "part": PART}
 SHAPE = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=_BY_NAME)
 
 
@@ -157,17 +157,7 @@ def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[T
         **own,  # type: ignore[arg-type]
     )  # fmt: skip
     _check(layer, f"layer {entry['layer']}")
-    return _with_masked_rows(layer)
-
-
-def _with_masked_rows(layer: RecordedLayer) -> RecordedLayer:
-    """The layer with log-sums of -inf in rows that may attend to nothing: 0.1 kept 0 there."""
-    zero = layer.log_sums == 0
-    masked = np.zeros_like(zero)
-    for row in np.flatnonzero(zero.any(axis=0)):
-        masked[:, row] = ~layer.allowed(slice(row, row + 1), slice(0, layer.m)).any()
-    masked &= zero
-    return replace(layer, log_sums=np.where(masked, np.float32(-np.inf), layer.log_sums)) if masked.any() else layer
+    return layer
 
 
 def _check(layer: RecordedLayer, where: str) -> None:

@@ -111,7 +111,7 @@ def _array(name: str, entry: Any, body: np.ndarray) -> np.ndarray:
         whole = [*shape, start, stop]
     except (KeyError, TypeError, ValueError):
         raise BadDocument(f"{name} has a type that recordings can't hold") from None
-    if not all(type(x) is int and x >= 0 for x in whole) or len(shape) > 3:
+    if not isinstance(shape, list) or not all(type(x) is int and x >= 0 for x in whole) or len(shape) > 3:
         raise BadDocument(f"{name} has no shape")
     if stop - start != math.prod(shape) * dtype.itemsize or stop > body.size:
         raise BadDocument(f"{name} lies beyond the end of the file, or is of another size than it says")

@@ -6,72 +6,42 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.fields import (
-    COUNT,
-    FINITE,
-    FLAG,
-    INTEGER,
-    NUMBER,
-    TEXT,
-    Field,
-    Schema,
-    each,
-    made,
-    object_schema,
-    or_none,
-)
-from attn_cli.kernel.definition import masks
-from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
+from attn_cli.fields import FINITE, FLAG, NUMBER, TEXT, Field, Schema, each, made, object_schema, or_none
+from attn_cli.kernel.definition import bias, masks
+from attn_cli.kernel.definition.bias import Bias
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Submask
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
 
 Put = Callable[[np.ndarray], str]
 """Stores an array, and says under which name."""
 
-_DEEPEST = 8  # masks in masks, in a file
+_DEEPEST = 16  # masks in masks and their lists, in a file
 _FARTHEST = 2**31  # positions in a file
-_OF_NUMBERS: dict[str, type[Any]] = {  # masks that their numbers say whole, by the names of their classes
+_FORMS: dict[str, type[Any]] = {  # masks and biases by the names of their classes; functions can't be written
     form.__name__.lower(): form
-    for form in vars(masks).values()
-    if is_dataclass(form) and isinstance(form, type) and all(field.type in (int, bool) for field in fields(form))
+    for module in (masks, bias)
+    for form in vars(module).values()
+    if isinstance(form, type) and form.__module__ == module.__name__ and is_dataclass(form)
+    if form is not masks.MaskFunction
 }
-
+_ARRAY, _BITS = "array", "bits"
 
 _RULE = (
     Field("known", FLAG, "false where weights alone were seen"),
     Field("scale", FINITE, "the factor on q k"),
     Field("softcap", NUMBER, "c in c tanh(score / c); null for none"),
     Field("softmax", FLAG, "whether weights are normalised"),
-    Field("bias", {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/bias"}]}),
-    Field("mask", {"$ref": "#/$defs/mask"}),
+    Field("bias", {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/part"}]}),
+    Field("mask", {"$ref": "#/$defs/part"}),
     Field("sink", or_none(TEXT), "the array of a learned score per head; null for none"),
 )
 RULE = object_schema(_RULE)
-
-
-def _of_kind(kinds: Sequence[str], properties: Schema) -> Schema:
-    return {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": [*kinds]}, **properties}}
-
-
-BIAS = _of_kind(
-    ("sum", "alibi", "given", "array"),
-    {"parts": each({"$ref": "#/$defs/bias"}), "slopes": TEXT, "offset": INTEGER, "numbers": TEXT},
-)
-MASK = _of_kind(
-    (*_OF_NUMBERS, "keys", "given", "all", "part"),
-    {
-        **{one.name: FLAG if one.type is bool else INTEGER for form in _OF_NUMBERS.values() for one in fields(form)},
-        "bits": TEXT | {"description": "the array of packed booleans"},
-        "shape": each(COUNT),
-        "words": TEXT,
-        "masks": each({"$ref": "#/$defs/mask"}),
-        "mask": {"$ref": "#/$defs/mask"},
-        "rows": INTEGER,
-        "columns": INTEGER,
-        "keys": INTEGER,
-    },
-)
+PART: Schema = {
+    "type": "object",
+    "description": "a mask or bias with its values, an array by its name, or booleans: their shape, and packed bits",
+    "required": ["kind"],
+    "properties": {"kind": {"enum": [*_FORMS, _ARRAY, _BITS]}, "numbers": TEXT, "bits": TEXT, "shape": each({})},
+}
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
@@ -81,8 +51,8 @@ def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
         "scale": float(rule.scale),
         "softcap": None if rule.softcap is None else float(rule.softcap),
         "softmax": rule.softmax,
-        "bias": _bias_document(rule.bias, put),
-        "mask": _mask_document(rule.mask, put),
+        "bias": _document(rule.bias, put),
+        "mask": _document(rule.mask, put),
         "sink": None if rule.sink is None else put(rule.sink),
     }
     return made(_RULE, stored)
@@ -92,97 +62,67 @@ def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarra
     """A rule (scale, softcap, bias, mask, sink) from a recording's JSON and the arrays that it names."""
     kind = Rule if document["known"] else UnknownRule
     cap, sink = document["softcap"], document["sink"]
+    added, mask = (_thing(document[name], arrays, _DEEPEST) for name in ("bias", "mask"))
+    if not isinstance(added, np.ndarray | Bias | None) or not isinstance(mask, Mask):
+        raise ValueError("a rule without its mask, or with another bias")
     return kind(
         scale=float(document["scale"]),
         softcap=None if cap is None else float(cap),
-        bias=_bias(document["bias"], arrays),
-        mask=_mask(document["mask"], arrays, _DEEPEST),
+        bias=added,
+        mask=mask,
         sink=None if sink is None else arrays[sink],
         softmax=bool(document["softmax"]),
     )
 
 
-def _bias_document(bias: object, put: Put) -> dict[str, Any] | None:
-    match bias:
-        case None:
-            return None
-        case BiasSum(parts=parts):
-            return {"kind": "sum", "parts": [_bias_document(part, put) for part in parts]}
-        case Alibi(slopes=slopes, offset=offset):
-            return {"kind": "alibi", "slopes": put(slopes), "offset": offset}
-        case GivenBias(numbers=numbers):
-            return {"kind": "given", "numbers": put(numbers)}
-    return {"kind": "array", "numbers": put(np.asarray(bias))}
+def _document(thing: Any, put: Put) -> Any:
+    if isinstance(thing, np.ndarray) and thing.dtype == bool:
+        return {"kind": _BITS, "shape": list(thing.shape), "bits": put(np.packbits(thing))}
+    if isinstance(thing, np.ndarray):
+        return {"kind": _ARRAY, "numbers": put(thing)}
+    if isinstance(thing, list | tuple):
+        return [_document(part, put) for part in thing]
+    if thing is None or isinstance(thing, bool | int | str):
+        return thing
+    kind = type(thing).__name__.lower()
+    return {"kind": kind, **{one.name: _document(getattr(thing, one.name), put) for one in fields(_FORMS[kind])}}
 
 
-def _bias(document: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray]) -> object:
-    if document is None:
-        return None
-    match document["kind"]:
-        case "sum":
-            parts = [_bias(part, arrays) for part in document["parts"]]
-            if not parts or any(isinstance(part, BiasSum | None) for part in parts):
-                raise ValueError("a bias of no parts")
-            return BiasSum(parts)  # type: ignore[arg-type]
-        case "alibi":
-            return Alibi(arrays[document["slopes"]], _place(document["offset"]))
-        case "given":
-            return GivenBias(arrays[document["numbers"]])
-        case "array":
-            return arrays[document["numbers"]]
-    raise ValueError(f"no kind of bias: {document['kind']!r}")
-
-
-def _mask_document(mask: Mask, put: Put) -> dict[str, Any]:
-    match mask:
-        case Keys(real=real):
-            return {"kind": "keys", "shape": list(real.shape), "bits": put(np.packbits(real))}
-        case Given(cells=cells, words=words):
-            return {"kind": "given", "shape": list(cells.shape), "bits": put(np.packbits(cells)), "words": words}
-        case Intersection(masks=masks):
-            return {"kind": "all", "masks": [_mask_document(part, put) for part in masks]}
-        case Submask(mask=inner, rows=rows, columns=columns, keys=keys):
-            return {"kind": "part", "mask": _mask_document(inner, put), "rows": rows, "columns": columns, "keys": keys}
-    for kind, form in _OF_NUMBERS.items():
-        if type(mask) is form:
-            return {"kind": kind, **vars(mask)}
-    raise TypeError(f"a mask that can't be written: {mask}")
-
-
-def _mask(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: int) -> Mask:
+def _thing(document: Any, arrays: Mapping[str, np.ndarray], depth: int) -> Any:
     if depth == 0:
         raise ValueError("masks in masks without an end")
-
-    def number(name: str) -> int:
-        return _place(document[name])
-
-    match document["kind"]:
-        case "keys":
-            return Keys(_booleans(document, arrays, 1))
-        case "given":
-            return Given(_booleans(document, arrays, len(document["shape"])), str(document["words"]))
-        case "all":
-            return Intersection(tuple(_mask(part, arrays, depth - 1) for part in document["masks"]))
-        case "part":
-            inner = _mask(document["mask"], arrays, depth - 1)
-            return Submask(inner, number("rows"), number("columns"), number("keys"))
-        case kind if kind in _OF_NUMBERS:
-            form = _OF_NUMBERS[kind]
-            types = {field.name: field.type for field in fields(form)}
-            values = {name: bool(document[name]) if type is bool else number(name) for name, type in types.items()}
-            return form(**values)
-    raise ValueError(f"no kind of mask: {document['kind']!r}")
+    if isinstance(document, list):
+        return tuple(_thing(part, arrays, depth - 1) for part in document)
+    if not isinstance(document, dict):
+        return document
+    kind = document["kind"]
+    if kind == _ARRAY:
+        return arrays[document["numbers"]]
+    if kind == _BITS:
+        return _booleans(document, arrays)
+    if kind not in _FORMS:
+        raise ValueError(f"no kind of mask or bias: {kind!r}")
+    form = _FORMS[kind]
+    values = {one.name: _thing(document[one.name], arrays, depth - 1) for one in fields(form)}
+    if unfit := [one.name for one in fields(form) if not _fits(values[one.name], one.type)]:
+        raise ValueError(f"no {unfit[0]} of a {kind}")
+    return form(**values)
 
 
-def _place(number: object) -> int:
-    if not isinstance(number, int) or abs(number) >= _FARTHEST:
-        raise ValueError(f"no place in a text: {number!r}")
-    return number
+def _fits(value: Any, expected: Any) -> bool:
+    if expected in (int, bool, str, Mask):
+        return isinstance(value, expected) and (expected is not int or abs(value) < _FARTHEST)
+    if expected in (tuple[Mask, ...], Sequence[Bias]):
+        part: Any = Bias if expected == Sequence[Bias] else Mask
+        return isinstance(value, tuple) and all(isinstance(one, part) for one in value)
+    return isinstance(value, np.ndarray)
 
 
-def _booleans(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], axes: int) -> np.ndarray:
-    bits, shape = arrays[document["bits"]], tuple(map(_place, document["shape"]))
-    count = int(np.prod([1, *shape], dtype=object))
-    if axes not in (1, 2, 3) or len(shape) != axes or min(shape) < 0 or bits.shape != (-(-count // 8),):
+def _booleans(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    bits, shape = arrays[document["bits"]], tuple(document["shape"])
+    if len(shape) not in (1, 2, 3) or not all(_fits(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"booleans of shape {shape}")
+    count = int(np.prod(shape, dtype=object))
+    if bits.shape != (-(-count // 8),):
         raise ValueError(f"{bits.size} bytes of bits for a mask of {shape}")
     return np.unpackbits(bits, count=count).astype(bool).reshape(shape)

@@ -69,18 +69,6 @@ def test_a_recording_comes_back_to_the_bit(problem: Problem) -> None:
     assert_same(recording.layers[0], again.layers[0])
 
 
-def test_masked_rows_of_an_earlier_file_are_told_from_sums_of_1(tmp_path: Path) -> None:
-    """Earlier files hold 0 for the log-sum of a masked row, as of a row whose one score is 0."""
-    q = np.zeros((2, 4, 3))
-    recording = recording_of(Problem(q, q, q, Rule(1.0, mask=Causal(-2))))
-    (layer,) = recording.layers
-    expected = np.array([-np.inf, -np.inf, 0, np.log(2)], np.float32)
-    assert np.array_equal(layer.log_sums, [expected] * 2)
-    earlier = replace(layer, log_sums=np.where(np.isneginf(layer.log_sums), np.float32(0), layer.log_sums))
-    assert_same(layer, saved(replace(recording, layers=(earlier,)), tmp_path / "x.attn").layers[0])
-    assert np.array_equal(layer.weights(0, slice(0, 4), slice(0, 4))[:2], np.zeros((2, 4)))
-
-
 def test_prompts_come_back_whole(tmp_path: Path) -> None:
     word = Word("river\ud800")
     tokens = (
@@ -130,7 +118,7 @@ def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def content() -> bytes:
     from attn_cli.kernel.definition.bias import Alibi
-    from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Submask
+    from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Submask
     from attn_cli.kernel.definition.rule import Rule
 
     rng = np.random.default_rng(0)
@@ -182,7 +170,7 @@ def test_spoiled_files_are_refused_in_one_line(content: bytes, data: st.DataObje
         layer.pooled(0, slice(0, layer.n), slice(0, layer.m), (3, 3))
 
 
-_VALUES = [None, -1, 0, 10**30, 1e308, "", "x", [], {}, [[[]]], True, {"kind": "all", "masks": []}]
+_VALUES = [None, -1, 0, 10**30, 1e308, "", "x", [], {}, [[[]]], True, {"kind": "intersection", "masks": []}]
 
 
 def _spoil(target: object, data: st.DataObject) -> None:
@@ -220,7 +208,6 @@ def test_what_is_wrong_is_said(content: bytes, said: str, tmp_path: Path) -> Non
 
 def test_bfloat16_stays_bfloat16(tmp_path: Path) -> None:
     from attn_cli.attention_call import AttentionCall
-    from attn_cli.kernel.definition.rule import Rule
 
     x = torch.randn(2, 7, 8, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(0))
     like = call_of(Problem(*3 * (np.zeros((2, 7, 8)),), Rule(1.0)))
