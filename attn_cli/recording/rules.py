@@ -1,6 +1,7 @@
 """A layer's rule in NumPy, as a recording keeps it, and the rule of one head alone."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def rule_in_numpy(call: Call) -> Rule:
 def rule_of_heads(rule: Rule, heads: list[int]) -> Rule:
     """The rule (scale, softcap, bias, mask, sink), in NumPy, of some of the heads alone, by their indices."""
     sink = None if rule.sink is None else rule.sink[heads]
-    return replace(rule, bias=_heads_of_bias(rule.bias, heads), mask=_heads_of_mask(rule.mask, heads), sink=sink)
+    return replace(rule, bias=_of_heads(rule.bias, heads), mask=_of_heads(rule.mask, heads), sink=sink)
 
 
 def _bias(bias: object, call: Call) -> object:
@@ -55,31 +56,14 @@ def _mask(mask: Mask, call: Call, n: int, m: int) -> Mask:
     return mask
 
 
-def _heads_of_bias(bias: object, heads: list[int]) -> object:
-    match bias:
-        case None:
-            return None
-        case BiasSum(parts=parts):
-            return BiasSum([_heads_of_bias(part, heads) for part in parts])  # type: ignore[misc]
-        case Alibi(slopes=slopes, offset=offset):
-            return Alibi(slopes[heads], offset)
-        case GivenBias(numbers=numbers):
-            return GivenBias(_heads_of_cells(numbers, heads))
-    return _heads_of_cells(bias, heads)  # type: ignore[arg-type]
-
-
-def _heads_of_mask(mask: Mask, heads: list[int]) -> Mask:
-    match mask:
-        case Given(cells=cells):
-            return replace(mask, cells=_heads_of_cells(cells, heads))
-        case Intersection(masks=masks):
-            return Intersection(tuple(_heads_of_mask(part, heads) for part in masks))
-        case Submask(mask=inner):
-            return replace(mask, mask=_heads_of_mask(inner, heads))
-    return mask
-
-
-def _heads_of_cells(cells: np.ndarray, heads: list[int]) -> np.ndarray:
-    if cells.ndim < 3 or cells.shape[0] == 1:
-        return cells
-    return cells[heads[0] : heads[0] + 1] if len(heads) == 1 else cells[heads]
+def _of_heads(part: Any, heads: list[int]) -> Any:
+    """A mask or bias, or a value of one, for these heads: arrays with an axis of heads are cut."""
+    if isinstance(part, Alibi):
+        return replace(part, slopes=part.slopes[heads])
+    if isinstance(part, list | tuple):
+        return tuple(_of_heads(one, heads) for one in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{one.name: _of_heads(getattr(part, one.name), heads) for one in fields(part)})
+    if not isinstance(part, np.ndarray) or part.ndim < 3 or part.shape[0] == 1:
+        return part
+    return part[heads[0] : heads[0] + 1] if len(heads) == 1 else part[heads]
