@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attn_cli.sources.tables import MINILM_FILE, VectorTable, open_table, split_words
-from attn_cli.sources.tables.make_minilm import MODEL_PACKAGE, dealt_to_heads, main
+from tests.make_minilm import MODEL_PACKAGE, dealt_to_heads, model_folder, table_file
 
 
 @pytest.fixture(scope="module")
@@ -157,25 +157,5 @@ def test_columns_are_dealt_forth_and_back() -> None:
 
 
 @pytest.mark.skipif(find_spec(MODEL_PACKAGE) is None, reason="the model that the table is made from is not installed")
-def test_the_file_is_made_again_byte_for_byte(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--check"]) == 0
-    assert capsys.readouterr().out.endswith("is the same\n")
-
-    other = tmp_path / "minilm.npz"
-    assert main(["--out", str(other), "--check"]) == 1  # nothing there, and checking writes nothing
-    assert not other.exists()
-    assert main(["--out", str(other)]) == 0
-    assert other.read_bytes() == MINILM_FILE.read_bytes()
-
-    spoilt = bytearray(other.read_bytes())
-    spoilt[-1000] ^= 1
-    other.write_bytes(spoilt)
-    assert main(["--out", str(other), "--check"]) == 1
-
-
-def test_without_the_model_the_maker_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("attn_cli.sources.tables.make_minilm.MODEL_PACKAGE", "no_such_package")
-    assert main(["--check"]) == 3
-    assert "pip install" in capsys.readouterr().err
+def test_the_file_is_made_again_byte_for_byte() -> None:
+    assert table_file(model_folder()) == MINILM_FILE.read_bytes()

