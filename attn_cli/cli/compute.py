@@ -159,7 +159,7 @@ def compute(
             report = _report("compute", matrices, _to_file(matrices, view) or _whole(matrices, view))
             operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
             answer = computation(
-                report.summaries, matrices.lead, operands, head_axis=matrices.head_axis, joined=matrices.joined
+                report.summaries, matrices.lead, operands, head_axis=matrices.made.head_axis, joined=matrices.joined
             )
             report = replace(report, answer=answer)
         print_notes(report.warnings, quiet=output.quiet)
@@ -220,7 +220,7 @@ def _to_file(matrices: Matrices, view: View) -> CallReducers | None:
         return None
     file, h = None, matrices.q.shape[-3]
     if not matrices.joined and matrices.value_up is None:
-        shape = (*matrices.lead, *((h,) if matrices.head_axis else ()), matrices.q.shape[-2], matrices.v.shape[-1])
+        shape = (*matrices.lead, *((h,) if matrices.made.head_axis else ()), matrices.q.shape[-2], matrices.v.shape[-1])
         file = view.rows(shape, max(matrices.q.itemsize, 4))
     if file is None:
         return lambda call: [_output(matrices)]
@@ -234,4 +234,4 @@ def _to_file(matrices: Matrices, view: View) -> CallReducers | None:
 
 
 def _output(matrices: Matrices) -> KeepOutput:
-    return KeepOutput(joined=matrices.joined, projection=matrices.projection, value_up=matrices.value_up)
+    return KeepOutput(joined=matrices.joined, projection=matrices.made.wo, value_up=matrices.value_up)

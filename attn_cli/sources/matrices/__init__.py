@@ -1,6 +1,6 @@
 """The user's own matrices or words as a source of attention calls."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
-from attn_cli.sources.matrices.embedding import Embedded, embed
+from attn_cli.sources.matrices.embedding import embed
 from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import Projected, own_matrices, project
@@ -85,33 +85,16 @@ def _rotated(x: np.ndarray, rotation: Rotation, offset: int = 0) -> np.ndarray:
     return np.asarray(rotation.turn(x, offset).astype(x.dtype))
 
 
-@dataclass(frozen=True, eq=False)
-class Matrices:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Matrices(InHeads):
     """The user's q, k and v, checked: shapes fit, numbers are finite; one attention problem for each batch entry.
 
-    q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`; projection W_O `[h * e, width]` or None;
-    g key/value heads.
-
-    head_axis    whether the user's q had a heads axis, so that results get one too
-    embedded     the embeddings that q, k and v were made from; None for the user's own q, k and v
-    projected    whether projections, given or drawn at random, made q, k and v, so that they are not x itself
-    projections  W_Q, W_K and W_V, those that there are, by "q", "k" and "v"
-    rotation     the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
-    absorbed     whether q, k, v are those of latent attention's absorbed form
+    made      how q, k and v were made: from embeddings, with projections, or given
+    absorbed  whether q, k, v are those of latent attention's absorbed form
     """
 
-    q: np.ndarray
-    k: np.ndarray
-    v: np.ndarray
+    made: Projected
     rules: RuleParts
-    lead: tuple[int, ...]
-    head_axis: bool
-    projection: np.ndarray | None = None
-    embedded: Embedded | None = None
-    projected: bool = False
-    projections: Mapping[str, np.ndarray] = field(default_factory=dict)
-    rotation: Rotation | None = None
-    latent: Latent | None = None
     absorbed: bool = False
     labels: tuple[Token, ...] = ()
     notes: tuple[str, ...] = ()
@@ -120,18 +103,18 @@ class Matrices:
     @property
     def from_embeddings(self) -> bool:
         """True if q, k and v were made from embeddings here, and not given."""
-        return self.embedded is not None
+        return self.made.embedded is not None
 
     @property
     def prompt(self) -> Prompt:
         """The text, and its words as tokens, that embeddings were looked up for; empty for matrices."""
-        words = None if self.embedded is None else self.embedded.words
+        words = None if self.made.embedded is None else self.made.embedded.words
         return Prompt("", ()) if words is None else words.prompt
 
     @property
     def joined(self) -> bool:
         """True if the output is of all heads joined, `[n, h * e]`: for embeddings, and where there is a W_O."""
-        return self.from_embeddings or self.projection is not None
+        return self.from_embeddings or self.made.wo is not None
 
     @property
     def value_up(self) -> np.ndarray | None:
@@ -149,7 +132,7 @@ class Matrices:
     def key_labels(self) -> tuple[Token, ...]:
         """A label for each of the m keys: the user's, its word in the text, or its number."""
         m = self.k.shape[-2]
-        context = None if self.embedded is None else self.embedded.context_words
+        context = None if self.made.embedded is None else self.made.embedded.context_words
         labels = self.labels or (self.prompt if context is None else context.prompt).tokens
         return labels if len(labels) == m else _numbered(m)
 
@@ -166,7 +149,7 @@ class Matrices:
         some = len(heads) < h
         queries = self.labelled.tokens
         keys = self.key_labels
-        context = None if self.embedded is None else self.embedded.context
+        context = None if self.made.embedded is None else self.made.embedded.context
         stream = "self" if self.q.shape[-2] == self.k.shape[-2] and context is None else "cross"
         for number, at in enumerate(np.ndindex(*self.lead)):
             q, k, v = self.q[at], self.k[at], self.v[at]
@@ -179,15 +162,15 @@ class Matrices:
             yield AttentionCall(q, k, v, rule, place, queries, keys, None, self._ingredients(at, heads))
 
     def _ingredients(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Ingredients:
-        embedded = self.embedded
+        embedded = self.made.embedded
         return Ingredients(
             None if embedded is None else embedded.x[at],
             None if embedded is None or embedded.context is None else embedded.context[at],
-            self.projection,
+            self.made.wo,
             None if self.value_up is None else self.value_up[list(heads)],
             self._latent(at, heads),
-            self.projected,
-            self.projections,
+            self.made.is_product,
+            self.made.projections,
             self.rotation,
         )
 
@@ -219,18 +202,9 @@ def _ruled(options: MatrixOptions, projected: Projected, heads: InHeads) -> Matr
     words = None if projected.embedded is None else projected.embedded.words
     about = {"model": "matrices", "type": "matrices"} if words is None else {"model": words.name, "type": "table"}
     return Matrices(
-        heads.q,
-        heads.k,
-        heads.v,
-        rules,
-        heads.lead,
-        projected.head_axis,
-        projection=projected.wo,
-        embedded=projected.embedded,
-        projected=projected.is_product,
-        projections=projected.projections,
-        rotation=heads.rotation,
-        latent=heads.latent,
+        **vars(heads),
+        made=projected,
+        rules=rules,
         absorbed=options.absorb,
         labels=() if options.labels is None else _labels(options.labels, m),
         notes=projected.notes + rules.masks.notes,
