@@ -16,11 +16,10 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory, require_shape, view_as
 from attn_cli.sources.files.kinds import READABLE, pickle_error
 from attn_cli.sources.files.members import choose_member
-from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.parse_errors import SAVE_AGAIN, parse_errors
 from attn_cli.sources.files.raw import Bytes, Raw
 from attn_cli.text import counted, excerpt
 
-_MAGIC_BYTES = 8
 _SAVE_AGAIN = "save it again with np.save or np.savez"
 # NumPy refuses headers of more than 10,000 characters, so this holds any that can be read.
 _LONGEST_HEADER = 2**17
@@ -120,28 +119,20 @@ def _view(data: Bytes, header: NpyHeader, label: str) -> np.ndarray:
 
 
 def _header(data: Bytes, label: str) -> NpyHeader:
-    start = data[:12].tobytes()
-    if not start.startswith(b"\x93NUMPY") and len(start) >= _MAGIC_BYTES:
-        raise InputError(f"{label} is not a .npy file: it begins with the bytes {start[:6].hex(' ')}", READABLE)
-    if len(start) < 12:
-        raise _truncated(label, f"only {counted(len(start), 'byte')} of the header are there")
-    width = 2 if start[6] == 1 else 4
-    offset = _MAGIC_BYTES + width + int.from_bytes(start[_MAGIC_BYTES : _MAGIC_BYTES + width], "little")
-    if offset > data.size:
-        raise _truncated(label, f"the header takes {counted(offset, 'byte')}, {data.size} are there")
-    file = io.BytesIO(data[_MAGIC_BYTES:offset].tobytes())
-    # version 3 differs from 2 only in the encoding of field names, and arrays with fields are refused
-    read_header = np.lib.format.read_array_header_1_0 if width == 2 else np.lib.format.read_array_header_2_0
+    file = io.BytesIO(data[:_LONGEST_HEADER].tobytes())
+    form = np.lib.format
     try:
+        # version 3 differs from 2 only in the encoding of field names, and arrays with fields are refused
+        read = form.read_array_header_1_0 if form.read_magic(file) == (1, 0) else form.read_array_header_2_0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2
-            shape, fortran, dtype = read_header(file)
+            shape, fortran, dtype = read(file)
     except Exception:  # of any type; NumPy's own message is left out, since some of them advise to trust the file
-        raise InputError(f"{label} has a damaged .npy header", _SAVE_AGAIN) from None
+        raise InputError(f"{label} has a damaged .npy header", SAVE_AGAIN) from None
     # the header's numbers may have thousands of digits, so the message leaves them out
     if not all(0 <= size < 2**63 for size in shape) or math.prod(shape) * dtype.itemsize >= 2**63:
         raise InputError(f"{label}: the header gives an impossible shape", _SAVE_AGAIN)
-    return NpyHeader(tuple(map(int, shape)), fortran, dtype, offset)
+    return NpyHeader(tuple(map(int, shape)), fortran, dtype, file.tell())
 
 
 def _promises(header: NpyHeader, size: int, label: str) -> InputError:

@@ -11,7 +11,6 @@ from attn_cli.kernel.definition.latent import Latent, rms_norm
 from attn_cli.sources.files.array_file import array_names
 from attn_cli.sources.matrices.embedding import Embedded, read_matrix
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
-from attn_cli.sources.matrices.random_projections import drawn_matrix, drawn_shapes
 from attn_cli.sources.matrices.shapes import product
 from attn_cli.text import excerpt
 
@@ -53,9 +52,9 @@ def _matrices(options: MatrixOptions, width: int, heads: int) -> dict[str, np.nd
     if options.seed is None:
         return matrices
     down = matrices["wdkv"]
-    shapes = drawn_shapes(options, width, width, heads, options.latent or (0 if down is None else down.shape[-1]))
+    shapes = _drawn_shapes(options, width, width, heads, options.latent or (0 if down is None else down.shape[-1]))
     return {
-        name: drawn_matrix(options.seed, name, shapes[name]) if matrix is None and name in shapes else matrix
+        name: _drawn_matrix(options.seed, name, shapes[name]) if matrix is None and name in shapes else matrix
         for name, matrix in matrices.items()
     }
 
@@ -149,11 +148,37 @@ def projections_of(
     matrices = {name: read_matrix(options, name) for name in PROJECTIONS}
     names: tuple[str, ...] = ()
     if options.seed is not None:
-        shapes = drawn_shapes(options, width, context_width, heads)
+        shapes = _drawn_shapes(options, width, context_width, heads)
         drawn = [name for name in (*PROJECTIONS, *LATENTS) if name in shapes and not options.sets(name)]
         if "wo" in drawn and options.sets("wv", "wuv"):
             # its number of rows is the width of values, which is unknown where W_V or W_UV is a file
             drawn.remove("wo")
-        matrices |= {name: drawn_matrix(options.seed, name, shapes[name]) for name in drawn if name in PROJECTIONS}
+        matrices |= {name: _drawn_matrix(options.seed, name, shapes[name]) for name in drawn if name in PROJECTIONS}
         names = tuple(f"W_{name[1:].upper()}" for name in drawn)
     return list(matrices.values()), names
+
+
+def _drawn_shapes(
+    options: MatrixOptions, width: int, context_width: int, heads: int, rank: int = 0
+) -> dict[str, tuple[int, int]]:
+    """The shapes of the projections that can be drawn at random, by their options' names: "wq" and so on."""
+    d, groups = -(-width // heads), options.kv_heads or heads  # a head's size is rounded up
+    if not options.is_latent:
+        keys = (context_width, groups * d)
+        return {"wq": (width, heads * d), "wk": keys, "wv": keys, "wo": (heads * d, width)}
+    # the key part that all heads share is half a head wide, as in DeepSeek-V2
+    shared = max(2, d // 2 // 2 * 2) if options.rotary else 0
+    return {
+        "wq": (width, heads * (d + shared)),
+        "wdkv": (context_width, rank or d),
+        "wuk": (rank or d, heads * d),
+        "wuv": (rank or d, heads * d),
+        **({"wkr": (context_width, shared)} if shared else {}),
+        "wo": (heads * d, width),
+    }
+
+
+def _drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
+    """A random projection of normal numbers of variance 1 / rows, which keeps that of x."""
+    stream = np.random.default_rng([seed, *name.encode()])
+    return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))
