@@ -64,23 +64,18 @@ class LazyTable(Table):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a command writes: `attn.NAME/NUMBER`, what it is, and the columns of each table, the first that of csv.
-
-    A column whose name ends with ? is there for some models alone. A screen shows the tables of `screen`, rows named by
-    the first column, bars beside `bars`, `legend` below. With `rows_alone` JSON has no first table: its numbers are in
-    `matrices`, or nested in another table. `own` are columns that mean something else than in COLUMNS.
-    """
+    """What a command writes: `attn.NAME/NUMBER`, what it is, and the columns of each table, the first that of csv."""
 
     id: str
     meaning: str
-    tables: Mapping[str, Sequence[str]]
-    screen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[str]]  # a column whose name ends with ? is there for some models alone
+    screen: Mapping[str, Sequence[str]] = field(default_factory=dict)  # rows named by the first column
     bars: Sequence[str] = ()
     legend: Sequence[str] = ()
     matrices: Mapping[str, str] = field(default_factory=dict)
     several_texts: bool = False
-    rows_alone: bool = False
-    own: Mapping[str, Column] = field(default_factory=dict)
+    rows_alone: bool = False  # JSON has no first table: its numbers are in matrices, or nested in another
+    own: Mapping[str, Column] = field(default_factory=dict)  # columns that mean something else than in COLUMNS
 
     @property
     def name(self) -> str:

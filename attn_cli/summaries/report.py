@@ -17,16 +17,7 @@ if TYPE_CHECKING:  # few reports tell of them
 
 @dataclass(frozen=True, eq=False)
 class Report(Displayed):
-    """The answer of `command`, for one text, several that are looked at together, or none.
-
-    answer       the result of a command that is not one part per call; None where the summaries' parts are the result
-    index        the number of the text, from 0, among the lines of a file; None for a single text
-    batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
-    merged_from  how many tokens were merged into words; None where none were
-    scale        how numbers become colours: linear, sqrt, log, or row (a linear scale of its own for each row)
-    story        of an overview: what comes next and which words and heads that rests on; None where it isn't told
-    reads        of an overview: what every word attends to; None where a mask is causal, or the text is long
-    """
+    """The answer of `command`, for one text, several that are looked at together, or none."""
 
     command: str
     source: Mapping[str, Any]
@@ -34,13 +25,13 @@ class Report(Displayed):
     summaries: tuple[Summary, ...] = ()
     warnings: tuple[str, ...] = ()
     answer: Answer | None = None
-    index: int | None = None
-    batch: tuple[int, ...] | None = None
-    merged_from: int | None = None
-    scale: str = "linear"
+    index: int | None = None  # of the text among the lines of a file; None for a single text
+    batch: tuple[int, ...] | None = None  # the axes before heads and rows of the user's own matrices
+    merged_from: int | None = None  # tokens that were merged into words
+    scale: str = "linear"  # of colours: linear, sqrt, log, or row, a linear scale of its own for each row
     ranking: Ranking | None = None
-    story: "Story | None" = None
-    reads: "Reads | None" = None
+    story: "Story | None" = None  # what comes next, and which words and heads that rests on
+    reads: "Reads | None" = None  # what every word attends to, where no mask is causal
 
     def __post_init__(self) -> None:
         of_texts = (note for prompt in self.prompts for note in prompt.warnings)

@@ -41,11 +41,7 @@ SHAPE = Shape(
 
 
 class OutputChecks:
-    """Compares the user's output, weights, or both with attention's definition, computed from q, k and v in float64.
-
-    arrays     by "output" `[batch, h, n, e]`, or of joined heads `[batch, n, width]`, and "weights", with its precision
-    tolerance  the error allowed relative to a number's size; None for what the precision of the numbers allows
-    """
+    """Compares the user's output, weights, or both with attention's definition, computed from q, k and v in float64."""
 
     def __init__(
         self, arrays: Mapping[str, tuple[np.ndarray, Precision]], tolerance: float | None = None, *, joined: bool

@@ -31,18 +31,14 @@ NEAR, FAR = ErrorSize(0.0, 0.0), ErrorSize(np.inf, np.inf)
 
 @dataclass(frozen=True, eq=False)
 class CheckedNumbers:
-    """The user's numbers of one batch entry, and those of the definition to compare them with.
-
-    first          the call of batch entry 0, whose operands others may have got
-    own_tolerance  the error that the user allows; None for what the precision of the numbers allows
-    """
+    """The user's numbers of one batch entry, and those of the definition to compare them with."""
 
     call: AttentionCall
-    first: AttentionCall
+    first: AttentionCall  # that of batch entry 0, whose operands others may have got
     user: Arrays
     precisions: dict[str, Precision]
     joined: bool
-    own_tolerance: float | None
+    own_tolerance: float | None  # None for what the precision of the numbers allows
 
     def tolerance_of(self, what: str) -> float:
         """The error allowed of the array `what`, relative to the size of a number."""
@@ -64,10 +60,7 @@ class CheckedNumbers:
 
     @cached_property
     def sizes(self) -> Arrays:
-        """The scale that the error of each number is relative to, above 0: the root of the squares that add up to it.
-
-        Of weights: the largest of the row.
-        """
+        """The size that errors are relative to: the root of the squares of products; of weights the row's largest."""
         sizes = {}
         for name, x in self.right.items():
             own = np.sqrt(self._definition[1]) if name == "output" else np.abs(x).max(axis=-1, keepdims=True)

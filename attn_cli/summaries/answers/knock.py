@@ -41,19 +41,13 @@ _LEAST = 0.1  # bits of an effect that is a finding
 
 
 class Ablation(NamedTuple):
-    """How heads are ablated, and what is compared.
+    """How heads are ablated, and what is compared."""
 
-    rows      the rows in which heads are ablated; None for those that choose the answer
-    mean      ablate a head to its mean output over the other rows, not to 0
-    together  ablate all of them at once, too
-    vector    which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
-    """
-
-    rows: Sequence[int] | None = None
+    rows: Sequence[int] | None = None  # None for those that choose the answer
     everywhere: bool = False
-    mean: bool = False
-    together: bool = False
-    vector: Literal["mean", "first"] = "mean"
+    mean: bool = False  # to the mean output over the other rows, not to 0
+    together: bool = False  # all of them at once, too
+    vector: Literal["mean", "first"] = "mean"  # of an encoder: of all tokens, or the first, such as [CLS]
 
 
 AT_THE_ANSWER = Ablation()

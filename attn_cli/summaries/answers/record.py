@@ -39,12 +39,7 @@ def record(
     step: Callable[[], object] = int,
     tells: bool = False,
 ) -> Recording:
-    """One pass over a text as a `Recording`: for each layer queries and keys, head statistics and pooled weights.
-
-    pair       a second text, read after the first; None for none
-    budget     the memory for queries and keys: a layer for which it has no room is kept without them; None for no limit
-    tells      whether it keeps the story of its answer, too, of a model that writes
-    """
+    """One pass over a text, and a second `pair`, as a `Recording`; `tells`: with the story of its answer."""
     prompt = source.read([text], pair)[0]
     reducers: list[Reducer] = [Record(budget), *([HeadKindsReducer()] if tells else [])]
     free = None if budget is None else budget.size

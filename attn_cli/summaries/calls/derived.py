@@ -6,10 +6,7 @@ from attn_cli.prompt import Token
 
 
 class DerivedCall(Call):
-    """One layer's attention changed from another's (keys hidden, tokens merged); it has weights, and no q, k or v.
-
-    Place, rule, heads and value width are those of `call`; subclasses define bands() and label `queries` and `keys`.
-    """
+    """One layer's attention changed from another's (keys hidden, tokens merged); it has weights, and no q, k or v."""
 
     def __init__(self, call: Call, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> None:
         self.call, self.queries, self.keys = call, queries, keys

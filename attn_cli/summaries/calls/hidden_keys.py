@@ -12,10 +12,7 @@ from attn_cli.summaries.calls.derived import DerivedCall
 
 
 class HiddenKeys(DerivedCall):
-    """One layer's attention with the keys `hidden` (ascending) left out of what is shown; other weights are unchanged.
-
-    A row then adds to 1 less what it gives to these keys: `count` sums up "rows" and the "weight" hidden in them.
-    """
+    """One layer's attention without the keys `hidden` (ascending); a row adds to 1 less what it gives to these."""
 
     def __init__(self, call: Call, hidden: Sequence[int], count: defaultdict[str, float] | None = None) -> None:
         super().__init__(call, call.queries, call.keys)

@@ -67,10 +67,7 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
 
 
 class InWords(DerivedCall):
-    """Attention between words: weights summed over the tokens of a key word, then averaged over those of a query word.
-
-    A row's sum is the mean of its tokens' row sums; words have no output.
-    """
+    """Attention between words: weights are summed over a key word's tokens, and means over those of a query word."""
 
     def __init__(self, call: Call) -> None:
         self._rows = words_of(call.queries)

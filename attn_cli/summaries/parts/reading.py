@@ -12,11 +12,7 @@ from attn_cli.summaries.text_sinks import sinks_by_heads
 
 
 class TextReading:
-    """Adds up, over attention calls, what the ascending query rows `rows` of a text give to its m keys.
-
-    received     the mean weight of the rows on each key, summed over heads `[m]`
-    sink_heads   how many heads rest on each key `[m]`
-    """
+    """Adds up, over attention calls, what the ascending query rows `rows` of a text give to its m keys."""
 
     def __init__(self, rows: Sequence[int], m: int) -> None:
         self.rows = tuple(rows)

@@ -25,18 +25,12 @@ class PartSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class TextPart:
-    """A part of a text as the model read it.
+    """A part of a text as the model read it."""
 
-    name    "line 3", "word 5", or the role of a message; "special" for what the tokenizer added, "template" for
-            what a chat's template did
-    spans   its characters as start:end, ascending; () for tokens that stand for no text
-    kind    "given", "generated" for what the model generated, "other" for what is between or around the parts
-    """
-
-    name: str
-    spans: tuple[tuple[int, int], ...]
+    name: str  # "line 3", "word 5", the role of a message; "special" or "template" for other tokens
+    spans: tuple[tuple[int, int], ...]  # its characters as start:end, ascending
     tokens: tuple[int, ...]
-    kind: str = "given"
+    kind: str = "given"  # "given", "generated", or "other" for what is between or around the parts
 
     def text(self, whole: str) -> str:
         """The part's characters of the `whole` text, one span after the other."""

@@ -25,23 +25,17 @@ _BITS_PER_NAT = float(1 / np.log(2))
 
 
 class TextRows(NamedTuple):
-    """Where the n queries of a text stand among its m keys, and which numbers its weights can have.
-
-    same_tokens  whether the queries are keys too; not so in cross-attention
-    shows_scores whether the model's own scores are known; not of weights alone, nor between words
-    hides        whether the user left some keys out
-    is_signed    whether weights may be below 0, so that they are no shares
-    """
+    """Where the n queries of a text stand among its m keys, and which numbers its weights can have."""
 
     n: int
     m: int
     keys: tuple[Token, ...]
-    same_tokens: bool
+    same_tokens: bool  # not so in cross-attention
     is_causal: bool
     has_sink: bool
-    shows_scores: bool
-    hides: bool
-    is_signed: bool
+    shows_scores: bool  # not of weights alone, nor between words
+    hides: bool  # whether the user left some keys out
+    is_signed: bool  # whether weights may be below 0, so that they are no shares
 
     @classmethod
     def of(cls, call: Call) -> "TextRows":
@@ -86,10 +80,7 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class Rows:
-    """The rows of texts, one after the other, whose means are numbers of h heads, in float64.
-
-    Of several texts arrays are NumPy's. `keys` are those of each row by the rules of `KEYS` `[n, 1]`.
-    """
+    """The rows of texts, one after the other, and of each the keys by the rules of `KEYS` `[n, 1]`."""
 
     def __init__(self, texts: Sequence[TextRows]) -> None:
         if len({text.is_causal for text in texts}) > 1:  # a text of one token has nothing to look ahead to
@@ -207,21 +198,16 @@ _Function = Callable[[SeenRows], Array | None]
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none.
-
-    unit     "bits", "tokens", "score", "weight" or "share of rows"
-    nothing  the values of no interest: a column of them alone is left out of tables
-    largest_first  whether heads with large values come first where a table is sorted by it
-    """
+    """One number per head, a mean over queries or the largest of them; NaN, null in JSON, where a call has none."""
 
     name: str
     of: _Function
     meaning: str
     heading: str
-    unit: str = "weight"
+    unit: str = "weight"  # or bits, tokens, score, share of rows
     digits: int = 2
-    nothing: tuple[float, ...] = ()
-    largest_first: bool = True
+    nothing: tuple[float, ...] = ()  # a column of such values alone is left out of tables
+    largest_first: bool = True  # where a table is sorted by it
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """True if all `values`, a number per head, are among `nothing`, the values of no interest."""
@@ -357,18 +343,14 @@ def ruled(rows: SeenRows) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class Heads(Part):
-    """Statistics of the attention of each head over queries, `[h]` each; rows that may attend to nothing are left out.
-
-    statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
-    rest         the mean weight of a row on the keys that the user didn't leave out; None unless some are left out
-    """
+    """Statistics of each head over queries by the names in `STATISTICS`, attributes too: `heads.entropy_bits` `[h]`."""
 
     name: ClassVar[str] = "heads"
     together: ClassVar[bool] = True
 
     statistics: Mapping[str, np.ndarray]
-    masked_rows: np.ndarray
-    rest: np.ndarray | None = None
+    masked_rows: np.ndarray  # queries that may attend to nothing, which are left out
+    rest: np.ndarray | None = None  # the mean weight on keys that the user left, where some are hidden
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name in self.__dict__.get("statistics", ()):

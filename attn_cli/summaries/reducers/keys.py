@@ -20,22 +20,16 @@ _ARRAYS = {"weight": "weights", "score": "scores"}  # their names in files of ar
 
 @dataclass(frozen=True, eq=False)
 class KeyNumbers(Part):
-    """Numbers of k keys by head, each by its name: `[h, r, k]` for each of r queries, `[h, k]` for all together.
-
-    keys      the key of each place, heaviest first, -1 for none; empty if not `ranked`: all keys stand in their order
-    rows      the queries; () if not `ranked`
-    averaged  how many heads the numbers are a mean over (then h = 1); 0 for single heads
-    by        what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
-    """
+    """Numbers of k keys by head, each by its name: `[h, r, k]` for each of r queries, `[h, k]` for all together."""
 
     weight: ClassVar[str] = "received_share"
     ranked: ClassVar[bool] = True
 
     numbers: Mapping[str, np.ndarray | None]
-    keys: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    keys: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # heaviest first, -1 for none
     rows: tuple[int, ...] = ()
-    averaged: int = 0
-    by: By = "weight"
+    averaged: int = 0  # how many heads the numbers are a mean over (then h = 1); 0 for single heads
+    by: By = "weight"  # what ranks the keys
 
     @property
     def weights(self) -> np.ndarray:
@@ -198,27 +192,19 @@ class OverallKeys(ReceivedShares):
 
 @dataclass(frozen=True, eq=False)
 class DecidingRows(Part):
-    """What each head attends to in the r rows that choose the answer, as means over these rows.
-
-    keys      for each of h heads the k = 12 keys (or all of fewer) of the largest `lengths`, largest first `[h, k]`
-    lengths   that weight times the norm of the key's value `[h, k]`; the weights again where values aren't known
-    weight    the mean weight on each of m keys, added up over heads `[m]`
-    strength  the squares of weight times norm, added up over heads `[m]`: high where a head reads much of one key
-    causal    whether attention is causal, so that the first key is a sink, if any is
-    count     how many keys a screen shows
-    """
+    """What each head attends to in the r rows that choose the answer, as means over these rows."""
 
     name: ClassVar[str] = "deciding_rows"
     together: ClassVar[bool] = True
 
     rows: tuple[int, ...]
-    keys: np.ndarray
+    keys: np.ndarray  # of the 12 largest lengths, largest first `[h, 12]`
     weights: np.ndarray
-    lengths: np.ndarray
-    weight: np.ndarray
-    strength: np.ndarray
-    causal: bool = True
-    count: int = 6
+    lengths: np.ndarray  # weight times value norm; the weights where values aren't known
+    weight: np.ndarray  # added up over heads `[m]`
+    strength: np.ndarray  # squares of weight times norm, added up over heads `[m]`
+    causal: bool = True  # then the first key is a sink, if any is
+    count: int = 6  # keys that a screen shows
 
 
 def _deciding_queries(call: Call) -> tuple[int, ...]:
@@ -253,21 +239,15 @@ class DecidingRowsReducer:
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Makes the reducers of the keys that rows attend to most: of each row, of all together, or over all heads.
-
-    by          what ranks the keys: "weight", or "value" or "output", weight times the norm of the value (after W_O)
-    together    whether the rows are ranked together
-    abridges    for a screen: whether the rows of a call of more than 64 queries are ranked together, too
-    all_heads   whether all heads are taken together, in the picked rows or those that choose the next token
-    """
+    """Makes the reducers of the keys that rows attend to most: of each row, of all together, or over all heads."""
 
     count: int
     mean_heads: bool = False
     by: By = "weight"
     scores: bool = True
-    together: bool = False
-    abridges: bool = False
-    all_heads: bool = False
+    together: bool = False  # rows are ranked together
+    abridges: bool = False  # for a screen: so are the rows of a call of more than 64 queries
+    all_heads: bool = False  # in the picked rows, or those that choose the next token
 
     def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
         """The reducer for these rows of a call, None for all."""

@@ -20,30 +20,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Matrix(Part, Displayed):
-    """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked.
-
-    rows, keys  the query behind every row, the key behind every column, and the `heads`; None means all
-    averaged    how many heads the weights are a mean over (then h = 1); 0 for single heads
-    block       (rows, keys) that one number stands for; (1, 1) if nothing was pooled
-    ends        the smallest and the largest of all numbers that were pooled to those farthest from 0; else None
-    shares      each key's part of the row's sum of weight times norm, 0 to 1; None by weight
-    chosen      the one head that it is of, and why; None where the user chose
-    """
+    """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked."""
 
     name: ClassVar[str] = "matrices"
 
     weights: np.ndarray | None
     scores: np.ndarray | None
-    rows: tuple[int, ...] | None = None
-    averaged: int = 0
-    block: tuple[int, int] = (1, 1)
+    rows: tuple[int, ...] | None = None  # the query behind every row; None means all
+    averaged: int = 0  # how many heads it is a mean over (then h = 1); 0 for single heads
+    block: tuple[int, int] = (1, 1)  # (rows, keys) that one number stands for
     pooling: str = "max"
     by: By = "weight"
-    shares: np.ndarray | None = None
-    keys: tuple[int, ...] | None = None
-    heads: tuple[int, ...] | None = None
-    chosen: "StandOut | None" = None
-    ends: tuple[float, float] | None = None
+    shares: np.ndarray | None = None  # each key's part of the row's sum of weight times norm; None by weight
+    keys: tuple[int, ...] | None = None  # the key behind every column; None means all
+    heads: tuple[int, ...] | None = None  # None means all of the call
+    chosen: "StandOut | None" = None  # None where the user chose
+    ends: tuple[float, float] | None = None  # of all numbers that were pooled to those farthest from 0
 
     def __repr__(self) -> str:
         maps = ", ".join(f"{name} {values.shape}" for name, values in self.maps)

@@ -15,16 +15,13 @@ from attn_cli.summaries.reduce import Part
 
 @dataclass(frozen=True, eq=False)
 class Outputs(Part):
-    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`; `names` title the first axis.
-
-    `masked_rows` `[h]` is the number of rows whose weights are all 0, and so their output; 0 without a softmax.
-    """
+    """Rows of attention output: `values` `[h, n, e]`, of joined heads `[1, n, width]`; `names` title the first axis."""
 
     name: ClassVar[str] = "outputs"
 
     values: np.ndarray
     names: tuple[str, ...]
-    masked_rows: np.ndarray
+    masked_rows: np.ndarray  # [h], whose weights are all 0; 0 without a softmax
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The attention output, `output` `[h, n, e]` of values e wide; of joined heads `[1, n, width]`."""
