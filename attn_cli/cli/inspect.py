@@ -13,12 +13,12 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection
+from attn_cli.summaries.calls.hidden_keys import of_whole_call
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import DecidingRows, ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token
 from attn_cli.summaries.told.word_reads import WordReadsReducer

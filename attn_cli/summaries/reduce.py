@@ -38,11 +38,6 @@ class Part:
         """What the axes of the arrays after heads are: `queries` and `keys` are token indices along an axis."""
         return {}
 
-    @property
-    def footnote(self) -> str:
-        """The caption below the results of all calls on a screen; "" for none."""
-        return ""
-
 
 class Reducer(Protocol):
     """Makes a `Part` of the statistics of a call's rows, NumPy's arrays or the GPU's, or of its bands.

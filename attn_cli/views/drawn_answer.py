@@ -6,6 +6,7 @@ from itertools import chain
 from rich.console import RenderableType
 from rich.text import Text
 
+from attn_cli.summaries.reducers.keys import Overall
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import drawer, file_of
@@ -26,7 +27,7 @@ def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
         together, alone = report.parted
         parts = [pair for pair in (*together, *alone) if not isinstance(pair[0], HeadKinds)]  # the overview counts them
         drawn = [drawer(part.name)(part, summary, report, screen) for part, summary in parts]
-    footnotes = dict.fromkeys(part.footnote for summary in report.summaries for part in summary.parts)
+    footnotes = dict.fromkeys(part.footnote for _, part in report.parts_of(Overall))
     return chain(*drawn, (Text(footnote, DIM) for footnote in footnotes if footnote))
 
 

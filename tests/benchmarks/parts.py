@@ -8,8 +8,7 @@ import torch
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.parts.answer import read_parts
-from attn_cli.summaries.parts.reading import TextReading
+from attn_cli.summaries.parts.answer import TextReading, read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
 from tests.benchmarks.knock import prompt_of, seconds_of, small_source
 from tests.benchmarks.timing import Row

@@ -8,7 +8,9 @@ from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.masked_cells import lowest_of
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.calls.derived import DerivedCall
+from attn_cli.summaries.reduce import Part, Reducer, reduce
 
 
 class HiddenKeys(DerivedCall):
@@ -35,3 +37,22 @@ class HiddenKeys(DerivedCall):
             self.count["rows"] += weights.shape[0] * weights.shape[1]
             self.count["weight"] += float(to_numpy(namespace(hidden).sum(hidden)))
             yield replace(band, hidden=hidden, blank=blank)
+
+
+def of_whole_call(reducer: Reducer, call: Call) -> Reducer:
+    """The reducer itself where the user left no key of `call` out; else one that makes the same from all keys."""
+    return _OfWholeCall(reducer) if isinstance(call, HiddenKeys) else reducer
+
+
+class _OfWholeCall:
+    """Makes a reducer's part of a call with the keys that were left out put back; that takes a pass of its own."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = reducer
+
+    def wanted(self, call: Call) -> Wanted:
+        return Wanted()
+
+    def part(self, call: Call, stats: RowStats) -> Part:
+        assert isinstance(call, HiddenKeys)
+        return reduce(call.call, self.reducer).parts[0]

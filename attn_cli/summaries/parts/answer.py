@@ -7,14 +7,17 @@ import numpy as np
 
 from attn_cli.call import Call, Look, Place
 from attn_cli.errors import InputError, LoadError
+from attn_cli.kernel.stats.wanted import ColumnSums, Wanted
 from attn_cli.model.intervention import Change, Experiment, hide, without_rounding
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.answers.baseline import baseline
-from attn_cli.summaries.parts.reading import TextReading
 from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_before_generated, rows_of_last
+from attn_cli.summaries.sight import sight_of
+from attn_cli.summaries.sinks import SinkRows, expected_sinks
+from attn_cli.summaries.text_sinks import sinks_by_heads
 from attn_cli.text import cut_after_word, quoted, visible
 
 SHAPE = Shape(
@@ -40,6 +43,37 @@ _SHOWN = 12  # parts on a screen
 _LONGEST = 48  # characters of an answer in a sentence
 _UNITS = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"))
 _POWER = 100  # bits from which on a factor is written as a power
+
+
+class TextReading:
+    """Adds up, over attention calls, what the ascending query rows `rows` of a text give to its m keys."""
+
+    def __init__(self, rows: Sequence[int], m: int) -> None:
+        self.rows = tuple(rows)
+        self.heads, self.has_learned_sink = 0, False
+        self.received, self.sink_heads = np.zeros((2, m))
+        self.expected: set[int] = set()
+
+    def add(self, call: Call) -> None:
+        """Take in one attention call whose keys are the text's tokens."""
+        rows, sink_rows = ColumnSums(self.rows), SinkRows(sight_of(call.rule.mask, call.n, call.m, call.like))
+        stats = call.row_stats(Wanted(column_sums=(rows, ColumnSums(), sink_rows.left_out)))
+        _, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], stats.column_sums[sink_rows.left_out])
+        self.heads += call.h
+        self.received += stats.column_sums[rows].sum(axis=0) / max(1, len(self.rows))
+        self.sink_heads += is_sink.sum(axis=0)
+        self.expected.update(expected_sinks(call).tolist())
+        self.has_learned_sink |= bool(call.rule.describe()["sink"])
+
+    def sinks(self, queries: int) -> list[int]:
+        """The sinks of the text, those with most weight first."""
+        found = {*sinks_by_heads(self.sink_heads, self.heads, queries, self.expected).tolist(), *self.expected}
+        return sorted(found, key=lambda key: -self.received[key])
+
+    @property
+    def learned_sink(self) -> float:
+        """The mean weight that the rows give to a learned sink; 0 without one."""
+        return max(0.0, 1 - float(self.received.sum()) / self.heads) if self.has_learned_sink else 0.0
 
 
 def read_parts(

@@ -1,6 +1,6 @@
 """The story of an answer: what comes next, and by measured changes the words and heads that it rests on."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -204,33 +204,32 @@ def _heads_ranked(
 ) -> list[dict[str, Any]]:
     """The heads that may be ablated, each with the token past sinks that has its largest weight, and that weight."""
     heads: list[tuple[float, dict[str, Any]]] = []
-    for summary, part in seen:
-        for at, head in enumerate(_heads_of(summary)):
-            kept = zip(part.lengths[at].tolist(), part.keys[at].tolist(), part.weights[at].tolist(), strict=True)
-            read = [own for own in kept if (own[1] not in sinks if estimates else own[1] in hidden)]
-            length, key, weight = max(read, key=lambda own: own[2], default=(0.0, 0, 0.0))
-            if weight >= LEAST_WEIGHT:
-                order = abs(estimates.get(head_place(head), 0.0)) if estimates else length
-                heads.append((order, head | {"key": key, "key_token": summary.keys[key].text, "weight": weight}))
+    for head, summary, keys, weights, lengths in _heads_of(seen):
+        read = ~np.isin(keys, [*sinks]) if estimates else np.isin(keys, [*hidden])
+        most = int(np.where(read, weights, -1.0).argmax())
+        if read[most] and weights[most] >= LEAST_WEIGHT:
+            order = abs(estimates.get(head_place(head), 0.0)) if estimates else float(lengths[most])
+            key = {"key": int(keys[most]), "key_token": summary.keys[keys[most]].text}
+            heads.append((order, head | key | {"weight": float(weights[most])}))
     heads.sort(key=lambda pair: -pair[0])
     return [head for _, head in heads]
 
 
 def _reader(tokens: tuple[int, ...], seen: Seen, estimates: Mapping[HeadPlace, float]) -> dict[str, Any]:
     """The head that reads a word most in the rows that decide, with its mean weight on the word; {} without one."""
-    best: tuple[float, float] = (-1.0, 0.0)
-    reader: dict[str, Any] = {}
+    found = []
+    for head, _, keys, weights, lengths in _heads_of(seen):
+        own = np.isin(keys, tokens)
+        weight = float(weights[own].sum())
+        if weight >= LEAST_WEIGHT:
+            order = max(0.0, -estimates.get(head_place(head), 0.0)) * weight, float(lengths[own].sum())
+            found.append((order, head | {"weight": weight}))
+    return max(reversed(found), key=lambda pair: pair[0], default=(0, {}))[1]
+
+
+def _heads_of(seen: Seen) -> Iterator[tuple[dict[str, Any], Summary, np.ndarray, np.ndarray, np.ndarray]]:
+    """Each head's place, and what it reads most in the rows that decide: keys, weights, lengths `[k]`."""
     for summary, part in seen:
-        own = np.isin(part.keys, tokens)  # [h, k]
-        weights, lengths = (part.weights * own).sum(axis=1), (part.lengths * own).sum(axis=1)
-        for at, head in enumerate(_heads_of(summary)):
-            weight = float(weights[at])
-            order = max(0.0, -estimates.get(head_place(head), 0.0)) * weight, float(lengths[at])
-            if weight >= LEAST_WEIGHT and order >= best:
-                best, reader = order, head | {"weight": weight}
-    return reader
-
-
-def _heads_of(summary: Summary) -> list[dict[str, Any]]:
-    place = summary.place
-    return [{"stream": place.stream, "layer": place.layer, "head": head} for head in place.heads]
+        place = summary.place
+        for head, *read in zip(place.heads, part.keys, part.weights, part.lengths, strict=True):
+            yield {"stream": place.stream, "layer": place.layer, "head": head}, summary, *read

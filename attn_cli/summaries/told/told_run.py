@@ -8,9 +8,9 @@ from attn_cli.errors import LoadError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.summaries.calls.hidden_keys import of_whole_call
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.keys import DecidingRowsReducer
-from attn_cli.summaries.reducers.whole_call import of_whole_call
 from attn_cli.summaries.told.story import Story, deciding_rows, tell
 from attn_cli.text import decimal_bytes
 
