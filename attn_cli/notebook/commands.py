@@ -17,12 +17,12 @@ from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.calls import answer_of
-from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
+from attn_cli.summaries.reducers.record import record as record_source
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
 from attn_cli.summaries.told.told_run import looked_and_told, opened_to_tell

@@ -55,7 +55,7 @@ class RecordedHead(Displayed):
         return drawing().figure(self, width)
 
 
-_OF_ARRAYS = "attn_cli.summaries.answers.record"
+_OF_ARRAYS = "attn_cli.summaries.reducers.record"
 
 
 class Recording(RecordingContents, Displayed):

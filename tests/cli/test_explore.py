@@ -17,7 +17,7 @@ from attn_cli.explore.frame import seen
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
-from attn_cli.summaries.answers.record import record
+from attn_cli.summaries.reducers.record import record
 from tests.explore.terminal import Terminal
 from tests.explore.test_session import session, typed
 from tests.program import attn, refused

@@ -11,7 +11,7 @@ from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import Recording
-from attn_cli.summaries.answers.record import recorded
+from attn_cli.summaries.reducers.record import recorded
 
 WORDS = ("he", "sat", "on", "the", "river", "bank", "and", "un", "fold", "ed", ".", "\n")
 WIDE = ("日本", "語", "の", "文章", "を", "読む", "人", "は", "x", "本")  # two columns a character

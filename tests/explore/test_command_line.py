@@ -13,7 +13,7 @@ from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
-from attn_cli.summaries.answers.record import record
+from attn_cli.summaries.reducers.record import record
 from tests.explore.test_session import session, typed
 from tests.program import attn
 from tests.real_models import folder_of

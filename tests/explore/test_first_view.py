@@ -10,7 +10,7 @@ from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
-from attn_cli.summaries.answers.record import record
+from attn_cli.summaries.reducers.record import record
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.panes.test_screens import text_of
 from tests.explore.test_session import session

@@ -20,7 +20,7 @@ from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.document import SCHEMA, document_of
 from attn_cli.recording.file import chunks
-from attn_cli.summaries.answers.record import recorded
+from attn_cli.summaries.reducers.record import recorded
 from attn_cli.views.schemas import composed, schema_id
 from tests.recording.test_layer import call_of
 from tests.strategies import Problem, problems

@@ -12,11 +12,11 @@ from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.prompt import Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
-from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Received, ReceivedShares
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
+from attn_cli.summaries.reducers.record import recorded
 from tests.kernel.definition.test_cells import places
 from tests.strategies import Problem, as_tensors, problems
 

@@ -15,11 +15,11 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.answers.record import record
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer
 from attn_cli.summaries.reducers.kinds.targets import DELIMITER, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
+from attn_cli.summaries.reducers.record import record
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix

@@ -11,8 +11,8 @@ from attn_cli.call import Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
-from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.calls.read_shares import ReadShares, relative_value_norms, value_norms
+from attn_cli.summaries.reducers.record import recorded
 
 H, G, N, D = 4, 2, 9, 8
 

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.summaries.answers.record import recorded
+from attn_cli.summaries.reducers.record import recorded
 
 ABOUT = {"model": "made-up", "type": "model", "revision": None, "dtype": "float32", "device": "cpu"}
 TEXT = "He sat on the river bank,\nand the bank of the river was cold that day."
