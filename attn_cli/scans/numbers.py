@@ -16,7 +16,7 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads import Rows as HeadRows
 from attn_cli.summaries.reducers.heads import TextRows as HeadTextRows
-from attn_cli.summaries.reducers.kinds.reducer import KindNumbers, kind_numbers
+from attn_cli.summaries.reducers.kinds.reducer import KindNumbers, first_is_sink, kind_numbers
 from attn_cli.summaries.reducers.kinds.targets import (
     KINDS,
     TextRows,
@@ -103,16 +103,17 @@ class Asked:
         sets = tuple(np.pad(keys, ((0, more), (0, 0)), constant_values=-1) for keys in self.wanted.key_sets)
         return replace(self.wanted, key_sets=sets, vectors=tuple(np.pad(x, (0, more)) for x in self.wanted.vectors))
 
-    def numbers(self, place: Place, stats: RowStats) -> ModuleNumbers:
-        """The numbers of the batch's texts, from the statistics of their rows."""
+    def numbers(self, calls: Sequence[Call], stats: RowStats) -> ModuleNumbers:
+        """The numbers of the batch's texts, whose `calls` are one layer's, from the statistics of their rows."""
         stats, starts = replace(stats, wanted=self.wanted), self.rows.starts
         broken = ~np.isfinite(np.add.reduceat(np.asarray(stats.weight_sum), starts, axis=1)).all(axis=0)
         if broken.any():
             raise NotFiniteError(np.flatnonzero(broken).tolist())
-        kinds = kind_numbers(stats, self.targets, self.factors, starts)
+        of_first = np.concatenate([first_is_sink(call) for call in calls], axis=1)
+        kinds = kind_numbers(stats, self.targets, self.factors, of_first, starts)
         shares = {f"{kind.name}_share": share for kind, share in zip(KINDS, kinds.share, strict=True)}
         values = {**self.statistics.answered(stats), **shares, **self._peaks(stats)}
-        return ModuleNumbers(place, {name: values[name] for name in NUMBERS}, kinds)
+        return ModuleNumbers(calls[0].place, {name: values[name] for name in NUMBERS}, kinds)
 
     def _peaks(self, stats: RowStats) -> dict[str, np.ndarray]:
         """The largest weight of each head and text on a token that is no expected sink, its query and its key."""
@@ -147,7 +148,7 @@ class BatchCollector(PackedVisit):
         seen = Intervals(mask.first[: rows.count], mask.last[: rows.count])
         asked = self._asked_of(-1, rows, seen, learned_sink=packed.rule.sink is not None)
         wanted = packed.keep((Asked, id(asked)), lambda: asked.wanted_of(packed.n))
-        self._add(asked.numbers(packed.place, packed.stats_of_texts(wanted)))
+        self._add(asked.numbers(packed.calls, packed.stats_of_texts(wanted)))
 
     def __call__(self, call: Call) -> None:
         """Take in one text of a layer."""
@@ -161,7 +162,7 @@ class BatchCollector(PackedVisit):
             return
         asked = self._asked_of(text, rows, seen, learned_sink=call.rule.sink is not None)
         try:
-            self._add(asked.numbers(call.place, call.row_stats(asked.wanted)))
+            self._add(asked.numbers([call], call.row_stats(asked.wanted)))
         except NotFiniteError:
             raise NotFiniteError([text]) from None
 
@@ -188,5 +189,5 @@ def _statistics_alone(call: Call) -> ModuleNumbers:
     values = dict.fromkeys(NUMBERS, nothing) | {name: of[:, None] for name, of in part.statistics.items()}
     of_kinds, of_text = np.full((len(KINDS), call.h, 1), np.nan), np.zeros((len(KINDS), 1))
     per_head = ("weight", "share", "non_sink_weight", "row_support", "control")
-    numbers = (of_kinds if x.name in per_head else of_text for x in fields(KindNumbers) if x.name != "first_is_sink")
-    return ModuleNumbers(call.place, values, KindNumbers(*numbers))
+    numbers = {x.name: of_kinds if x.name in per_head else of_text for x in fields(KindNumbers)}
+    return ModuleNumbers(call.place, values, KindNumbers(**numbers | {"first_is_sink": first_is_sink(call)}))

@@ -106,7 +106,7 @@ class ScanResults:
         for at in range(len(self.places)):
             of = {name: numbers[:, at] for name, numbers in self.kinds.items()}
             per_head = (of[name][:, None] for name in ("share", "share", "non_sink_weight", "row_support", "control"))
-            of_text = (of[name] for name in ("baseline", "rows", "control_rows"))
+            of_text = of["baseline"], of["rows"], of["control_rows"], of["first_is_sink"][:1]
             names.append(KIND_NAMES[int(KindNumbers(*per_head, *of_text).kind[0])])
         return names
 

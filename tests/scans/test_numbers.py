@@ -71,6 +71,8 @@ def test_every_number_is_that_of_a_single_run(scanned: tuple[ScanResults, ModelS
     for name in ("non_sink_weight", "row_support", "control"):
         values = np.concatenate([getattr(mean, name) for mean in means], axis=1)
         np.testing.assert_allclose(results.kinds[name], values, atol=1e-5, err_msg=name)
+    of_first = np.concatenate([mean.first_is_sink for mean in means])
+    np.testing.assert_array_equal(results.kinds["first_is_sink"][0], of_first)
 
 
 def test_peaks_are_the_strongest_rows_off_the_sinks(scanned: tuple[ScanResults, ModelSource]) -> None:

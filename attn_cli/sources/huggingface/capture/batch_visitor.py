@@ -95,7 +95,8 @@ class BatchVisitor:
         projection = self._projection(place, heads, h, value.shape[-1])
 
         def ingredients_of(index: int) -> Ingredients:
-            return self._ingredients(place, query, key, index, texts[index], projection)
+            where = (index, texts[index].keys) if row is None or layout is None else (0, layout.rows[index])
+            return self._ingredients(place, key, *where, projection)
 
         if layout is not None:
             return self._visit_packed(layer, layer.packed(layout, row, places.at, ingredients_of), layout)
@@ -129,15 +130,14 @@ class BatchVisitor:
     def _ingredients(
         self,
         place: Place,
-        query: torch.Tensor,
         key: torch.Tensor,
         index: int,
-        text: UnpaddedText,
+        keys: slice,
         projection: torch.Tensor | None,
     ) -> Ingredients:
         size = key.shape[0], key.shape[2]
         is_own = place.stream != "cross"
-        lengths = partial(self.blocks.lengths, place.name, index, size, text.keys) if is_own else None
+        lengths = partial(self.blocks.lengths, place.name, index, size, keys) if is_own else None
         return Ingredients(projection=projection, residual_lengths=lengths)
 
     def visit_weights(

@@ -69,13 +69,12 @@ class KindNumbers:
     baseline: np.ndarray
     rows: np.ndarray
     control_rows: np.ndarray
-    first_is_sink: np.ndarray | None = None
+    first_is_sink: np.ndarray
 
     @classmethod
     def together(cls, parts: "Sequence[KindNumbers]") -> "KindNumbers":
         """Those of the texts of all, one after the other."""
-        known = [x.name for x in fields(cls) if getattr(parts[0], x.name) is not None]
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in known})
+        return cls(*(np.concatenate([getattr(part, x.name) for part in parts], axis=-1) for x in fields(cls)))
 
     @cached_property
     def mean(self) -> "KindNumbers":
@@ -97,8 +96,7 @@ class KindNumbers:
             high[at] &= np.nan_to_num(self.share[at]) >= least_share(kind, self.baseline[at], self.control[at])
             if kind.rank in MOST_ROWS:
                 high[at] &= np.nan_to_num(self.row_support[at]) >= MOST_ROWS[kind.rank]
-        if self.first_is_sink is not None:
-            high[KINDS.index(FIRST)] &= self.first_is_sink > 0.5
+        high[KINDS.index(FIRST)] &= self.first_is_sink > 0.5
         return high
 
     @cached_property
@@ -135,8 +133,8 @@ def kind_numbers(
     stats: RowStats,
     targets: Targets,
     factors: RowFactors,
+    first_is_sink: np.ndarray,
     starts: Sequence[int] | np.ndarray = (0,),
-    first_is_sink: np.ndarray | None = None,
 ) -> KindNumbers:
     """The numbers of texts one after the other, each from its row in `starts` on, from the weights of their rows."""
     counts = (factors.counted, factors.rest, factors.controls)
@@ -325,11 +323,8 @@ class HeadKindsReducer:
         reception, rests = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         targets, values, residual = self._targets(call), relative_value_norms(call), _residual_lengths(call)
         is_sink = rests | moved_to(rests, np.isin(np.arange(call.m), targets.sinks))
-        first_is_sink = np.ones(call.h, dtype=bool)
-        if values is not None and residual is not None and residual[0] < LONG_RESIDUAL:
-            first_is_sink = np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
         return HeadKinds(
-            kind_numbers(stats, targets, factors, first_is_sink=first_is_sink[:, None]),
+            kind_numbers(stats, targets, factors, first_is_sink(call)),
             to_numpy(rests),
             to_numpy(reception.mean(axis=0)),
             None if values is None else median(values, axis=0),
@@ -370,6 +365,14 @@ class HeadKindsReducer:
                 del self._made[next(iter(self._made))]
             self._made[key] = kept, make()
         return self._made[key][1]
+
+
+def first_is_sink(call: Call) -> np.ndarray:
+    """True for heads `[h, 1]` whose key 0 is or may be a sink: short of value, or its vector long before the block."""
+    values, residual = relative_value_norms(call), _residual_lengths(call)
+    if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
+        return np.ones((call.h, 1), dtype=bool)
+    return np.repeat(values[:, :1] < SHORT_VALUE, call.h // len(values), axis=0)
 
 
 def _knows_mask(call: Call) -> bool:
