@@ -113,7 +113,7 @@ class _Texts:
                 "tokens": [_label(token) for token in tokens],
                 "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
                 "flags": flags,
-                "grids": [grid.cells.tolist() for grid in image_grids(tokens)] if self.has_picture else [],
+                "grid": grids[0].cells.tolist() if self.has_picture and (grids := image_grids(tokens)) else None,
             })  # fmt: skip
         return self._numbers[tokens]
 

@@ -410,7 +410,8 @@ function layOut() {
   tokens = { query: [], key: [] };
   painted = [];
   $("texts").replaceChildren(...boxes.map(([number, name, asQuery, asKey]) => {
-    const box = document.createElement("div"), text = page.texts[number];
+    const box = document.createElement("div"), text = page.texts[number], rows = text.grid, patches = new Set(rows?.flat());
+    const frame = rows && pictureFrame(rows);
     box.className = "tokens";
     box.tabIndex = 0;
     box.asQuery = () => (same ? !look.turned : asQuery);
@@ -425,16 +426,17 @@ function layOut() {
       span.textContent = text.flags[at] & 8 ? "∙" : words; // a later piece of a character that stands before it
       span.at = at;
       span.asQuery = asQuery;
-      box.append(text.gaps[at], span);
+      if (!patches.has(at)) box.append(text.gaps[at], span);
+      else frame.append(span);
+      if (at === rows?.[0][0]) box.append(frame);
       if (text.flags[at] & 4) box.append(document.createElement("br"));
       if (asQuery) tokens.query.push(span);
       if (asKey) tokens.key.push(span);
     });
-    const pictures = page.picture ? picturesOf(number, asQuery, asKey) : [];
-    if (same && !pictures.length) return box;
+    if (same) return box;
     const group = document.createElement("div"), heading = document.createElement("h3");
     heading.textContent = name.toLowerCase();
-    group.append(...(same ? [] : [heading]), ...pictures, box);
+    group.append(heading, box);
     return group;
   }));
 }
@@ -446,7 +448,7 @@ function paint(scroll) {
   for (const span of painted) {
     span.style.backgroundColor = span.style.color = "";
     span.setAttribute("aria-selected", "false");
-    span.parentNode.removeAttribute("aria-activedescendant");
+    span.closest(".tokens").removeAttribute("aria-activedescendant");
   }
   painted = [asked];
   for (const [at, weight] of list) {
@@ -456,15 +458,14 @@ function paint(scroll) {
     painted.push(shownIn[at]);
   }
   asked.setAttribute("aria-selected", "true");
-  asked.parentNode.setAttribute("aria-activedescendant", asked.id);
+  asked.closest(".tokens").setAttribute("aria-activedescendant", asked.id);
   if (scroll) reveal(asked);
-  if (page.picture) paintPictures(list, asked, turned);
   table(list, most);
 }
 
 // Scrolls a token's own box, and never the page, until it can be seen.
 function reveal(span) {
-  const box = span.parentNode, outer = box.getBoundingClientRect(), inner = span.getBoundingClientRect();
+  const box = span.closest(".tokens"), outer = box.getBoundingClientRect(), inner = span.getBoundingClientRect();
   if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
 }
 
