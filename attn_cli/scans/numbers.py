@@ -23,7 +23,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     factors_of,
     hashed,
     is_punctuation,
-    targets_of_rows,
+    targets_of,
 )
 from attn_cli.summaries.sight import Sight
 
@@ -89,7 +89,7 @@ class Asked:
         is_causal = bool((sight.last <= after).all())
         self.at_sink = np.arange(rows.count) == rows.begin if is_causal else rows.special
         texts = TextRows(rows.begin, rows.stop, rows.names, self.at_sink, rows.offsets, rows.delimiters)
-        self.targets = targets_of_rows(texts, is_causal=is_causal, seed=seed)
+        self.targets = targets_of(texts, is_causal=is_causal, seed=seed)
         self.factors = factors_of(self.targets, sight, learned_sink=learned_sink)
         flags = (True, is_causal, learned_sink, True, False, False)
         asked = HeadRows([HeadTextRows(len(each), len(each), each, *flags) for each in rows.tokens()])

@@ -105,9 +105,10 @@ class ScanResults:
         names = []
         for at in range(len(self.places)):
             of = {name: numbers[:, at] for name, numbers in self.kinds.items()}
-            per_head = (of[name][:, None] for name in ("share", "share", "non_sink_weight", "row_support", "control"))
-            of_text = of["baseline"], of["rows"], of["control_rows"], of["first_is_sink"][:1]
-            names.append(KIND_NAMES[int(KindNumbers(*per_head, *of_text).kind[0])])
+            of_head = {name: of[name][:, None] for name in ("share", "non_sink_weight", "row_support", "control")}
+            of_text = {name: of[name] for name in ("baseline", "rows", "control_rows")}
+            numbers = KindNumbers(of_head["share"], **of_head, **of_text, first_is_sink=of["first_is_sink"][:1])
+            names.append(KIND_NAMES[int(numbers.kind[0])])
         return names
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:

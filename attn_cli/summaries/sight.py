@@ -35,7 +35,7 @@ class Sight:
 
     def uniform(self, of_rows: np.ndarray) -> np.ndarray:
         """What each key gets `[m]` if each query shares its number of `of_rows` `[n]` evenly among the keys it sees."""
-        return self.along_columns(of_rows * _inverse(self.count))
+        return self.along_columns(of_rows / np.maximum(self.count, 1))
 
 
 class MaskSight(Sight):
@@ -43,39 +43,30 @@ class MaskSight(Sight):
 
     def __init__(self, mask: Mask, n: int, m: int, like: Array) -> None:
         self.mask, self.n, self.m, self.like = mask, n, m, like
-        self.count = np.concatenate([np.zeros(0, int), *(cells.any(axis=0).sum(axis=1) for _, cells in self._cells())])
+        self.count = self.along_rows(np.ones(m, dtype=int))
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
         """As that of `Sight`."""
         seen = np.zeros(keys.shape, dtype=bool)
         for rows, cells in self._cells():
-            inside = np.take_along_axis(cells.any(axis=0), np.maximum(keys[rows], 0), axis=1)
-            seen[rows] = inside & (keys[rows] >= 0)
+            seen[rows] = np.take_along_axis(cells, np.maximum(keys[rows], 0), axis=1) & (keys[rows] >= 0)
         return seen
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
         """As that of `Sight`."""
-        return np.concatenate([np.zeros(0), *(cells.any(axis=0) @ of_keys for _, cells in self._cells())])
+        return np.concatenate([of_keys[:0], *(cells @ of_keys for _, cells in self._cells())])
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
         """As that of `Sight`."""
-        return sum((of_rows[rows] @ cells.any(axis=0) for rows, cells in self._cells()), start=np.zeros(self.m))
-
-    def uniform(self, of_rows: np.ndarray) -> np.ndarray:
-        """As that of `Sight`, mean over heads where they differ."""
-        sums = np.zeros(self.m)
-        for rows, cells in self._cells():
-            shares = of_rows[rows] * _inverse(cells.sum(axis=-1))  # [h, b]
-            sums += (shares[:, None] @ cells).mean(axis=(0, 1))
-        return sums
+        return sum((of_rows[rows] @ cells for rows, cells in self._cells()), start=np.zeros(self.m))
 
     def _cells(self) -> Iterator[tuple[slice, np.ndarray]]:
         step, j = max(1, _CELLS // max(1, self.m)), indices(0, self.m, self.like)[None]
         for start in range(0, self.n, step):
             rows = slice(start, min(start + step, self.n))
             cells = to_numpy(self.mask.allowed(indices(start, rows.stop, self.like)[:, None], j))
-            cells = cells if cells.ndim == 3 else cells[None]
-            yield rows, np.broadcast_to(cells, (len(cells), rows.stop - start, self.m))
+            of_any_head = cells.any(axis=0) if cells.ndim == 3 else cells
+            yield rows, np.broadcast_to(of_any_head, (rows.stop - start, self.m))
 
 
 def sight_of(mask: Mask, n: int, m: int, like: Array, seen: Intervals | None = None) -> Sight:
@@ -88,7 +79,3 @@ def sight_of(mask: Mask, n: int, m: int, like: Array, seen: Intervals | None = N
     """
     seen = intervals(mask, n, m) if seen is None else seen
     return MaskSight(mask, n, m, like) if seen is None else Sight(seen, m)
-
-
-def _inverse(count: np.ndarray) -> np.ndarray:
-    return np.divide(1.0, count, out=np.zeros(count.shape), where=count > 0)

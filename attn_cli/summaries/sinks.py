@@ -1,8 +1,4 @@
-"""The definition of a sink: a key to which heads give weight that they have no use for (Xiao et al. 2023).
-
-`expected_sinks` says which keys will be sinks, before anything is computed; `SinkRows.reception` which are, by what
-they receive. A learned sink is no key, and none of them.
-"""
+"""The definition of a sink: a key to which heads give weight that they have no use for (Xiao et al. 2023)."""
 
 from collections.abc import Sequence
 
@@ -36,17 +32,12 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class SinkRows:
-    """The rows by which sinks are known: those that see 8 keys or more; all rows where none sees so many.
-
-    left_out  the request for the weights on keys, summed over the other rows
-    seen_by   how many of them see each of m keys `[m]`
-    uniform   the sum over them of what uniform attention gives each key `[m]`
-    """
+    """The rows by which sinks are known: those that see 8 keys or more; all rows where none sees so many."""
 
     def __init__(self, sight: Sight) -> None:
         few = (sight.count < FEW_KEYS) & (sight.count.max(initial=0) >= FEW_KEYS)
         self.sight, self.left_out = sight, ColumnSums(tuple(np.flatnonzero(few).tolist()))
-        self.seen_by, self.uniform = sight.along_columns(1.0 - few), sight.uniform(1.0 - few)
+        self.seen_by, self.uniform = sight.along_columns(1.0 - few), sight.uniform(1.0 - few)  # [m] sums over them
 
     def reception(self, received: Array, received_few: Array) -> tuple[Array, Array]:
         """For each head and key `[h, m]` the mean weight of the rows that see it, 0 for none, and whether it is a sink.

@@ -16,13 +16,7 @@ _LEAST_HEADS, _LEAST_ROWS = 3, 3  # of an ordinary token: heads that rest on it,
 
 
 def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
-    """Rows of a table of the keys that are sinks of a tenth or more of a stream's heads, those of most heads first.
-
-    head_share     the share of all heads that have it as a sink
-    value_norm     the norm of its value over the median of all keys', median over heads and layers; None without values
-    residual_norm  the norm of its vector in the residual stream over the median of all keys', largest over blocks
-    hub            whether its value is not short, and its vector in the residual stream not long
-    """
+    """Rows of a table of the keys that are sinks of a tenth or more of a stream's heads, those of most heads first."""
     sinks: list[dict[str, Any]] = []
     parts = with_part(summaries, HeadKinds)
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
@@ -34,7 +28,10 @@ def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
         weights = np.sum([part.reception * len(part.is_sink) for part in layers], axis=0) / max(1, heads)
         values = [part.value for part in layers if part.value is not None]
         lengths = [part.residual for part in layers if part.residual is not None]
-        expected = {*special_places(keys).tolist(), *(key for part in layers for key in part.targets.sinks)}
+        expected = {
+            *special_places(keys).tolist(),
+            *(key for part in layers for key in np.flatnonzero(part.targets.marks[1] == 0).tolist()),
+        }
         found = sinks_by_heads(count, heads, len(queries), expected)
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None

@@ -10,7 +10,7 @@ from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, p
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.scene import JudgedHeads, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.standing_out import StandOut, counts, does, families_of, kind_words, named_kind
+from attn_cli.summaries.standing_out import StandOut, counts, families_of, named_kinds
 from attn_cli.views.drawing.palette import Ramp
 
 _LISTED = 7  # lines below the map, where all heads have room above them
@@ -50,9 +50,9 @@ def draw_kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, r
 
 
 def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) -> Line:
-    name = f"{kind_words(heads[0])} {len(heads)}"
+    name = f"{heads[0].kind.words} {len(heads)}"
     segments: Line = [Segment(f"{name:{_NAME}}", BOLD)]
-    words = f"  {does(heads[0].kind)}" if width >= _WIDE else ""
+    words = f"  {heads[0].kind.does}" if width >= _WIDE else ""
     used = max(len(name), _NAME)
     for out in heads:
         here = (out.call, out.at) == (view.at, view.head)
@@ -69,9 +69,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
     """The sentence on the head under the cursor, and the strongest of what it reads."""
     name, out = scene.head_label(view.at, view.head), judged.of(view.at, view.head)
     if out is None:
-        kind = named_kind(judged.summaries[view.at], view.head)
-        words = "does nothing that has a name on this text" if kind is None else kind.does
-        return [line(f"{name} {words}", width, BOLD), []]
+        return [line(f"{name} {named_kinds(judged.summaries[view.at])[view.head].does}", width, BOLD), []]
     reads: Line = []
     if out.strongest is not None:
         query, key, weight = out.strongest

@@ -10,7 +10,7 @@ from attn_cli.summaries.reducers.keys import DecidingRows
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.story import head_place, main_head
 from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, reads_of
@@ -54,7 +54,7 @@ def with_one_head(summary: Summary) -> Summary:
 def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
     at, place = int(kinds.peaks.weight.argmax()), summary.place
     weight = float(kinds.peaks.weight[at])
-    return StandOut(0, at, place.layer, place.heads[at], None, False, weight, 0, None)
+    return StandOut(0, at, place.layer, place.heads[at], FOCUSED, False, weight, 0, None)
 
 
 def _changed(summary: Summary, change: Callable[[Matrix], Matrix | None]) -> Summary:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.standing_out import StandOut, any_judged, by_stream, counts, does, families
+from attn_cli.summaries.standing_out import StandOut, any_judged, by_stream, counts, families
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.views.answers.story import named
 from attn_cli.views.drawing.labels import head_name
@@ -24,7 +24,7 @@ def standing_out_lines(outs: Sequence[StandOut], summaries: Sequence[Summary], s
     """A line for each of these heads: what it does, its weight there, and the row that does so most."""
     rows: list[dict[str, Any]] = []
     for out in outs:
-        rows.append({"does": does(out.kind), "weight": out.weight})
+        rows.append({"does": out.kind.does, "weight": out.weight})
         if out.strongest is not None:
             key = summaries[out.call].keys[out.strongest[1]]
             rows[-1] |= {"key": key.index, "key_token": key.text}

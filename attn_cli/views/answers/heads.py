@@ -121,6 +121,8 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
 
     def order(row: HeadRow) -> float:
         kinds = row.summary.part(HeadKinds)
-        return row.numbers["entropy_bits"] if kinds is None else -float(kinds.peaks.focus[row.at])
+        if kinds is None:
+            return row.numbers["entropy_bits"]
+        return -float(kinds.peaks.weight[row.at] * kinds.peaks.share[row.at])
 
     return sorted(rows, key=order)[:count]

@@ -12,15 +12,7 @@ from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import runs_model
-from attn_cli.summaries.standing_out import (
-    StandOut,
-    counts,
-    does,
-    families_of,
-    kind_words,
-    named_kind,
-    standing_out,
-)
+from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, named_kinds, standing_out
 from attn_cli.summaries.told.story import opening_head
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
@@ -141,13 +133,12 @@ def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, A
             for out in outs
         ],
         "families": [
-            {"name": kind_words(heads[0]), "does": does(heads[0].kind), "heads": [outs.index(out) for out in heads]}
+            {"name": heads[0].kind.words, "does": heads[0].kind.does, "heads": [outs.index(out) for out in heads]}
             for heads in families_of(outs)
         ],
         "counts": counts(summaries),
         "does": [
-            ["" if (kind := named_kind(summary, at)) is None else kind.does for at in range(len(summary.place.heads))]
-            for summary in summaries
+            ["" if kind is NO_KIND else kind.does for kind in named_kinds(summary)] for summary in summaries
         ],
     }  # fmt: skip
 

@@ -2,9 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,9 @@ from attn_cli.summaries.reducers.kinds.targets import (
     Kind,
     RowFactors,
     Targets,
+    TextRows,
     cross_targets,
+    distances,
     factors_of,
     targets_of,
 )
@@ -51,25 +53,17 @@ _KEPT = 64  # targets and masks of texts, which layers share
 
 @dataclass(frozen=True, eq=False)
 class KindNumbers:
-    """Numbers of h heads for K kinds in each of B texts, or their means over texts; NaN where a text has none.
+    """Numbers of h heads for K kinds in each of B texts, or their means over texts; NaN where a text has none."""
 
-    weight    mean weight on the targets over rows with one `[K, h, B]`; of the uniform kind, entropy over its largest
-    share     weight on targets over all that these rows give, both to keys that are no sinks `[K, h, B]`
-    row_support  the share of rows whose weight on targets is high (of a fixed distance: of weight) `[K, h, B]`
-    control   the share on random keys at the targets' distances `[K, h, B]`
-    baseline  what uniform attention would give the targets `[K, B]`
-    rows      how many rows have a target that is no sink `[K, B]`
-    """
-
-    weight: np.ndarray
-    share: np.ndarray
-    non_sink_weight: np.ndarray
-    row_support: np.ndarray
-    control: np.ndarray
-    baseline: np.ndarray
-    rows: np.ndarray
-    control_rows: np.ndarray
-    first_is_sink: np.ndarray
+    weight: np.ndarray  # [K, h, B] on the targets, mean over rows with one; of UNIFORM entropy over its largest
+    share: np.ndarray  # [K, h, B] of all that these rows give to keys that are no sinks
+    non_sink_weight: np.ndarray  # [K, h, B] on targets that are no sinks, mean over rows with one
+    row_support: np.ndarray  # [K, h, B] share of rows whose weight on targets is high; of a fixed distance, of weight
+    control: np.ndarray  # [K, h, B] the share of random keys at the targets' distances
+    baseline: np.ndarray  # [K, B] what uniform attention would give the targets
+    rows: np.ndarray  # [K, B] how many have a target that is no sink
+    control_rows: np.ndarray  # [K, B] how many see a random key
+    first_is_sink: np.ndarray  # [h, B]
 
     @classmethod
     def together(cls, parts: "Sequence[KindNumbers]") -> "KindNumbers":
@@ -81,12 +75,10 @@ class KindNumbers:
         """The means over texts, by which heads are named; rows are added up."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
-            means = {
-                x.name: np.nanmean(value, axis=-1) for x in fields(self) if (value := getattr(self, x.name)) is not None
-            }
-        means |= {name: getattr(self, name).sum(axis=-1) for name in ("rows", "control_rows")}
-        means["control"][means["control_rows"] < LEAST_ROWS] = np.nan
-        return KindNumbers(**means)
+            means = KindNumbers(*(np.nanmean(getattr(self, x.name), axis=-1) for x in fields(self)))
+        rows, control_rows = (x.sum(axis=-1) for x in (self.rows, self.control_rows))
+        control = np.where(control_rows[:, None] < LEAST_ROWS, np.nan, means.control)
+        return replace(means, rows=rows, control_rows=control_rows, control=control)
 
     @cached_property
     def is_high(self) -> np.ndarray:
@@ -187,49 +179,35 @@ def _total(x: Array, factors: Array, starts: Sequence[int] | np.ndarray) -> Arra
     """The sum `[h, texts]` over the rows of each text of `x` `[h, R]` times `factors` `[R]`, in float64."""
     if is_torch(x):
         return (as_float64(x) @ as_float64(factors))[:, None]
-    if len(starts) == 1:
-        return np.einsum("hn,n->h", x, factors, dtype=np.float64, casting="unsafe")[:, None]
     return np.add.reduceat(np.multiply(x, factors, dtype=np.float64, casting="unsafe"), starts, axis=-1)
 
 
-@dataclass(frozen=True, eq=False)
-class Peaks:
-    """For each of h heads and n rows the key of the largest weight that is no sink.
+class Peaks(NamedTuple):
+    """For each of h heads and n rows the largest weight on a key that is no sink."""
 
-    keys     the index of that key `[h, n]`, -1 where the three strongest are all sinks
-    counted  which rows have a choice `[n]`: those that see 4 keys or more, or where none does, 2 or more
-    weight   its mean over these rows `[h]`; `share` of what they give to anything but sinks; `uniform` of one key
-    """
+    keys: np.ndarray  # [h, n] that key, -1 where the three strongest are all sinks
+    weights: np.ndarray  # [h, n]
+    counted: np.ndarray  # [n] which rows have a choice: see 4 keys or more, or where none does, 2 or more
+    weight: np.ndarray  # [h] mean over these rows
+    share: np.ndarray  # [h] of all that they give to keys that are no sinks
+    uniform: float  # what uniform attention would give a key
 
-    keys: np.ndarray
-    weights: np.ndarray
-    counted: np.ndarray
-    weight: np.ndarray
-    share: np.ndarray
-    uniform: float
 
-    @classmethod
-    def of(cls, tops: RankedKeys, is_sink: Array, beyond: Array, seen: np.ndarray) -> "Peaks":
-        """The strongest keys of h heads and n rows past the sinks; arrays are NumPy's or a device's tensors."""
-        where = namespace(beyond).where
-        heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
-        keys, weights = tops.keys[..., 0] * 0 - 1, tops.weights[..., 0] * 0  # [h, n]
-        for rank in reversed(range(tops.keys.shape[2])):
-            key = tops.keys[..., rank]
-            passes = (key >= 0) & ~is_sink[heads, key * (key >= 0)]
-            keys, weights = where(passes, key, keys), where(passes, tops.weights[..., rank], weights)
-        counted = seen >= (LEAST_KEYS if seen.max(initial=0) >= LEAST_KEYS else 2)
-        factors = moved_to(beyond, counted.astype(np.float64))
-        sums, total = to_numpy_together([as_float64(x) @ factors for x in (weights, beyond)])
-        share = np.divide(sums, total, out=np.zeros_like(total), where=total > 0)
-        uniform = float((1 / seen[counted]).mean()) if counted.any() else 1.0
-        return cls(to_numpy(keys).astype(np.int32), to_numpy(weights).astype(np.float32), counted,
-                   sums / max(1, int(counted.sum())), share, uniform)  # fmt: skip
-
-    @property
-    def focus(self) -> np.ndarray:
-        """The concentration of each head on one key a row past the sinks `[h]`, from 0 to 1: `weight` times `share`."""
-        return self.weight * self.share
+def peaks_of(tops: RankedKeys, is_sink: Array, beyond: Array, seen: np.ndarray) -> Peaks:
+    """The strongest keys of h heads and n rows past the sinks; arrays are NumPy's or a device's tensors."""
+    where = namespace(beyond).where
+    heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
+    keys, weights = tops.keys[..., 0] * 0 - 1, tops.weights[..., 0] * 0  # [h, n]
+    for rank in reversed(range(tops.keys.shape[2])):
+        key = tops.keys[..., rank]
+        passes = (key >= 0) & ~is_sink[heads, key * (key >= 0)]
+        keys, weights = where(passes, key, keys), where(passes, tops.weights[..., rank], weights)
+    counted = seen >= (LEAST_KEYS if seen.max(initial=0) >= LEAST_KEYS else 2)
+    factors = moved_to(beyond, counted.astype(np.float64))
+    sums, total = to_numpy_together([as_float64(x) @ factors for x in (weights, beyond)])
+    share = np.divide(sums, total, out=np.zeros_like(total), where=total > 0)
+    weight, uniform = sums / max(1, counted.sum()), float((1 / seen[counted]).mean()) if counted.any() else 1.0
+    return Peaks(to_numpy(keys), to_numpy(weights).astype(np.float32), counted, weight, share, uniform)
 
 
 KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
@@ -241,33 +219,23 @@ HEAD_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class HeadKinds(Part):
-    """What the heads of one call give to the targets of each kind, beside what is uniform.
-
-    is_sink    which keys are sinks of each head `[h, m]`
-    reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
-    value      the norm of each value over the median of all, median over key heads `[m]`; None without values
-    residual   the norm of each key's vector before the block over the median of all `[m]`; None where it isn't seen
-    """
+    """What the heads of one call give to the targets of each kind, beside what is uniform."""
 
     name: ClassVar[str] = "kinds"
     together: ClassVar[bool] = True
 
     numbers: KindNumbers
-    is_sink: np.ndarray
-    reception: np.ndarray
-    value: np.ndarray | None
+    is_sink: np.ndarray  # [h, m]
+    reception: np.ndarray  # [m] the mean weight on each key over the rows that may see it, mean over heads
+    value: np.ndarray | None  # [m] norms over the median, median over key heads; None without values
+    residual: np.ndarray | None  # [m] norms before the block over the median; None where it isn't seen
     peaks: Peaks
     targets: Targets
-    residual: np.ndarray | None = None
 
     @property
     def judged(self) -> KindNumbers:
         """The numbers of each head and kind, means over texts, and the kind."""
         return self.numbers.mean
-
-    def reading_rows(self, at: int, kind: Kind) -> np.ndarray:
-        """The rows `[n]` that give their largest weight past sinks, in head number `at`, to a target of `kind`."""
-        return self.peaks.counted & (self.targets.lists[kind] == self.peaks.keys[at][:, None]).any(axis=1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: layer, head, kv_head, its kind, and that kind's weight, share, baseline and control."""
@@ -281,15 +249,15 @@ class HeadKinds(Part):
             yield dict(zip(HEAD_COLUMNS, row, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`kind` `[h]`, each head's name, and `kind_weight`, `kind_share`, `kind_baseline`, `kind_control`."""
+        """`kind` `[h]`, each head's name, and its numbers for all kinds `[h, K]`: `kind_weight`, `kind_share` ..."""
         numbers = self.judged
-        kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
-        baseline = np.broadcast_to(numbers.baseline, numbers.weight.T.shape)
-        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_baseline": baseline,
-                "kind_control": numbers.control.T}  # fmt: skip
+        baseline = np.broadcast_to(numbers.baseline[:, None], numbers.weight.shape)
+        of_kinds = {"weight": numbers.weight, "share": numbers.share, "baseline": baseline, "control": numbers.control}
+        kind = np.array([KIND_NAMES[named] for named in numbers.kind.tolist()])
+        return {"kind": kind} | {f"kind_{name}": values.T for name, values in of_kinds.items()}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """`kinds` `[K]`, the names of the K kinds of heads (induction ...): the second axis of the arrays."""
+        """`kinds` `[K]`, the names of the K kinds: the second axis of the arrays."""
         return {"kinds": np.array([kind.name for kind in KINDS])}
 
 
@@ -308,48 +276,42 @@ class HeadKindsReducer:
         wanted = self._targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
         if not _knows_mask(call):
             return wanted | Wanted(seen=True)
-        few = self._rows(call, intervals(call.rule.mask, call.n, call.m))[1].left_out
-        return wanted | Wanted(column_sums=(few,))
+        return wanted | Wanted(column_sums=(self._rows(call)[1].left_out,))
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
-        knows = _knows_mask(call)
-        assert knows or stats.seen is not None
-        factors, sink_rows = self._rows(
-            call, intervals(call.rule.mask, call.n, call.m) if stats.seen is None or knows else Intervals(*stats.seen)
-        )
-        few = sink_rows.left_out
-        few_stats = stats if knows else call.row_stats(Wanted(column_sums=(few,)))
-        reception, rests = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
-        targets, values, residual = self._targets(call), relative_value_norms(call), _residual_lengths(call)
-        is_sink = rests | moved_to(rests, np.isin(np.arange(call.m), targets.sinks))
-        return HeadKinds(
-            kind_numbers(stats, targets, factors, first_is_sink(call)),
-            to_numpy(rests),
-            to_numpy(reception.mean(axis=0)),
-            None if values is None else median(values, axis=0),
-            Peaks.of(stats.tops[STRONGEST], is_sink, as_float64(stats.along(targets.marks[1])), sink_rows.sight.count),
-            targets,
-            residual,
-        )
+        targets, (factors, sink_rows) = self._targets(call), self._rows(call, stats)
+        few, is_expected = sink_rows.left_out, targets.marks[1] == 0
+        few_stats = stats if _knows_mask(call) else call.row_stats(Wanted(column_sums=(few,)))
+        reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
+        beyond = as_float64(stats.along(targets.marks[1]))
+        peaks = peaks_of(stats.tops[STRONGEST], is_sink | moved_to(is_sink, is_expected), beyond, sink_rows.sight.count)
+        values, residual = relative_value_norms(call), _residual_lengths(call)
+        numbers = kind_numbers(stats, targets, factors, first_is_sink(call))
+        value, reception = None if values is None else median(values), to_numpy(reception.mean(axis=0))
+        return HeadKinds(numbers, to_numpy(is_sink), reception, value, residual, peaks, targets)
 
     def _targets(self, call: Call) -> Targets:
-        sinks, is_causal, crosses = expected_sinks(call), call.is_causal, call.place.stream == "cross"
+        is_causal, crosses = call.is_causal, call.place.stream == "cross" or call.n > call.m
 
         def make() -> Targets:
-            if crosses or call.n > call.m:
-                return cross_targets(call.keys, call.n, sinks)
-            texts = self.texts or [call.keys]
-            return targets_of(call.keys, call.n, sinks, texts, is_causal=is_causal, seed=self.seed)
+            rows = TextRows.of(call.keys, expected_sinks(call))
+            if crosses:
+                return cross_targets(rows, call.n)
+            far = distances(self.texts, is_causal=is_causal) if self.texts else None
+            return targets_of(rows, far, is_causal=is_causal, seed=self.seed).of_last(call.n)
 
         made: Targets = self._once((id(call.keys), call.n, is_causal, crosses), call.keys, make)
         return made
 
-    def _rows(self, call: Call, seen: Intervals | None) -> tuple[RowFactors, SinkRows]:
-        targets, mask, learned = self._targets(call), call.rule.mask, call.rule.sink is not None
+    def _rows(self, call: Call, stats: RowStats | None = None) -> tuple[RowFactors, SinkRows]:
+        targets, learned = self._targets(call), call.rule.sink is not None
+        seen = intervals(call.rule.mask, call.n, call.m)
+        if not _knows_mask(call) and stats is not None and stats.seen is not None:
+            seen = Intervals(*stats.seen)
 
         def make() -> tuple[RowFactors, SinkRows]:
-            sight = sight_of(mask, call.n, call.m, call.like, seen)
+            sight = sight_of(call.rule.mask, call.n, call.m, call.like, seen)
             return factors_of(targets, sight, learned_sink=learned), SinkRows(sight)
 
         if seen is None:

@@ -1,13 +1,10 @@
-"""Kinds of heads: what a head looks at, compared with uniform attention; the targets of each kind in a text.
+"""Kinds of heads, and the targets of each in a text: the keys that its heads give more than uniform attention does.
 
-A head is of the kind whose targets, a set of keys for every query, it gives much more weight than uniform attention.
-The kinds are known: induction (Olsson et al. 2022), previous and duplicate token (Wang et al. 2023), delimiters (Clark
-et al. 2019), sinks (Xiao et al. 2023). Targets are made once for a text, for all of its layers.
+Induction (Olsson et al. 2022), previous and duplicate token (Wang et al. 2023), delimiters (Clark et al. 2019).
 """
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -22,18 +19,13 @@ CONTENT, PLACE, MARKS, SPREAD = range(4)  # ranks
 
 
 class Kind(NamedTuple):
-    """A kind of attention head, defined by the keys that it attends to, its targets.
-
-    name      in Python and machine output: `<name>_weight` on targets, `<name>_baseline` of uniform attention
-    rank      where several kinds fit a head, one of a smaller rank names it
-    back      how many places before the query its only target is (0 the query itself, -1 the next); None for others
-    """
+    """A kind of attention head, defined by the keys that it attends to, its targets."""
 
     name: str
-    rank: int
+    rank: int  # where several kinds fit a head, one of a smaller rank names it
     does: str
     meaning: str
-    back: int | None = None
+    back: int | None = None  # how many places before the query its only target is, -1 for the next
 
     @property
     def words(self) -> str:
@@ -77,21 +69,13 @@ DRAWN = 16  # control keys per row
 _TRIED = 4 * DRAWN
 
 
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """The target keys of each kind of head for n queries, the last n of m keys.
+class Targets(NamedTuple):
+    """The target keys of each kind of head for n queries, the last n of m keys; -1 after a row's last."""
 
-    lists     for each kind its keys `[n, c]`, at most c a row, -1 after the last; delimiters are in `marks` instead
-    on_sinks  those of `lists` at which sinks are expected, for kinds with several targets a row `[n, c]`; only if any
-    controls  for induction and duplicate random keys that are no targets, at the distances of targets `[n, c]`
-    marks     which keys are delimiters, and which are no expected sinks `[2, m]`
-    """
-
-    lists: Mapping[Kind, np.ndarray]
-    on_sinks: Mapping[Kind, np.ndarray]
-    controls: Mapping[Kind, np.ndarray]
-    marks: np.ndarray
-    sinks: np.ndarray
+    lists: Mapping[Kind, np.ndarray]  # [n, c] of each kind but delimiters, which are in `marks`
+    on_sinks: Mapping[Kind, np.ndarray]  # [n, c] those that are expected sinks, of kinds with several targets a row
+    controls: Mapping[Kind, np.ndarray]  # [n, c] of content random keys that are no targets, at their distances
+    marks: np.ndarray  # [2, m] which keys are delimiters, and which are no expected sinks
 
     @property
     def wanted(self) -> Wanted:
@@ -99,70 +83,69 @@ class Targets:
         lists = (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
         return Wanted(moments=("weight_sum", "entropy_nats"), key_sets=lists, vectors=tuple(self.marks))
 
+    def of_last(self, n: int) -> "Targets":
+        """The targets of the last n queries."""
+        lists, on_sinks, controls = (
+            {kind: keys[len(keys) - n :] for kind, keys in targets.items()}
+            for targets in (self.lists, self.on_sinks, self.controls)
+        )
+        return Targets(lists, on_sinks, controls, self.marks)
+
 
 class TextRows(NamedTuple):
-    """R query rows of one text, or of many side by side, in which each row's token is also a key.
+    """R query rows of one text, or of many side by side, in which each row's token is also a key."""
 
-    begin, stop   the first row of each row's text, and the one after its last `[R]`
-    names         a number for each token, equal for the same token of one text `[R]`
-    at_sink       True at each row at which a sink is expected `[R]`
-    offsets       a hash of each row's text, 0 to 1, which moves the random draws for it `[R]`
-    delimiters    True at special tokens after the first, and at punctuation `[R]`
-    """
+    begin: np.ndarray  # [R] the first row of each row's text
+    stop: np.ndarray  # [R] the one after its last
+    names: np.ndarray  # [R] a number for each token, equal for the same token of one text
+    at_sink: np.ndarray  # [R] where a sink is expected
+    offsets: np.ndarray  # [R] a hash of each row's text, 0 to 1, which moves the random draws for it
+    delimiters: np.ndarray  # [R] special tokens after the first, and punctuation
 
-    begin: np.ndarray
-    stop: np.ndarray
-    names: np.ndarray
-    at_sink: np.ndarray
-    offsets: np.ndarray
-    delimiters: np.ndarray
+    @classmethod
+    def of(cls, tokens: Sequence[Token], sinks: np.ndarray) -> "TextRows":
+        """The rows of one text."""
+        begin, at_sink = np.zeros(len(tokens), np.int64), np.isin(np.arange(len(tokens)), sinks)
+        offset = hashed([-1 if token.id is None else token.id for token in tokens])
+        marks = [at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)]
+        return cls(begin, begin + len(tokens), names_of(tokens), at_sink, begin + offset, np.array(marks, bool))
 
-
-def targets_of(
-    keys: Sequence[Token], n: int, sinks: np.ndarray, texts: Sequence[Sequence[Token]], *, is_causal: bool, seed: int
-) -> Targets:
-    """The targets of n queries at the last n of `keys`; control keys are as far away as targets are in `texts`."""
-    m = len(keys)
-    none, offset = np.zeros(m, np.int64), hashed([-1 if token.id is None else token.id for token in keys])
-    rows = TextRows(none, none + m, names_of(keys), np.isin(np.arange(m), sinks), np.full(m, offset), delimiters(keys))
-    contents = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
-    far = {kind: np.concatenate([_distances(lists[kind])[1] for lists in contents]) for kind in (INDUCTION, DUPLICATE)}
-    targets = targets_of_rows(rows, far, is_causal=is_causal, seed=seed)
-
-    def own(lists: Mapping[Kind, np.ndarray]) -> dict[Kind, np.ndarray]:
-        return {kind: compact(places[m - n :]) for kind, places in lists.items()}
-
-    on_sinks = {kind: places for kind, places in own(targets.on_sinks).items() if (places >= 0).any()}
-    return replace(targets, lists=own(targets.lists), on_sinks=on_sinks, controls=own(targets.controls))
+    @property
+    def marks(self) -> np.ndarray:
+        """Which rows are delimiters, and which are no expected sinks `[2, R]`."""
+        return np.stack([self.delimiters, ~self.at_sink]).astype(np.float32)
 
 
-def targets_of_rows(
-    rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, is_causal: bool, seed: int
-) -> Targets:
-    """The targets of R rows of texts side by side; control keys are `far` away, by default as each text's targets."""
+def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, is_causal: bool, seed: int) -> Targets:
+    """The targets of all rows; control keys are `far` away, by default as far as the targets of each text."""
     begin, stop = rows.begin[:, None], rows.stop[:, None]
-    placed = [(kind, kind.back) for kind in KINDS if kind.back is not None and not (is_causal and kind.back < 0)]
-    steps = [*(back for _, back in placed), *range(REACH, -1 if is_causal else -REACH - 1, -1)]
-    near = np.arange(len(rows.names))[:, None] - np.array(steps)
-    near = np.where((near >= begin) & (near < stop), near, -1)
-    contents = content_lists(rows.names, is_causal=is_causal)
-    lists = contents | {kind: near[:, at : at + 1] for at, (kind, _) in enumerate(placed)}
-    lists |= {FIRST: begin, WINDOW: compact(near[:, len(placed) :])}
+
+    def back(*steps: int) -> np.ndarray:
+        keys = np.arange(len(rows.names))[:, None] - np.array(steps)
+        return np.where((keys >= begin) & (keys < stop), keys, -1)
+
+    lists = content_lists(rows.names, is_causal=is_causal)
     controls = {
-        kind: _control(kind, keys, rows, None if far is None else far[kind], seed) for kind, keys in contents.items()
+        kind: _control(kind, keys, rows, None if far is None else far[kind], seed) for kind, keys in lists.items()
     }
+    window = compact(back(*range(REACH, -1 if is_causal else -REACH - 1, -1)))
     on_sinks = {
-        kind: compact(np.where((lists[kind] >= 0) & rows.at_sink[lists[kind]], lists[kind], -1))
-        for kind in (*contents, WINDOW)
+        kind: compact(np.where((keys >= 0) & rows.at_sink[keys], keys, -1))
+        for kind, keys in (*lists.items(), (WINDOW, window))
     }
-    marks = np.stack([rows.delimiters, ~rows.at_sink]).astype(np.float32)
-    return Targets(lists, on_sinks, controls, marks, np.flatnonzero(rows.at_sink))
+    lists |= {kind: back(kind.back) for kind in KINDS if kind.back is not None and not (is_causal and kind.back < 0)}
+    return Targets(lists | {FIRST: begin, WINDOW: window}, on_sinks, controls, rows.marks)
 
 
-def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
+def cross_targets(rows: TextRows, n: int) -> Targets:
     """The targets of n queries of cross-attention, which stand nowhere among the keys."""
-    marks = np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
-    return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, marks, sinks)
+    return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, rows.marks)
+
+
+def distances(texts: Sequence[Sequence[Token]], *, is_causal: bool) -> dict[Kind, np.ndarray]:
+    """How far before its query each target of induction and duplicate is in some texts."""
+    contents = [content_lists(names_of(tokens), is_causal=is_causal) for tokens in texts]
+    return {kind: np.concatenate([_distances(lists[kind])[1] for lists in contents]) for kind in (INDUCTION, DUPLICATE)}
 
 
 def names_of(tokens: Sequence[Token]) -> np.ndarray:
@@ -181,18 +164,16 @@ def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarra
     ([[-1, -1], [-1, -1], [1, -1], [3, 1]], [[-1, -1], [-1, -1], [0, -1], [2, 0]])
     """
     order = np.argsort(names, kind="stable")  # places of one token follow each other
-    starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] - 1))
-    run = np.searchsorted(starts, np.arange(len(names)), side="right") - 1
-    bounds = np.append(starts, len(names))
-    steps = np.arange(1, min(MOST_PLACES, int(np.diff(bounds).max(initial=1))) + 1)
-    at = np.arange(len(names))[:, None]
-    before, after = at - steps, at + steps
-    earlier = np.where(before >= bounds[run][:, None], order[np.maximum(before, 0)], -1)
-    later = np.where(after < bounds[run + 1][:, None], order[np.minimum(after, len(names) - 1)], -1)
-    earlier_of, later_of = np.empty_like(earlier), np.empty_like(later)
-    earlier_of[order], later_of[order] = earlier, later
-    others = earlier_of if is_causal else np.concatenate([earlier_of, later_of], axis=1)
-    return {INDUCTION: compact(np.where(earlier_of >= 0, earlier_of + 1, -1)), DUPLICATE: compact(others)}
+    ranks = np.argsort(order)[:, None]
+    steps = np.arange(1, min(MOST_PLACES, int(np.unique(names, return_counts=True)[1].max(initial=1))) + 1)
+
+    def same(at: np.ndarray) -> np.ndarray:
+        keys = order[np.clip(at, 0, len(order) - 1)]
+        return np.where((at >= 0) & (at < len(order)) & (names[keys] == names[:, None]), keys, -1)
+
+    earlier = same(ranks - steps)
+    others = earlier if is_causal else np.concatenate([earlier, same(ranks + steps)], axis=1)
+    return {INDUCTION: compact(np.where(earlier >= 0, earlier + 1, -1)), DUPLICATE: compact(others)}
 
 
 def hashed(ids: Sequence[int] | np.ndarray) -> float:
@@ -237,11 +218,6 @@ def _distances(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return queries, queries - targets[queries, columns]
 
 
-def delimiters(tokens: Sequence[Token]) -> np.ndarray:
-    """Booleans `[m]`: True for special tokens after the first, and for tokens of punctuation alone."""
-    return np.array([at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
-
-
 @lru_cache(2**16)
 def is_punctuation(text: str) -> bool:
     """True if a text has punctuation and nothing else but spaces."""
@@ -257,18 +233,12 @@ def compact(keys: np.ndarray) -> np.ndarray:
 
 
 class RowFactors(NamedTuple):
-    """How each of n rows counts for each of K kinds, `[K, n]`; rows that see fewer than 4 keys don't.
+    """How each of n rows counts for each of K kinds, `[K, n]`; rows that see fewer than 4 keys don't."""
 
-    counted   1 for rows with a target; for uniform attention 1 / log of the keys seen
-    rest      1 for rows with a target that is no expected sink
-    uniform   targets seen / keys seen; NaN for kinds without targets
-    controls  for induction and duplicate targets seen / random keys at like distances seen; 0 for none
-    """
-
-    counted: np.ndarray
-    rest: np.ndarray
-    uniform: np.ndarray
-    controls: np.ndarray
+    counted: np.ndarray  # 1 for rows with a target; for uniform attention 1 / log of the keys seen
+    rest: np.ndarray  # 1 for rows with a target that is no expected sink
+    uniform: np.ndarray  # targets seen / keys seen; NaN for kinds without targets
+    controls: np.ndarray  # for content targets seen / random keys at like distances seen; 0 for none
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:

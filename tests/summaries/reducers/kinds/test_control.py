@@ -10,6 +10,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     DUPLICATE,
     INDUCTION,
     Targets,
+    TextRows,
     hashed,
     shares_of,
     targets_of,
@@ -20,7 +21,7 @@ TEXTS = st.lists(st.integers(0, 4), min_size=3, max_size=40)
 
 def targets(ids: list[int], sinks: list[int], *, is_causal: bool, seed: int = 0) -> Targets:
     tokens = [Token(at, str(number), number) for at, number in enumerate(ids)]
-    return targets_of(tokens, len(tokens), np.array(sinks, np.int64), [tokens], is_causal=is_causal, seed=seed)
+    return targets_of(TextRows.of(tokens, np.array(sinks, np.int64)), is_causal=is_causal, seed=seed)
 
 
 @given(TEXTS, st.booleans())
