@@ -29,7 +29,7 @@ from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note, record, recorded
-from attn_cli.summaries.told.told_run import opened_to_tell
+from attn_cli.summaries.told.story import opened_to_tell
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink

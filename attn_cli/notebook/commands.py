@@ -25,7 +25,7 @@ from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.record import record as record_source
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
-from attn_cli.summaries.told.told_run import looked_and_told, opened_to_tell
+from attn_cli.summaries.told.story import looked_and_told, opened_to_tell
 from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream

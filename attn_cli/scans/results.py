@@ -12,9 +12,9 @@ from attn_cli.scans.student import ci_half_width, two_sided_p
 from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, head_choice
-from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, LEAST_ROWS, KindNumbers, least_share
 from attn_cli.summaries.reducers.kinds.targets import KINDS
+from attn_cli.summaries.report import Ranking
 from attn_cli.text import excerpt
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}

@@ -14,10 +14,10 @@ from attn_cli.scans.results import QUANTILES, ScanResults, estimates
 from attn_cli.scans.student import ci_half_width, holm, two_sided_p
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
-from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
 from attn_cli.summaries.reducers.kinds.targets import CONTENT, KINDS
+from attn_cli.summaries.report import Ranking
 from attn_cli.text import counted, excerpt, listed, visible
 
 Row = dict[str, Any]

@@ -13,11 +13,7 @@ _NEWTON = 60  # steps at most; one degree of freedom needs ten
 
 
 def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:
-    """The probability of |t| or more with `dof` degrees of freedom, by quadrature of the tail; NaN stays NaN.
-
-    >>> float(two_sided_p(2.228, 10).round(3))
-    0.05
-    """
+    """The probability of |t| or more with `dof` degrees of freedom, by quadrature of the tail; NaN stays NaN."""
     t, dof = np.broadcast_arrays(np.abs(np.asarray(t, np.float64)), np.asarray(dof, np.float64))
     with np.errstate(all="ignore"):
         v, u = np.where(dof > 0, dof, np.nan)[..., None], (_NODES + 1) / 2

@@ -69,8 +69,6 @@ COLUMNS: Mapping[str, Column] = {
     "matrix_bytes_per_layer": Column(COUNT, "bytes of all weights of a layer in float32"),
     "matrix_bytes": Column(COUNT, "the same of all layers"),
     "band_bytes": Column(COUNT, "bytes of weights that attn holds at a time"),
-    "band_heads": Column(COUNT, "heads of these weights"),
-    "band_rows": Column(COUNT, "rows of these weights"),
     "start": Column(or_none(COUNT), "first character in input.text; null for a part that stands for no text"),
     "end": Column(or_none(COUNT), "one past the last character; null likewise"),
     "non_sink_share": Column(SHARE, "share of the attention that no sink takes"),
@@ -112,8 +110,6 @@ COLUMNS: Mapping[str, Column] = {
     "context": Column(COUNT, "which text: 1 or 2", "in", "d"),
     "cosine_before": Column(COSINE, "between the word's vectors in the two texts, before the block", "before", ".3f"),
     "cosine_after": Column(COSINE, "the same after the block", "after", ".3f"),
-    "cosine_turned1": Column(COSINE, "between the word's vectors before and after the block, in text 1"),
-    "cosine_turned2": Column(COSINE, "the same in text 2"),
     "pull": Column(NUMBER, "share of the attention output for the word, before W_O; they add to 1", "pull", ".3f"),
     "key1": Column(COUNT, "the token that pulls the word most in text 1; without values that of most weight"),
     "key_token1": Column(TEXT, "its text", "in 1 pulled by"),
@@ -239,5 +235,4 @@ COLUMNS: Mapping[str, Column] = {
     "cause_error": Column(NUMBER, "how far the numbers are from that mistake's"),
     "rounding": Column(or_none(TEXT), "the precision whose rounding all errors are; null if they are not"),
     "picture": Column(or_none(TEXT), "where wrong numbers are; null with a known cause"),
-    "precision": Column(TEXT, "the precision in which the array came, from which the tolerance follows"),
 }

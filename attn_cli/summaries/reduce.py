@@ -92,15 +92,6 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """What each of the reducers makes of one attention call, from one pass over its weights.
 
     Raises LoadError where a reducer needs scores or values that the model doesn't show.
-
-    >>> from attn_cli.attention_call import AttentionCall
-    >>> from attn_cli.kernel.definition.rule import Rule
-    >>> from attn_cli.summaries.reducers.matrix import MatrixOf, Matrix
-    >>> x = np.eye(2)[None]
-    >>> labels = (Token(0, "a"), Token(1, "b"))
-    >>> call = AttentionCall(x, x, x, Rule(scale=1.0), Place(0, "toy", (0,), (0,)), labels, labels)
-    >>> np.round(reduce(call, MatrixOf()).part(Matrix).weights, 2).tolist()
-    [[[0.73, 0.27], [0.27, 0.73]]]
     """
     wanted = _wanted(call, reducers)
     stats = RowStats(wanted) if wanted.is_nothing else call.device_stats(wanted)

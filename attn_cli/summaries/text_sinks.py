@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, special_places
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, median, special_places
 from attn_cli.text import quoted
 
 HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text

@@ -101,8 +101,5 @@ def test_mixed_batch_entries_are_named() -> None:
         files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", "lengths:4,7,6", "--expect", "output.npy")
         return [check["cause"] for check in attn("compute", *files, "-q", "--json").json["tables"]["verdicts"]]
 
-    first, swapped, _ = causes(attention(k, v, seen)[[1, 0, 2]])
-    assert first == "batch entries are in another order: the numbers of entry 0 stand in entry 1"
-    assert swapped == "batch entries are in another order: the numbers of entry 1 stand in entry 0"
     assert causes(attention(k[:1], v[:1], seen)) == [None, *["k and v are those of batch entry 0"] * 2]
     assert causes(attention(k, v, seen[:1])) == [None, *["the mask is that of batch entry 0"] * 2]

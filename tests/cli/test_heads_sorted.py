@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.report import Ranking
 from tests.program import attn
 
 TEXT = "he sat on the river bank and he sat on the loan"

@@ -117,7 +117,7 @@ import sys
 from functools import partial
 from attn_cli.summaries.reducers.heads import KEYS, back, statistic
 KEYS["2 back"] = partial(back, 2)
-@statistic("")
+@statistic()
 def weight_2_back(rows): return rows.mean(rows.on("2 back"))
 from attn_cli.scans.scan import scan
 from attn_cli.selection import Selection

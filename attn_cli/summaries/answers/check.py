@@ -28,7 +28,6 @@ SHAPE = Shape(
         "heads": _HEAD,
         "wrong": _HEAD,
         "verdicts": ("entry", "right", "decimals", "tolerance", "widest_tolerance", *_CAUSE),
-        "precisions": ("what", "precision"),
     },
     screen={
         "wrong": (
@@ -74,31 +73,28 @@ class OutputChecks:
         verdict = dict[str, Any](entry=entry, right=right, decimals=numbers.decimals, tolerance=numbers.tolerance)
         verdict |= {"widest_tolerance": widest if widest > numbers.tolerance else None, **dict.fromkeys(_CAUSE)}
         if not right:
-            elsewhere = self._elsewhere(numbers)
-            verdict |= {"cause": elsewhere} if elsewhere else CauseSearch(numbers).cause()
+            verdict |= CauseSearch(numbers).cause()
         self.verdicts.append(verdict)
 
     def answer(self) -> Answer:
         """The verdict with its cause, the heads, and those that are wrong, with most wrong numbers first."""
         wrong = [head for head in self.heads if head["bad"]]
-        precisions = [precision.name for precision in self.precisions.values()]
         tables = {
             "heads": Table.of(self.heads),
             "wrong": Table.of(sorted(wrong, key=lambda head: -int(head["bad"]))),
             "verdicts": Table.of(self.verdicts),
-            "precisions": Table({"what": list(self.arrays), "precision": precisions}),
         }
         more: tuple[str, ...] = ()
         if wrong:
             head = wrong[0]["head"]
             more = (*(() if head is None else ("-H", str(head))), "-t", str(wrong[0]["first_bad_row"]))
-        findings = tuple(self._findings(wrong, " and ".join(dict.fromkeys(precisions))))
-        matrices = {"bad_by_row": np.stack(self.bad_by_row)}
+        findings, matrices = tuple(self._findings(wrong)), {"bad_by_row": np.stack(self.bad_by_row)}
         return Answer(SHAPE, findings, tables, matrices, shown=_SHOWN, next=Next("compute", None, more))
 
-    def _findings(self, heads: Sequence[Mapping[str, Any]], precisions: str) -> Iterator[str]:
+    def _findings(self, heads: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The verdict, a sentence for each cause; then how many numbers are how far off, and the first of them."""
         wrong = [each for each in self.verdicts if not each["right"]]
+        precisions = " and ".join({precision.name: None for precision in self.precisions.values()})
         tolerance, decimals = self.verdicts[0]["tolerance"], max(each["decimals"] or 0 for each in self.verdicts)
         to_decimals = f"to the {counted(decimals, 'decimal')} given"
         if not wrong:
@@ -132,14 +128,6 @@ class OutputChecks:
         return {
             name: x[entry] if self.joined and name == "output" else x[entry][heads] for name, x in self.arrays.items()
         }
-
-    def _elsewhere(self, numbers: CheckedNumbers) -> str:
-        entry = numbers.call.place.text
-        for other in range(len(next(iter(self.arrays.values())))):
-            user = self._of_entry(numbers.call, other)
-            if other != entry and numbers.distance(numbers.right, user).worst <= numbers.tolerance:
-                return f"batch entries are in another order: the numbers of entry {entry} stand in entry {other}"
-        return ""
 
 
 def _head_check(values: np.ndarray, expected: np.ndarray, size: np.ndarray, bad: np.ndarray) -> dict[str, Any]:

@@ -23,7 +23,7 @@ SHAPE = Shape(
     {
         "keys": ("layer", "context", "key", "key_token", "weight", "pull"),
         "layers": (
-            *("layer", "cosine_before", "cosine_after", "cosine_turned1", "cosine_turned2"),
+            *("layer", "cosine_before", "cosine_after"),
             *("key1", "key_token1", "pull1", "key2", "key_token2", "pull2"),
         ),
         "pulls": ("context", "key", "key_token", "weight", "pull"),
@@ -105,8 +105,6 @@ def comparison_of(*journeys: Journey) -> Answer:
             "layer": step.layer,
             "cosine_before": cosine(*before[:, at]),
             "cosine_after": cosine(*after[:, at]),
-            "cosine_turned1": cosine(before[0, at], after[0, at]),
-            "cosine_turned2": cosine(before[1, at], after[1, at]),
         }
         for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
             listed = list(_keys(journey, of_text[at]))

@@ -24,7 +24,7 @@ SHAPE = Shape(
         "sizes": (
             *("tokens", "layers", "windowed_layers", "heads", "kv_heads", "head_size", "value_size", "width"),
             *("latent_size", "window", "bytes_per_number", "matrix_bytes_per_layer", "matrix_bytes"),
-            *("band_bytes", "band_heads", "band_rows"),
+            "band_bytes",
         ),
     },
     screen={
@@ -50,7 +50,7 @@ def cost_of(
         "kv_heads": layer.kv_heads, "head_size": layer.d, "value_size": layer.e, "width": layer.width,
         "latent_size": layer.rank or None, "window": layer.window, "bytes_per_number": itemsize,
         "matrix_bytes_per_layer": matrix_bytes, "matrix_bytes": matrix_bytes * layers,
-        "band_bytes": tile.heads * rows * n * _SCORE_BYTES, "band_heads": tile.heads, "band_rows": rows,
+        "band_bytes": tile.heads * rows * n * _SCORE_BYTES,
     }  # fmt: skip
     parts = [
         {"part": part, "operations": number, "share": number / max(total, 1)} for part, number in operations.items()

@@ -11,7 +11,6 @@ from attn_cli.model.source import Predicting
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice, head_name
-from attn_cli.summaries.answers.baseline import baseline
 from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.keys import OverallKeys
@@ -63,9 +62,6 @@ def knock(
     step: Callable[[], None] = lambda: None,
 ) -> Answer:
     """Ablate each chosen head of a model in turn, and compare its answer with the baseline's, as tables of `SHAPE`.
-
-    source  a model opened with `open_source(model, predicts=True)`
-    shown   how many heads a screen shows, for which alone losses are measured; None for all
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
     the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
@@ -127,6 +123,20 @@ def knock(
     has_row = first.stream == "self" and not in_all and last > 0  # row 0 sees itself alone
     onwards = Next("top", None, (*choice, "-t", str(last))) if has_row else Next("matrix", None, choice)
     return Answer(SHAPE, tuple(_findings(tables, experiment)), tables, shown=shown, next=onwards)
+
+
+def baseline(experiment: Experiment | None) -> tuple[Table, dict[str, Any]]:
+    """The tokens of the answer, and how it was run: columns of the tables `answer` and `run`; without one, of none."""
+    run = dict.fromkeys(("probability", "generated", "vector", "run_mode", "no_cache_reason", "noise"))
+    if experiment is None:
+        return Table({}), run | {"no_cache_reason": ""}
+    run |= {name: getattr(experiment, name) for name in ("run_mode", "no_cache_reason", "noise")}
+    target = experiment.target
+    if target is None:
+        return Table({}), run | {"vector": experiment.vector}
+    rows = zip(target.rows, target.tokens, strict=True)
+    answer = Table.of({"row": row, "id": token.id, "token": token.text} for row, token in rows)
+    return answer, run | {"probability": target.probability, "generated": target.generated}
 
 
 def _chosen_heads(

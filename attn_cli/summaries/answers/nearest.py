@@ -27,8 +27,7 @@ def nearest(
 ) -> Answer:
     """The k words of a table whose vectors have the largest cosine with the signed sum of `vectors [terms, d]`.
 
-    Every vector of the sum is first made 1 long (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word
-    Representations"). A vector of zeros has cosine 0. Raises InputError where the sum is a vector of zeros.
+    Every vector of the sum is first made 1 long (Mikolov et al. 2013). InputError where the sum is a vector of zeros.
 
     >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
     >>> answer = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)

@@ -18,12 +18,7 @@ class ImageGrid(NamedTuple):
 
 
 def image_grids(tokens: Sequence[Token]) -> list[ImageGrid]:
-    """The grid of the patches of each image whose patches are all among the tokens.
-
-    >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]
-    >>> image_grids(tokens)[0].cells.tolist(), image_grids(tokens[:4])
-    ([[1, 2], [3, 4]], [])
-    """
+    """The grid of the patches of each image whose patches are all among the tokens."""
     images: dict[int | None, dict[tuple[int, int], list[int]]] = {}
     for at, token in enumerate(tokens):
         if token.row is not None:

@@ -14,7 +14,7 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
-from attn_cli.summaries.median import median
+from attn_cli.summaries.sinks import median
 
 By = Literal["weight", "value", "output"]
 
@@ -26,8 +26,7 @@ class ReadShares(DerivedCall):
 
     by  "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
 
-    A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for attention that shows no values, and
-    InputError for "output" without W_O, or of a recording.
+    LoadError for attention that shows no values, InputError for "output" without W_O, or of a recording.
     """
 
     def __init__(self, call: Call, by: By) -> None:

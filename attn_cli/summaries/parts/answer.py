@@ -13,7 +13,7 @@ from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.summaries.answers.baseline import baseline
+from attn_cli.summaries.answers.knock import baseline
 from attn_cli.summaries.parts.text_parts import TextPart, question_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.sight import sight_of
 from attn_cli.summaries.sinks import SinkRows, expected_sinks
@@ -89,9 +89,7 @@ def read_parts(
 ) -> Answer:
     """The attention of some rows to the parts of a prompt, and the effect of hiding each part, as tables of `SHAPE`.
 
-    parts       what the text is divided into: lines, sentences, messages ...; `cut` is the division's name
-    rows        the rows whose attention is measured; None for those that predict what was generated, else of the
-                last part; in an encoder all
+    rows        whose attention is measured; None for those that predict what was generated, or of the last part
     everywhere  hide a part from all rows after it, and not from these rows alone
 
     A model that predicts must be opened with `predicts=True`; of others no effect is known.

@@ -218,29 +218,24 @@ class Statistic:
 STATISTICS: list[Statistic] = []
 
 
-def statistic(meaning: str, heading: str = "", **others: Any) -> Callable[[_Function], _Function]:
-    """Add a function to `STATISTICS` under its own name, headed by the name's first word."""
+def statistic(heading: str = "", **others: Any) -> Callable[[_Function], _Function]:
+    """Add a function to `STATISTICS` under its own name; its docstring says what the number is."""
 
     def add(function: _Function) -> _Function:
-        name = function.__name__
+        name, meaning = function.__name__, " ".join((function.__doc__ or "").split())
         STATISTICS.append(Statistic(name, function, meaning, heading or name.removesuffix("_weight"), **others))
         return function
 
     return add
 
 
-@statistic(
-    "entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0",
-    "entropy (bits)",
-    unit="bits",
-    largest_first=False,
-)
+@statistic("entropy (bits)", unit="bits", largest_first=False)
 def entropy_bits(rows: SeenRows) -> Array | None:
-    """A learned sink counts as one key, and so do all keys together that the user left out."""
+    """entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0"""
     if rows.first.is_signed:
         return None
     nats = rows.moment("entropy_nats")
-    if rows.first.has_sink or rows.first.hides:
+    if rows.first.has_sink or rows.first.hides:  # a learned sink counts as one key, and so do all hidden keys together
         nats = nats - _times_log(rows.sink) - _times_log(rows.hidden)
     # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
     return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
@@ -251,89 +246,72 @@ def _times_log(values: Array) -> Array:
     return values * xp.log(xp.where(values > 0, values, 1.0))
 
 
-@statistic(
-    "how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ, "
-    "or of weights below 0",
-    unit="tokens",
-    digits=1,
-)
+@statistic(unit="tokens", digits=1)
 def distance(rows: SeenRows) -> Array | None:
-    """Of the attended keys from the query."""
+    """how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ,
+    or of weights below 0
+    """
     is_known = rows.first.same_tokens and not rows.first.is_signed
     return rows.mean(rows.moment("distance")) if is_known else None
 
 
-@statistic("weight on key 0", nothing=(0.0,))
+@statistic(nothing=(0.0,))
 def first_weight(rows: SeenRows) -> Array:
-    """Where attention sinks usually are."""
+    """weight on key 0"""
     return rows.mean(rows.on("first"))
 
 
-@statistic("weight on the token (or word) before the query; null where queries and keys differ")
+@statistic()
 def previous_weight(rows: SeenRows) -> Array | None:
-    """Of previous token heads."""
+    """weight on the token (or word) before the query; null where queries and keys differ"""
     return rows.mean(rows.on("previous")) if rows.first.same_tokens else None
 
 
-@statistic("weight on the query itself; null where queries and keys differ")
+@statistic()
 def self_weight(rows: SeenRows) -> Array | None:
-    """On the diagonal."""
+    """weight on the query itself; null where queries and keys differ"""
     return rows.mean(rows.on("own")) if rows.first.same_tokens else None
 
 
-@statistic(
-    "weight on the token (or word) that followed when the query's token (or word) last came up, "
-    "over the queries whose did; null where none does",
-    nothing=(math.nan,),
-)
-def induction_weight(rows: SeenRows) -> Array:
-    """Prefix matching (Olsson et al. 2022)."""
+@statistic(nothing=(math.nan,))
+def induction_weight(rows: SeenRows) -> Array:  # prefix matching, Olsson et al. 2022
+    """weight on the token (or word) that followed when the query's token (or word) last came up,
+    over the queries whose did; null where none does
+    """
     total = rows.total(rows.on("following"))
     repeated = rows.total(rows.live & rows.has("following"))
     return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
-@statistic("weight on the learned sink; 0 without one", nothing=(0.0,))
+@statistic(nothing=(0.0,))
 def sink_weight(rows: SeenRows) -> Array:
-    """The sink has a score but no value (gpt-oss)."""
+    """weight on the learned sink; 0 without one"""
     return rows.mean(rows.sink)
 
 
-@statistic(
-    "weight on the token (or word) after the query; null where queries and keys differ, "
-    "or no query may attend to what follows it",
-    nothing=(math.nan,),
-)
+@statistic(nothing=(math.nan,))
 def next_weight(rows: SeenRows) -> Array | None:
-    """NaN if it is 0 for all queries and heads, as in causal attention."""
+    """weight on the token (or word) after the query; null where queries and keys differ,
+    or no query may attend to what follows it
+    """
     if rows.first.is_causal:
         return None
     cells = rows.on("next")
     return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
 
 
-@statistic(
-    "largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden",
-    "max score",
-    unit="score",
-    digits=1,
-    nothing=(math.nan,),
-)
+@statistic("max score", unit="score", digits=1, nothing=(math.nan,))
 def max_score(rows: SeenRows) -> Array | None:
-    """Scores as the softmax gets them; they grow where training becomes unstable (QK-clip, QK-norm)."""
+    """largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden"""
     if not rows.first.shows_scores or rows.first.hides:  # the largest may be on a hidden key
         return None
     largest = rows.largest(rows.xp.where(rows.live, rows.moment("maximum"), -np.inf))
     return rows.xp.where(rows.live_rows > 0, largest, np.nan)
 
 
-@statistic(
-    f"share of queries whose largest weight is {RULES} or more; null where keys are hidden, or of weights below 0",
-    unit="share of rows",
-    nothing=(0.0, math.nan),
-)
+@statistic(unit="share of rows", nothing=(0.0, math.nan))
 def ruled(rows: SeenRows) -> Array | None:
-    """Large where entropy collapses."""
+    """share of queries whose largest weight is 0.95 or more; null where keys are hidden, or of weights below 0"""
     if rows.first.hides or rows.first.is_signed:
         return None
     with np.errstate(invalid="ignore"):  # rows without a key

@@ -114,12 +114,7 @@ class MatrixOf:
     """Makes a `Matrix` of a call, pooled to at most `most` (rows, keys), None for no limit; not pooled if it fits.
 
     A block shows its maximum, as a mean would erase single spikes of sparse attention; of numbers that may be negative
-    it is the one farthest from 0. Where keys are pooled, those that the user left out get no column. The mean score of
-    a query and key that are masked in any head is -inf.
-
-    kinds       of "weights", "scores" and "shares", each key's by value or output, for which the call is a `ReadShares`
-    rows, keys  the picked ones, ascending; None for all
-    mean_heads  take the mean over heads first, for each query and key
+    it is the one farthest from 0. Shares are asked of a `ReadShares`. Keys that the user left out get no column.
     """
 
     def __init__(

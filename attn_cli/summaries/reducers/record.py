@@ -29,8 +29,7 @@ from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.told.story import kept_name
-from attn_cli.summaries.told.told_run import looked_and_told
+from attn_cli.summaries.told.story import kept_name, looked_and_told
 from attn_cli.text import counted, decimal_bytes, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
@@ -71,11 +70,9 @@ def left_out_note(budget: MemoryBudget) -> str:
     """A note that says which layers are recorded without queries and keys, for want of memory; "" if none is."""
     if not budget.left_out or budget.size is None:
         return ""
-    return (
-        f"all queries and keys take {decimal_bytes(budget.asked)}, half of the free memory is "
-        f"{decimal_bytes(budget.size)}: layers {ranges(sorted(budget.left_out))} are kept with their numbers and "
-        "thumbnails alone; -l chooses which"
-    )
+    layers, asked, half = ranges(sorted(budget.left_out)), decimal_bytes(budget.asked), decimal_bytes(budget.size)
+    kept = f"layers {layers} are kept with their numbers and thumbnails alone; -l chooses which"
+    return f"all queries and keys take {asked}, half of the free memory is {half}: {kept}"
 
 
 class Record:

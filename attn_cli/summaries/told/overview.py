@@ -1,6 +1,6 @@
 """The report of an overview: what words read, the matrix of one head, and what the deciding row reads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from attn_cli.call import Call
@@ -47,19 +47,11 @@ def with_one_head(summary: Summary) -> Summary:
     kinds, matrix = summary.part(HeadKinds), summary.part(Matrix)
     if kinds is None or matrix is None or matrix.chosen is not None:
         return summary
-    out = next(iter(standing_out([summary])), None) or _most_focused(summary, kinds)
-    return _changed(summary, lambda matrix: _of_head(matrix, summary, out.at, out))
-
-
-def _most_focused(summary: Summary, kinds: HeadKinds) -> StandOut:
-    at, place = int(kinds.peaks.weight.argmax()), summary.place
-    weight = float(kinds.peaks.weight[at])
-    return StandOut(0, at, place.layer, place.heads[at], FOCUSED, False, weight, 0, None)
-
-
-def _changed(summary: Summary, change: Callable[[Matrix], Matrix | None]) -> Summary:
-    parts = (change(part) if isinstance(part, Matrix) else part for part in summary.parts)
-    return replace(summary, parts=tuple(part for part in parts if part is not None))
+    out = next(iter(standing_out([summary])), None)
+    if out is None:
+        place, at = summary.place, int(kinds.peaks.weight.argmax())
+        out = StandOut(0, at, place.layer, place.heads[at], FOCUSED, False, float(kinds.peaks.weight[at]), 0, None)
+    return _with(summary, _of_head(matrix, summary, out.at, out))
 
 
 def _of_head(matrix: Matrix, summary: Summary, at: int, chosen: StandOut | None = None) -> Matrix:
@@ -67,28 +59,33 @@ def _of_head(matrix: Matrix, summary: Summary, at: int, chosen: StandOut | None 
     return replace(matrix, weights=weights, heads=(summary.place.heads[at],), chosen=chosen)
 
 
-def with_one_matrix(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """The summaries of all calls; only the matrix of the head that stands out most is kept."""
-    matrices = with_part(summaries, Matrix)
-    best = min((matrix.chosen for _, matrix in matrices if matrix.chosen), key=lambda head: head.order, default=None)
+def _with(summary: Summary, matrix: Matrix) -> Summary:
+    return replace(summary, parts=(*summary.without(Matrix).parts, matrix))
+
+
+def with_one_matrix(summaries: Sequence[Summary], place: HeadPlace | None = None) -> tuple[Summary, ...]:
+    """The summaries of all calls; only the matrix of the head at `place`, or that stands out most, is kept."""
+    chosen = [matrix.chosen for _, matrix in with_part(summaries, Matrix) if matrix.chosen]
+    best = min(chosen, key=lambda head: head.order, default=None)
     alone = sum(len(summary.place.heads) for summary in summaries) == 1
-
-    def kept(matrix: Matrix) -> Matrix | None:
-        return replace(matrix, chosen=None if alone else best) if matrix.chosen is best else None
-
-    return tuple(_changed(summary, kept) for summary in summaries)
+    kept = []
+    for summary in summaries:
+        own, matrix = summary.place, summary.part(Matrix)
+        if matrix is None or (place is None and matrix.chosen is not best):
+            kept.append(summary.without(Matrix))
+        elif place is None:
+            kept.append(_with(summary, replace(matrix, chosen=None if alone else best)))
+        elif (own.layer, own.stream) == (place.layer, place.stream) and place.head in own.heads:
+            kept.append(_with(summary, _of_head(matrix, summary, own.heads.index(place.head))))
+        else:
+            kept.append(summary.without(Matrix))
+    return tuple(kept)
 
 
 def with_one_matrix_alone(report: Report) -> Report:
     """The report with the matrix of the head that brings what its answer needs most, else that stands out most."""
     head = None if report.story is None else main_head(report.story)
-    summaries = () if head is None else tuple(_alone(summary, head_place(head)) for summary in report.summaries)
+    summaries = () if head is None else with_one_matrix(report.summaries, head_place(head))
     if not with_part(summaries, Matrix):
         summaries = with_one_matrix(tuple(map(with_one_head, report.summaries)))
     return replace(report, summaries=summaries)
-
-
-def _alone(summary: Summary, place: HeadPlace) -> Summary:
-    own = summary.place
-    is_own = (own.layer, own.stream) == (place.layer, place.stream) and place.head in own.heads
-    return _changed(summary, lambda x: _of_head(x, summary, own.heads.index(place.head)) if is_own else None)

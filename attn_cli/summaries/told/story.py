@@ -1,21 +1,27 @@
 """The story of an answer: what comes next, and by measured changes the words and heads that it rests on."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
 from attn_cli.model.intervention import Experiment, HeadPlace, ablate, hide, without_rounding
+from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
+from attn_cli.selection import Selection
+from attn_cli.summaries.calls.hidden_keys import of_whole_call
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_before_generated, rows_of_last
-from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.keys import DecidingRows
+from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
+from attn_cli.summaries.reducers.keys import DecidingRows, DecidingRowsReducer
 from attn_cli.summaries.sinks import special_places
 from attn_cli.summaries.text_sinks import text_sinks
-from attn_cli.text import cut_after_word, quoted
+from attn_cli.text import cut_after_word, decimal_bytes, quoted
 
+_OF_FREE_MEMORY = 0.5  # of the free memory, for the keys and values that an experiment keeps
 LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
 _WORDS, _HEADS, _FEWEST = 8, 24, 6  # tried at most; of both together at least so many
@@ -233,3 +239,66 @@ def _heads_of(seen: Seen) -> Iterator[tuple[dict[str, Any], Summary, np.ndarray,
         place = summary.place
         for head, *read in zip(place.heads, part.keys, part.weights, part.lengths, strict=True):
             yield {"stream": place.stream, "layer": place.layer, "head": head}, summary, *read
+
+
+def opened_to_tell(opened: Callable[[bool], Source]) -> Source:
+    """A model with its LM head, or without where that can't be loaded: a folder may lack the weights of the head."""
+    try:
+        return opened(True)
+    except LoadError:
+        return opened(False)
+
+
+def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tuple[Reducer, ...]:
+    """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call."""
+    if call.queries != prompt.tokens or call.keys != prompt.tokens:
+        return ()
+    return (of_whole_call(DecidingRowsReducer(rows), call),)
+
+
+def look_and_tell(
+    source: Source,
+    prompt: Prompt,
+    rows: tuple[int, ...] | None,
+    look: Look,
+    summaries: Sequence[Summary],
+    forget: Callable[[], None],
+    free: int | None,
+    step: Callable[[int, int], None] = lambda done, count: None,
+) -> tuple[Story | None, tuple[str, ...]]:
+    """Run a prompt, whose calls `look` sums up: the story of its rows, if model and memory allow one, and notes."""
+    experiment, notes = None, tuple[str, ...]()
+    if rows is not None and isinstance(source, Predicting) and source.has_lm_head:
+        kept = source.experiment_bytes(len(prompt.tokens))
+        if free is not None and kept > free * _OF_FREE_MEMORY:
+            words = f"what comes next is not told: the keys and values of {len(prompt.tokens):,} tokens"
+            notes = (f"{words} take {decimal_bytes(kept)}",)
+        else:
+            with suppress(LoadError, MemoryError):
+                experiment = source.experiment(prompt, rows, look=look)
+    if experiment is None or not experiment.visited:
+        forget()
+        source.each([prompt], *look)
+    return None if experiment is None else tell(experiment, prompt, summaries, step), notes
+
+
+def looked_and_told(
+    source: Source,
+    prompt: Prompt,
+    selection: Selection,
+    reducers: Callable[[Call], Sequence[Reducer]],
+    free: int | None,
+    step: Callable[[], object] = int,
+    *,
+    tells: bool = True,
+) -> tuple[list[Summary], Story | None, tuple[str, ...]]:
+    """What reducers make of each call of a text, the story of its answer where it `tells` one, and notes."""
+    rows, summaries = deciding_rows(prompt), list[Summary]()
+
+    def visit(call: Call) -> None:
+        summaries.append(reduce(call, *reducers(call), *deciding_reducers(call, prompt, rows)))
+        step()
+
+    look = Look(selection, visit)
+    story, notes = look_and_tell(source, prompt, rows if tells else None, look, summaries, summaries.clear, free)
+    return summaries, story, notes

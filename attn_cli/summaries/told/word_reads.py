@@ -10,26 +10,14 @@ from attn_cli.arrays import from_numpy, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import row_shares
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.calls.in_words import MergedWords, words_of
-from attn_cli.summaries.calls.memo import memoised
+from attn_cli.prompt import Prompt
+from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import value_norms
 from attn_cli.summaries.reduce import Part, Summary, with_part
 from attn_cli.summaries.sinks import special_places
 
 MOST_TOLD = 512  # tokens of a text that is told: what each word reads of each is kept for every layer
 _SOURCES = 3  # of a word that are kept
-
-
-@memoised
-def numbered_words(tokens: Sequence[Token]) -> MergedWords:
-    """The words of a text, each with the number of its first token."""
-    words = words_of(tokens)
-    labels = (
-        Token(int(start), x.text, start=x.start, end=x.end, special=x.special, row=x.row, column=x.column)
-        for start, x in zip(words.starts, words.labels, strict=False)
-    )
-    return MergedWords(tuple(labels), words.starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +46,7 @@ class WordReadsReducer:
 
     def part(self, call: Call, stats: RowStats) -> WordReads:
         """The shares and mean weights `[u, u]` of the call's u words: a row reads, a column is read."""
-        norms, starts = value_norms(call), numbered_words(call.keys).starts
+        norms, starts = value_norms(call), words_of(call.keys).starts
         norms = None if norms is None else from_numpy(norms, call.like)[:, None]
         unit = np.repeat(np.arange(len(starts) - 1), np.diff(starts))  # of each token
         shares, weights = np.zeros((2, len(starts) - 1, len(starts) - 1), dtype=np.float32)
@@ -84,7 +72,7 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
         return None
     shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)  # [u, u]
     weights = np.stack([part.weights for _, part in seen]).mean(axis=0, dtype=np.float64)
-    labels, starts = numbered_words(prompt.tokens)
+    labels, starts = words_of(prompt.tokens)
     special = special_places(labels).tolist()
     resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks)}
     reads = []
@@ -92,12 +80,12 @@ def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int])
         order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]
         reads.append(
             {
-                "query": labels[at].index,
+                "query": int(starts[at]),
                 "query_word": labels[at].text,
                 "own": float(shares[at, at]),
                 "own_weight": float(weights[at, at]),
                 "sources": [
-                    {"key": labels[key].index, "key_word": labels[key].text, "share": float(shares[at, key]),
+                    {"key": int(starts[key]), "key_word": labels[key].text, "share": float(shares[at, key]),
                      "weight": float(weights[at, key])}
                     for key in order[:_SOURCES] if shares[at, key] > 0
                 ],

@@ -7,11 +7,10 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads, followers, induction_weight
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.report import Report
+from attn_cli.summaries.report import Ranking, Report
 from attn_cli.summaries.standing_out import any_judged, finding
 from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed_text

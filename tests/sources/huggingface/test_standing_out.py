@@ -20,7 +20,7 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReduce
 from attn_cli.summaries.reducers.kinds.targets import DELIMITER, FIRST, KINDS, UNIFORM
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import record
-from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix
 from attn_cli.views.drawing.screen import Screen
@@ -105,7 +105,7 @@ def test_a_share_of_next_to_nothing_is_no_finding(of_smollm: dict[str, Looked]) 
     assert of_text.weights(18, 8)[:, 1:].sum(axis=1).max() < 1e-3
     assert (18, 8) not in [(out.call, out.at) for out in of_text.outs]
     best = of_text.outs[0]
-    assert best.kind is not None and best.weight > 0.3
+    assert best.kind is not FOCUSED and best.weight > 0.3
     assert of_text.weights(best.call, best.at)[4:, 1:].max(axis=1).mean() > 0.1
 
 
@@ -127,7 +127,7 @@ def test_no_head_is_named_whose_targets_get_less_than_a_tenth(model: str, reques
             assert out.strongest is not None
             query, key, weight = out.strongest
             assert of_text.weights(out.call, out.at)[query, key] == weight
-            if out.kind is not None:
+            if out.kind is not FOCUSED:
                 weights, keys = of_text.weights(out.call, out.at), of_text.summaries[out.call].keys
                 assert mean_on_targets(weights, out.kind.name, keys, causal=causal) > 0.0999
     assert named or model == "of_nothing_learned"

@@ -3,8 +3,8 @@
 from difflib import get_close_matches
 
 from attn_cli.errors import InputError
-from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.report import Ranking
 
 
 def ranking_of(sort: str | None, top: int | None) -> Ranking | None:

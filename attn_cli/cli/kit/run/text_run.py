@@ -28,10 +28,9 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
-from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
-from attn_cli.summaries.report import Report
+from attn_cli.summaries.report import Ranking, Report
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
@@ -146,7 +145,7 @@ class _TextsVisit(PackedVisit):
         if rows != [] and picked != []:
             reducers = tuple(plan.reducers(rows, shown, *([] if picked is None else [picked])))
             if plan.tells:
-                from attn_cli.summaries.told.told_run import deciding_reducers
+                from attn_cli.summaries.told.story import deciding_reducers
 
                 reducers += deciding_reducers(shown, text.prompt, text.deciding)
         reducers += (Record(plan.budget),) if self.records else ()
@@ -237,7 +236,7 @@ class TextRun:
         look = Look(self.options.selection, _TextsVisit(self.plan, texts, progress, records=records))
         is_recorded, is_one_row = isinstance(source, RecordedSource), len(text.rows or (0,)) == 1
         if tells and is_one_row and not (is_recorded or self.options.lines):
-            from attn_cli.summaries.told.told_run import look_and_tell
+            from attn_cli.summaries.told.story import look_and_tell
 
             step, free = partial(progress.go_on, "words and heads"), free_memory()
             read = source, text.prompt, text.deciding, look
@@ -288,7 +287,7 @@ def run(
     texts, reading = texts_and_reading(options, options.model)
     with options.view(settings) as view:
         if settings.predicts and not options.lines and is_model(options.model):
-            from attn_cli.summaries.told.told_run import opened_to_tell
+            from attn_cli.summaries.told.story import opened_to_tell
 
             source = opened_to_tell(lambda with_head: options.source(predicts=with_head, **reading))
         else:

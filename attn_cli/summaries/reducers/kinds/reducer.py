@@ -17,7 +17,6 @@ from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK,
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.read_shares import relative_value_norms
-from attn_cli.summaries.median import median
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.targets import (
     CONTENT,
@@ -39,7 +38,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     targets_of,
 )
 from attn_cli.summaries.sight import sight_of
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks, median
 
 # What a name takes: 6 of 50,490 heads of random networks get one (tests/sources/huggingface/test_kinds.py).
 LEAST_WEIGHT, TIMES_BASELINE, LEAST_ROWS = 0.1, 5, 16  # on targets past sinks; of uniform attention; with a target
