@@ -27,10 +27,8 @@ def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
         weights = np.sum([part.reception * len(part.is_sink) for part in layers], axis=0) / max(1, heads)
         values = [part.value for part in layers if part.value is not None]
         lengths = [part.residual for part in layers if part.residual is not None]
-        expected = {
-            *special_places(keys).tolist(),
-            *(key for part in layers for key in np.flatnonzero(part.targets.marks[1] == 0).tolist()),
-        }
+        expected = np.flatnonzero(np.any([part.targets.marks[1] == 0 for part in layers], axis=0)).tolist()
+        expected += special_places(keys).tolist()
         found = sinks_by_heads(count, heads, len(queries), expected)
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None

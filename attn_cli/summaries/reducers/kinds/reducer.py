@@ -273,7 +273,7 @@ class HeadKindsReducer:
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's weights on targets, entropy and 3 strongest keys, and for sums by key."""
         wanted = self._targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
-        if not _knows_mask(call):
+        if call.q is None:  # of weights alone the mask isn't known
             return wanted | Wanted(seen=True)
         return wanted | Wanted(column_sums=(self._rows(call)[1].left_out,))
 
@@ -281,7 +281,7 @@ class HeadKindsReducer:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
         targets, (factors, sink_rows) = self._targets(call), self._rows(call, stats)
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
-        few_stats = stats if _knows_mask(call) else call.row_stats(Wanted(column_sums=(few,)))
+        few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
         reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         beyond = as_float64(stats.along(targets.marks[1]))
         peaks = peaks_of(stats.tops[STRONGEST], is_sink | moved_to(is_sink, is_expected), beyond, sink_rows.sight.count)
@@ -306,7 +306,7 @@ class HeadKindsReducer:
     def _rows(self, call: Call, stats: RowStats | None = None) -> tuple[RowFactors, SinkRows]:
         targets, learned = self._targets(call), call.rule.sink is not None
         seen = intervals(call.rule.mask, call.n, call.m)
-        if not _knows_mask(call) and stats is not None and stats.seen is not None:
+        if call.q is None and stats is not None and stats.seen is not None:
             seen = Intervals(*stats.seen)
 
         def make() -> tuple[RowFactors, SinkRows]:
@@ -334,10 +334,6 @@ def first_is_sink(call: Call) -> np.ndarray:
     if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
         return np.ones((call.h, 1), dtype=bool)
     return np.repeat(values[:, :1] < SHORT_VALUE, call.h // len(values), axis=0)
-
-
-def _knows_mask(call: Call) -> bool:
-    return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
 
 
 def _residual_lengths(call: Call) -> np.ndarray | None:
