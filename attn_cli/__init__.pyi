@@ -25,9 +25,9 @@ from attn_cli.prompt import Prompt as Prompt
 from attn_cli.prompt import Token as Token
 from attn_cli.recording import RecordedLayer as RecordedLayer
 from attn_cli.recording import Recording as Recording
-from attn_cli.scans.results import ScanResults as ScanResults
-from attn_cli.scans.results import open_scan as open_scan
 from attn_cli.scans.scan import scan as scan
+from attn_cli.scans.show import Scan as Scan
+from attn_cli.scans.show import open_scan as open_scan
 from attn_cli.selection import Selection as Selection
 from attn_cli.sources import open_source as open_source
 from attn_cli.sources.huggingface.capture.session import capture as capture

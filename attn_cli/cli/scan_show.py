@@ -4,8 +4,7 @@ from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
-from attn_cli.scans.results import open_scan
-from attn_cli.scans.show import differences_of
+from attn_cli.scans.show import differences_of, open_scan
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Report
 from attn_cli.text import excerpt

@@ -11,10 +11,8 @@ from attn_cli.scans.part import JUDGED, PLACE, sums_of
 from attn_cli.scans.student import ci_half_width, two_sided_p
 from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
-from attn_cli.summaries.answer import Answer, head_choice
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, LEAST_ROWS, KindNumbers, least_share
 from attn_cli.summaries.reducers.kinds.targets import KINDS
-from attn_cli.summaries.report import Ranking
 from attn_cli.text import excerpt
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
@@ -110,24 +108,6 @@ class ScanResults:
             numbers = KindNumbers(of_head["share"], **of_head, **of_text, first_is_sink=of["first_is_sink"][:1])
             names.append(KIND_NAMES[int(numbers.kind[0])])
         return names
-
-    def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:
-        """The scan's heads, as a result that can be printed or saved."""
-        from attn_cli.scans.show import heads_answer  # here: it makes answers of these results
-
-        return heads_answer(self, ranking, kind, top)
-
-    def head(self, name: str) -> Answer:
-        """All that is known of one head, such as "18.6" or "cross:3.0": statistics, kinds, examples."""
-        from attn_cli.scans.show import head_answer  # here, as above
-
-        names = [head_choice(place) for place in self.places]
-        if name not in names:
-            raise InputError(f"the scan has no head {excerpt(name, 40)}", f"it has {names[0]} to {names[-1]}")
-        return head_answer(self, names.index(name))
-
-
-open_scan = ScanResults
 
 
 def estimates(values: np.ndarray, *, quantiles: bool = False) -> dict[str, np.ndarray]:

@@ -293,3 +293,21 @@ def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> dict[str,
         "low": difference - width, "high": difference + width, "effect": effect, "p_value": p_value,
         "varies": ~np.isnan(difference) & ((deviation > 0) | (difference != 0)),
     }  # fmt: skip
+
+
+class Scan(ScanResults):
+    """A scan's folder, opened: the numbers of every head over its documents, as answers."""
+
+    def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:
+        """The scan's heads, as a result that can be printed or saved."""
+        return heads_answer(self, ranking, kind, top)
+
+    def head(self, name: str) -> Answer:
+        """All that is known of one head, such as "18.6" or "cross:3.0": statistics, kinds, examples."""
+        names = [head_choice(place) for place in self.places]
+        if name not in names:
+            raise InputError(f"the scan has no head {excerpt(name, 40)}", f"it has {names[0]} to {names[-1]}")
+        return head_answer(self, names.index(name))
+
+
+open_scan = Scan

@@ -12,8 +12,8 @@ pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from attn_cli.kernel.cpu import walk as cpu
-from attn_cli.scans.results import ScanResults, open_scan
 from attn_cli.scans.scan import scan
+from attn_cli.scans.show import Scan, open_scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
@@ -31,7 +31,7 @@ LINES += ["A longer one : the bank , the bank .", *sentences(3, 60, 90)]
 
 
 @pytest.fixture(scope="module", params=["minilm compiled", "minilm bands", "smollm compiled"])
-def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[ScanResults, Any]:
+def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Scan, Any]:
     """A scan of LINES, walked by compiled code or in bands, and the model."""
     model, _, walk = request.param.partition(" ")
     source, folder = ModelSource(request.getfixturevalue(model)), tmp_path_factory.mktemp("scan")
@@ -42,7 +42,7 @@ def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return open_scan(str(folder / "scan")), source
 
 
-def test_every_number_is_that_of_a_single_run(scanned: tuple[ScanResults, ModelSource]) -> None:
+def test_every_number_is_that_of_a_single_run(scanned: tuple[Scan, ModelSource]) -> None:
     results, source = scanned
     expected: dict[str, list[np.ndarray]] = {}  # by name, of every document the heads of both layers
     kinds: dict[int, list[KindNumbers]] = {}
@@ -75,7 +75,7 @@ def test_every_number_is_that_of_a_single_run(scanned: tuple[ScanResults, ModelS
     np.testing.assert_array_equal(results.kinds["first_is_sink"][0], of_first)
 
 
-def test_peaks_are_the_strongest_rows_off_the_sinks(scanned: tuple[ScanResults, ModelSource]) -> None:
+def test_peaks_are_the_strongest_rows_off_the_sinks(scanned: tuple[Scan, ModelSource]) -> None:
     results, source = scanned
     weights, queries, keys = (results.values(f"peak_{name}") for name in ("weight", "query", "key"))
     for document, line in enumerate(LINES):

@@ -9,8 +9,8 @@ import torch
 pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
-from attn_cli.scans.results import open_scan
 from attn_cli.scans.scan import scan
+from attn_cli.scans.show import open_scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn

@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.cpu import walk as cpu
-from attn_cli.scans.results import open_scan
 from attn_cli.scans.scan import ScanProgress, scan
+from attn_cli.scans.show import open_scan
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

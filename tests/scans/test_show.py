@@ -14,9 +14,9 @@ import torch
 
 pytest.importorskip("pyarrow")
 
-from attn_cli.scans.results import ScanResults, estimates, open_scan
+from attn_cli.scans.results import estimates
 from attn_cli.scans.scan import scan
-from attn_cli.scans.show import differences_of
+from attn_cli.scans.show import Scan, differences_of, open_scan
 from attn_cli.scans.student import two_sided_p
 from attn_cli.sources import open_source
 from attn_cli.summaries.answer import head_choice
@@ -38,7 +38,7 @@ class Scanned(NamedTuple):
     model: Path
 
     @property
-    def results(self) -> ScanResults:
+    def results(self) -> Scan:
         return open_scan(str(self.folder))
 
 
@@ -77,7 +77,7 @@ def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], lis
     return heads
 
 
-def statistics(results: ScanResults) -> list[dict[str, Any]]:
+def statistics(results: Scan) -> list[dict[str, Any]]:
     names = [head_choice(place) for place in results.places[::12]]
     return [row for name in names for row in results.head(name)["statistics"]]
 

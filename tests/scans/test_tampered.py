@@ -14,9 +14,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from attn_cli.errors import AttnError, InputError
-from attn_cli.scans.results import open_scan
 from attn_cli.scans.scan import scan
-from attn_cli.scans.show import differences_of
+from attn_cli.scans.show import differences_of, open_scan
 from tests.program import attn, refused
 from tests.scans.corpora import files_of, sentences, small_parts, written
 from tests.scans.word_texts import open_words

@@ -77,6 +77,11 @@ BEFORE_PATCHES: dict[str, tuple[str, ...]] = {
 }
 
 
+def names_before_patches(config: "PreTrainedConfig") -> tuple[str, ...] | None:
+    """The names of the tokens before the patches of a tower; None for one that isn't known."""
+    return BEFORE_PATCHES.get(str(config.model_type))
+
+
 def type_of(config: "PreTrainedConfig") -> ModelType:
     """The facts noted on the type of a configuration; the defaults for any other type."""
     name = str(config.model_type)

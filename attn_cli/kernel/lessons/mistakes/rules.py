@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,20 +20,18 @@ _USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
 _EPSILONS = 10.0 ** np.arange(-8, 1)
 
 
-class _Change(NamedTuple):
-    words: str
-    value: Any
+_Change = tuple[str, Any]  # a mistake in words, "" for none, and what stands in place of the right one
 
 
 def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Scale, mask or softcap wrong, one of them or two at once; bias, sink or softmax left out."""
     rule = problem.rule
-    right = (_Change("", x) for x in (rule.scale, rule.mask, rule.softcap))
+    right = (("", x) for x in (rule.scale, rule.mask, rule.softcap))
     changes = (_scales(problem), _masks(problem), _softcaps(rule))
     for scale, mask, cap in product(*([own, *others] for own, others in zip(right, changes, strict=True))):
-        wrong = [change.words for change in (scale, mask, cap) if change.words]
+        wrong = [words for words, _ in (scale, mask, cap) if words]
         if 0 < len(wrong) < 3:
-            other = replace(rule, scale=scale.value, mask=mask.value, softcap=cap.value)
+            other = replace(rule, scale=scale[1], mask=mask[1], softcap=cap[1])
             yield problem.by_rule("; and ".join(wrong), other)
     for words, other_mask in (*_windows_of_other_sizes(problem), *_masks_in_tiles(problem)):
         yield problem.by_rule(words, replace(rule, mask=other_mask))
@@ -96,22 +94,22 @@ def _along(right: np.ndarray, axis: int) -> np.ndarray:
 def _scales(problem: Problem) -> Iterator[_Change]:
     scale, d, width = problem.rule.scale, problem.q.shape[-1], problem.width
     if scale != 1:
-        yield _Change(f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0)
+        yield f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0
         words = f"applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g} in place of {scale:.4g}"
-        yield _Change(f"the scale was {words}", scale * scale)
-        yield _Change(f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale)
+        yield f"the scale was {words}", scale * scale
+        yield f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale
     if abs(scale - d**-0.5) > 1e-9:
-        yield _Change(f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for", d**-0.5)
+        yield f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for", d**-0.5
     if width != d and abs(scale - width**-0.5) > 1e-9:
         words = f"the scale is 1/sqrt({width}) = {width**-0.5:.4g}, of the model's width, not of a head's: {scale:.4g}"
-        yield _Change(words, width**-0.5)
+        yield words, width**-0.5
 
 
 def _softcaps(rule: Rule) -> Iterator[_Change]:
     if rule.softcap is not None:
-        yield _Change("the softcap is missing", None)
+        yield "the softcap is missing", None
         if rule.scale > 0 and rule.scale != 1:  # c tanh(x / c) s is (c s) tanh(x s / (c s))
-            yield _Change("the softcap was applied before the scale, it comes after it", rule.softcap * rule.scale)
+            yield "the softcap was applied before the scale, it comes after it", rule.softcap * rule.scale
 
 
 def _parts(mask: Mask) -> tuple[Mask, ...]:
@@ -122,19 +120,19 @@ def _masks(problem: Problem) -> Iterator[_Change]:
     mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
     parts = _parts(mask)
     if not isinstance(mask, Open):
-        yield _Change(f"the mask is missing ({mask})", Open())
+        yield f"the mask is missing ({mask})", Open()
     for part in parts:
         rest = [other for other in parts if other is not part]
         for words, other in _others(part, n, m):
-            yield _Change(words, all_of(other, *rest))
+            yield words, all_of(other, *rest)
         if isinstance(part, Causal) and rest:
-            yield _Change(f"only the causal mask was applied, not {all_of(*rest)}", part)
-            yield _Change("the causal mask is missing", all_of(*rest))
+            yield f"only the causal mask was applied, not {all_of(*rest)}", part
+            yield "the causal mask is missing", all_of(*rest)
     if not any(isinstance(part, Causal | Prefix) for part in parts):
-        yield _Change("a causal mask was applied without being requested", all_of(Causal(), mask))
+        yield "a causal mask was applied without being requested", all_of(Causal(), mask)
         if n != m:
             words = "a causal mask (bottom-right) was applied without being requested"
-            yield _Change(words, all_of(Causal(m - n), mask))
+            yield words, all_of(Causal(m - n), mask)
 
 
 def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.known_types import BEFORE_PATCHES
+from attn_cli.sources.huggingface.known_types import names_before_patches
 
 Grid = tuple[int, int]  # rows and columns
 
@@ -48,8 +48,7 @@ def _patch_size(config: PreTrainedConfig) -> tuple[int, int] | None:
 def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> tuple[Token, ...]:
     """The vision tower's tokens of one image, where it reads them row by row; () where the order isn't known."""
     vision = vision_config(config)
-    before = BEFORE_PATCHES.get(str(vision.model_type))
-    if before is None:
+    if (before := names_before_patches(vision)) is None:
         return ()
     names = [*before, *(f"[REG{at}]" for at in range(getattr(vision, "num_register_tokens", 0)))]
     tokens = [Token(at, name, special=True) for at, name in enumerate(names)] + cells(grid, len(names))
@@ -58,11 +57,7 @@ def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid
 
 
 def cells(grid: Grid, first: int = 0) -> list[Token]:
-    """The patches of a grid in reading order, named by row and column, as tokens from the index `first` on.
-
-    >>> [token.text for token in cells((2, 2))]
-    ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
-    """
+    """The patches of a grid in reading order, r0,c0 and so on, as tokens from the index `first` on."""
     places = product(*map(range, grid))
     return [Token(at, f"r{row},c{column}", row=row, column=column) for at, (row, column) in enumerate(places, first)]
 
