@@ -162,8 +162,8 @@ def _sums(
             given = past = stats.on_keys(targets.lists[kind])
         if kind is FIRST:
             given = given + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
-        if kind in targets.on_sinks:
-            past = past - stats.on_keys(targets.on_sinks[kind])
+        if kind in targets.on_sinks:  # added, since all less what sinks get would lose digits
+            given = past + stats.on_keys(targets.on_sinks[kind])
         if kind in targets.controls:
             control = stats.on_keys(targets.controls[kind])
         whole = all_past * rest[at] if kind.rank == PLACE else counted[at] + nothing

@@ -73,7 +73,7 @@ class Targets(NamedTuple):
     """The target keys of each kind of head for n queries, the last n of m keys; -1 after a row's last."""
 
     lists: Mapping[Kind, np.ndarray]  # [n, c] of each kind but delimiters, which are in `marks`
-    on_sinks: Mapping[Kind, np.ndarray]  # [n, c] those that are expected sinks, of kinds with several targets a row
+    on_sinks: Mapping[Kind, np.ndarray]  # [n, c] further ones that are expected sinks, of kinds with several a row
     controls: Mapping[Kind, np.ndarray]  # [n, c] of content random keys that are no targets, at their distances
     marks: np.ndarray  # [2, m] which keys are delimiters, and which are no expected sinks
 
@@ -128,13 +128,11 @@ def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, 
     controls = {
         kind: _control(kind, keys, rows, None if far is None else far[kind], seed) for kind, keys in lists.items()
     }
-    window = compact(back(*range(REACH, -1 if is_causal else -REACH - 1, -1)))
-    on_sinks = {
-        kind: compact(np.where((keys >= 0) & rows.at_sink[keys], keys, -1))
-        for kind, keys in (*lists.items(), (WINDOW, window))
-    }
+    lists[WINDOW] = back(*range(REACH, -1 if is_causal else -REACH - 1, -1))
+    on_sinks = {kind: compact(np.where(rows.at_sink[keys], keys, -1)) for kind, keys in lists.items()}
+    lists = {kind: compact(np.where(rows.at_sink[keys], -1, keys)) for kind, keys in lists.items()}
     lists |= {kind: back(kind.back) for kind in KINDS if kind.back is not None and not (is_causal and kind.back < 0)}
-    return Targets(lists | {FIRST: begin, WINDOW: window}, on_sinks, controls, rows.marks)
+    return Targets(lists | {FIRST: begin}, on_sinks, controls, rows.marks)
 
 
 def cross_targets(rows: TextRows, n: int) -> Targets:
@@ -256,9 +254,11 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
             own = sight.along_rows(targets.marks[0])
         elif kind in targets.lists:
             sees = sight.sees(targets.lists[kind])
-            own = sees.sum(axis=1).astype(np.float64)
-            if kind is not FIRST:
+            if kind in targets.on_sinks:
+                on_sinks = sight.sees(targets.on_sinks[kind]).sum(axis=1)
+            elif kind is not FIRST:
                 on_sinks = (sees & (targets.marks[1, targets.lists[kind]] == 0)).sum(axis=1)
+            own = sees.sum(axis=1) + on_sinks * (kind in targets.on_sinks)
         else:
             continue
         counted[at], rest[at] = judged * (own + learned > 0), judged * (own + learned > on_sinks)
