@@ -26,6 +26,7 @@ class Ingredients:
     projected   whether q, k and v are products of x and not x itself
     projections  W_Q, W_K and W_V of all heads, those that there are, by "q", "k" and "v" `[width, heads * d]`
     rotation    base, pairs and offset of the rotary positions of q and k
+    stand_ins   names of stages that stand for others: q and k of given scores, scores of given weights
     residual_lengths  a function: the lengths of the keys' residual vectors before the block `[m]`, None where unseen;
                       callable while the call is visited
     """
@@ -38,6 +39,7 @@ class Ingredients:
     projected: bool = False
     projections: Mapping[str, Array] = field(default_factory=dict)
     rotation: Rotation | None = None
+    stand_ins: tuple[str, ...] = ()
     residual_lengths: Callable[[], Array | None] | None = None
 
 

@@ -134,3 +134,14 @@ def _scaled(number: float, step: float, units: tuple[str, ...]) -> str:
     while number >= step and at < len(units) - 1:
         number, at = number / step, at + 1
     return f"{number:.3g} {units[at]}".rstrip() if number < 1000 else f"{number:,.0f} {units[at]}".rstrip()
+
+
+def scale_words(scale: float) -> str:
+    """What a scale does, as tutorials write it.
+
+    >>> scale_words(0.125), scale_words(0.3)
+    ('÷ √64 = 8', '× 0.3')
+    """
+    square = scale**-2 if scale > 0 else 0.0
+    d = round(square)
+    return f"÷ √{d} = {d**0.5:.4g}" if d > 1 and abs(square - d) < 1e-6 * d else f"× {scale:.4g}"

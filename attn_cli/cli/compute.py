@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
+from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import OutputOptions
@@ -13,6 +15,7 @@ from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.selection import ALL
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices import Matrices, open_matrices
@@ -28,13 +31,13 @@ from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.report import Report
+from attn_cli.text import excerpt
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
 
-_FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
-# The groups of --help, after the common options.
-_latent, _rule = (partial(option, rich_help_panel=group) for group in ("Latent keys", "Rule"))
+_FILE = 'npy, npz, csv, json, safetensors, file.npz:name, - for stdin, or numbers: "1 0; 0 1".'
+_rule = partial(option, rich_help_panel="Rule")
 _CHECKED = ("output", "weights")
 CallReducers = Callable[[Call], Sequence[Reducer]]
 
@@ -51,8 +54,9 @@ class ProblemOptions:
         autocompletion=completion.tables,
     )
     q: str | None = option("--q FILE", f"Read queries [n, d], with batch and head axes or without. {_FILE}")
-    k: str | None = option("--k FILE", "Read keys [m, d]; default: q.")
-    v: str | None = option("--v FILE", "Read values [m, e]; default: k.")
+    k: str | None = option("--k FILE", "Read keys [m, d]; default: those in the file of q, or q.")
+    v: str | None = option("--v FILE", "Read values [m, e]; default: those in the file of q, or k.")
+    scores: str | None = option("--scores FILE", 'Start from scores q kᵀ [n, m], such as "2 4 6"; values are --v.')
     x: str | None = option("--x FILE", "Read embeddings [n, width] and project them.")
     context: str | None = option(
         "--context FILE|TEXT",
@@ -65,9 +69,11 @@ class ProblemOptions:
     )
     heads: int | None = option("--heads N", "Split the last axis into N heads.", min=1)
     kv_heads: int | None = option("--kv-heads G", "Share G key/value heads among groups of query heads.", min=1)
-    labels: str | None = option("--labels WORD,WORD,...", "Label keys (and queries, if n = m) with these words.")
-    latent: int | None = _latent("--latent R", "Draw latent keys (MLA) of rank R.", min=1)
-    absorb: bool = _latent("--absorb", "Absorb the up-projections into queries and outputs.")
+    labels: str | None = option("--labels WORDS", 'Label keys (and queries, if n = m): "The cat sat" or The,cat,sat.')
+    latent: str | None = option(
+        "--latent R|absorbed|R:absorbed",
+        "Draw latent keys (MLA) of rank R; absorbed: with the up-projections in queries and outputs.",
+    )
     positions: str | None = _rule(
         "--positions HOW",
         "Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k; rotary:500000 sets the "
@@ -81,9 +87,10 @@ class ProblemOptions:
     causal: bool = _rule("--causal", "Short for --mask causal.")
     scale: str | None = _rule("--scale NUMBER", "Multiply q kᵀ by this, or off; default: 1 / sqrt(d).")
     softcap: float | None = _rule("--softcap C", "Cap scores: C tanh(score / C).")
-    bias: str | None = _rule("--bias FILE", "Add these numbers [n, m] to the scores.")
     sink: str | None = _rule("--sink SCORES", "Add a learned sink score per head to every row's softmax.")
-    weights: str | None = _rule("--weights HOW|FILE", "Skip the softmax: scores, uniform, or weights from a file.")
+    weights: str | None = _rule(
+        "--weights HOW|FILE", 'Skip the softmax: scores, uniform, sum (1 each), or weights such as ".2 .4 .3 .1".'
+    )
 
     def options(self, *, decodes: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
@@ -94,6 +101,7 @@ class ProblemOptions:
             values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
         values |= projection_options(values.pop("projections") or ()) | position_options(self.positions)
         weights = values.pop("weights")
+        values |= _latent_options(values.pop("latent"))
         return MatrixOptions(
             masks=(*(values.pop("mask") or ()), *["causal"] * values.pop("causal")),
             softmax=weights != "scores",
@@ -104,12 +112,21 @@ class ProblemOptions:
         )
 
 
+def _latent_options(given: str | None) -> dict[str, Any]:
+    rank, _, form = (given or "").rpartition(":") if given != "absorbed" else ("", "", given)
+    rank, form = (form, "") if form != "absorbed" else (rank, form)
+    if rank and not (rank.isdecimal() and int(rank)):
+        raise InputError(f"--latent {excerpt(given or '')} is no rank", "a whole number: --latent 2, or 2:absorbed")
+    return {"latent": int(rank) if rank else None, "absorb": bool(form)}
+
+
 @takes_options
 def compute(
     problem: ProblemOptions,
     *,
     steps: bool = o.STEPS,
     token: str | None = o.TOKEN,
+    digits: int = option("--digits N", "Print --steps with 2 to 6 decimals.", 3, min=2, max=6),
     decode: bool = option("--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
     expect: list[str] | None = option(
         "--expect FILE|weights=FILE",
@@ -126,11 +143,13 @@ def compute(
     Examples:
       attn compute "the cat sat" --steps            every step in numbers
       attn compute --q q.npy --k k.npy --v v.npy --causal -o out.npz
+      attn compute --q "1 0; 0 1" --k "1 1; 0 1" --v "1 2; 3 4"
+      attn compute --scores "2 4 6" --scale 0.5
       attn compute --q q.npy                        self-attention: k and v are q
       attn compute --x x.csv --projections w.npz --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --projections 7 --heads 4 --kv-heads 2
-      attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .matrices
+      attn compute --q problem.npz --json | jq .matrices    q, k and v by name
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
@@ -148,7 +167,7 @@ def compute(
         if steps:
             prompt = matrices.labelled
             walk = WalkSteps(None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0])
-            report = _report("steps", matrices, lambda call: [walk])
+            report = replace(_report("steps", matrices, lambda call: [walk]), digits=digits)
         elif decode:
             decoding = WalkDecoding()
             report = _report("decode", matrices, also=decoding.add)
@@ -156,7 +175,10 @@ def compute(
         elif expect:
             report = _check_report(matrices, expect, tol)
         else:
-            report = _report("compute", matrices, _to_file(matrices, view) or _whole(matrices, view))
+            to_file, n, m = _to_file(matrices, view), matrices.q.shape[-2], matrices.k.shape[-2]
+            fits = view.largest is None or (n <= view.largest[0] and m <= view.largest[1])
+            products = to_file is None and fits and "scores" not in matrices.stand_ins
+            report = _report("compute", matrices, to_file or _whole(matrices, view), products=products)
             operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
             answer = computation(
                 report.summaries, matrices.lead, operands, head_axis=matrices.made.head_axis, joined=matrices.joined
@@ -186,11 +208,17 @@ def _report(
     matrices: Matrices,
     reducers: CallReducers = lambda call: (),
     also: Callable[[Call], None] = lambda call: None,
+    *,
+    products: bool = False,
 ) -> Report:
     summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
-        summaries.append(reduce(call, *reducers(call)))
+        summary = reduce(call, *reducers(call))
+        if products and isinstance(call, AttentionCall):  # q · k itself, before the rule
+            first = reduce(replace(call, rule=Rule(1.0)), MatrixOf(kinds=("scores",))).parts
+            summary = replace(summary, parts=(*first, *summary.parts))
+        summaries.append(summary)
         also(call)
 
     matrices.each(ALL, visit)
@@ -201,15 +229,16 @@ def _report(
 def _whole(matrices: Matrices, view: View) -> CallReducers:
     largest = view.largest
     if largest is None:
-        count, (n, m) = 2 * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
+        count, (n, m) = 3 * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         subject = f"{count:,} matrices of {n:,} x {m:,}"
         check_memory(count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
+        kinds = ("weights",) if "scores" in matrices.stand_ins else ("scores", "weights")
+        output = () if "output" in matrices.stand_ins else (_output(matrices),)
         if largest is None:
-            return [MatrixOf(kinds=("weights", "scores")), _output(matrices)]
-        pooled = (MatrixOf(largest, kinds=(kind,)) for kind in ("scores", "weights"))
-        return [*pooled, _output(matrices)]
+            return [MatrixOf(kinds=kinds), *output]
+        return [*(MatrixOf(largest, kinds=(kind,)) for kind in kinds), *output]
 
     return of_call
 

@@ -213,6 +213,7 @@ COLUMNS: Mapping[str, Column] = {
         for name in ("weight", "share", "baseline")
     },
     "score": Column(NUMBER, "scaled and masked, before the softmax; null where masked", "score", ".3f"),
+    "scaled": Column(NUMBER, "the score as the softmax takes it: scaled, masked; null where masked", "scaled", ".3f"),
     "masked_cells": Column(COUNT, "how many scores are null because they are blocked"),
     "masked_rows": Column(COUNT, "how many rows, of all heads, are fully masked: their weights and output are 0"),
     "nonfinite_cells": Column(COUNT, "how many numbers are null because they are NaN or infinite"),

@@ -55,6 +55,7 @@ class Report(Displayed):
     index: int | None = None  # of the text among the lines of a file; None for a single text
     batch: tuple[int, ...] | None = None  # the axes before heads and rows of the user's own matrices
     merged_from: int | None = None  # tokens that were merged into words
+    digits: int = 3  # decimals of --steps
     scale: str = "linear"  # of colours: linear, sqrt, log, or row, a linear scale of its own for each row
     ranking: Ranking | None = None
     story: "Story | None" = None  # what comes next, and which words and heads that rests on

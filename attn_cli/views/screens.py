@@ -8,12 +8,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Generated
-from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, cut_after_word, visible
 from attn_cli.views.drawing.cells import fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, printed
-from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.labels import rule_words, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawn_answer import draw_answer, next_words_of
@@ -83,7 +82,7 @@ def _about(report: Report, width: int) -> Iterator[str]:
     yield fit_path(str(source["model"]), width - len(what)) + what
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
     is_model = report.runs_model and report.batch is None
-    rules = {_rule_words(summary, scale=not is_model) for summary in summaries}
+    rules = {rule_words(summary, scale=not is_model) for summary in summaries}
     if len(rules) == 1 and not (is_model and rules == {"no mask"}):
         yield rules.pop()
 
@@ -116,20 +115,6 @@ def _about_text(report: Report) -> Iterator[str]:
         yield counted(before, "token") + (f", merged to {tokens:,}" if tokens < before else "")
     if report.merged_from is not None:
         yield "words: keys summed, queries averaged"
-
-
-def _rule_words(summary: Summary, *, scale: bool) -> str:
-    rule = summary.rule
-    if rule["scale"] is None:  # a rule that is known to the model's own code only
-        return str(rule["mask"])
-    if rule["scale"] == 0:
-        return f"{'uniform' if rule['softmax'] else 'given'} weights, {rule['mask']}"
-    words = [f"scale {rule['scale']:.4g}"] * scale + [str(rule["mask"])]
-    if rule["softcap"] is not None:
-        words.append(f"softcap {rule['softcap']:g}")
-    words += [name for name in ("bias", "sink") if rule[name]]
-    words += [] if rule["softmax"] else ["no softmax"]
-    return ", ".join(words)
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:

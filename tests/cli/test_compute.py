@@ -1,14 +1,16 @@
 """`attn compute` against torch's own attention in float64, read back from the files it wrote."""
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 from torch.nn.functional import scaled_dot_product_attention
 
-from tests.program import attn, file_words, process
+from tests.program import attn, file_words, process, refused
 
 # Both add the same float64 numbers, at most a dozen of size 1, in another order.
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -78,7 +80,7 @@ def test_compute_equals_torch(q, k, v, mask: str, scale: float | None) -> None:
     if given is not None:
         masked = ~(given if given.dtype == bool else given > -1e300)
         assert (found["weights"][..., masked] == 0).all()
-        assert np.isneginf(found["scores"][..., masked]).all()
+        assert np.isneginf(found["scaled"][..., masked]).all()
 
 
 @pytest.mark.parametrize("lead", [(), (2, 1), (1, 3), (2, 3), (3,)])
@@ -95,7 +97,7 @@ def test_a_mask_or_bias_is_broadcast_as_torch_does(shape: tuple[int, ...]) -> No
     q, k = RANDOM.normal(size=(2, 3, 4, 5)), RANDOM.normal(size=(2, 3, 6, 5))
     added, allowed = RANDOM.normal(size=shape), RANDOM.random(shape) < 0.7
     allowed[..., 0] = True
-    for option, given in ({"mask": allowed}, allowed), ({"mask": added}, added), ({"bias": added}, added):
+    for option, given in ({"mask": allowed}, allowed), ({"mask": added}, added):
         rows = tensor(np.atleast_2d(given))  # torch takes no single axis
         right = scaled_dot_product_attention(tensor(q), tensor(k), tensor(k), attn_mask=rows).numpy()
         np.testing.assert_allclose(compute(q=q, k=k, **option)["output"], right, **CLOSE)
@@ -111,7 +113,7 @@ def test_a_row_per_batch_entry_is_a_mask_of_its_keys() -> None:
     said = attn("compute", "--q", "q.npy", "--mask", "mask.npy").errors
     assert said == "attn: mask.npy: read as 1 = may attend, 0 = blocked\n"
     compute(q=x[:, :2], k=x, mask=mask)
-    said = attn("compute", "--q", "q.npy", "--k", "k.npy", "--mask", "mask.npy").errors
+    said = attn("compute", "--q", "q.npy", "--k", "k.npy", "--v", "k.npy", "--mask", "mask.npy").errors
     assert said == "attn: mask.npy: read as 1 = may attend, 0 = blocked, in rows of queries\n"
 
 
@@ -196,10 +198,10 @@ def test_json_npz_npy_and_csv_hold_the_same_numbers(shape: tuple[int, ...], opti
         np.testing.assert_array_equal(
             np.array(shown["matrices"][name], dtype=np.float64), np.where(np.isneginf(values), np.nan, values)
         )
-    assert shown["tables"]["run"][0]["masked_cells"] == np.isneginf(found["scores"]).sum()
+    assert shown["tables"]["run"][0]["masked_cells"] == np.isneginf(found["scaled"]).sum()
     rows = attn("compute", "--q", "q.npy", *options, "-f", "csv").lines
     batch = "batch," if len(shape) > 3 else ""
-    assert rows[0] == f"{batch}layer,head,query,query_token,key,key_token,score,weight"
+    assert rows[0] == f"{batch}layer,head,query,query_token,key,key_token,score,scaled,weight"
     np.testing.assert_array_equal([float(row.split(",")[-1]) for row in rows[1:]], found["weights"].ravel())
 
 
@@ -229,12 +231,54 @@ def test_how_a_mask_was_read_is_said() -> None:
     assert "causal-bottom-right" in attn("compute", "--q", "q.npy", "--k", "k.npy", "--mask", "causal").errors
 
 
-def test_keys_and_values_beside_the_queries_are_told_of() -> None:
-    q, k, v = RANDOM.normal(size=(3, 4, 5))
-    np.savez("all.npz", q=q, k=k, v=v)
-    alone = attn("compute", "--q", "all.npz", "--json")
-    assert alone.json["warnings"] == ["all.npz holds k and v too, unread: add --k all.npz --v all.npz"]
-    added = attn("compute", "--q", "all.npz", "--k", "all.npz", "--v", "all.npz", "--json").json
-    right = scaled_dot_product_attention(tensor(q), tensor(k), tensor(v)).numpy()
-    np.testing.assert_allclose(added["matrices"]["output"], right, **CLOSE)
-    assert added["warnings"] == []
+@pytest.mark.parametrize("suffix", ["npz", "json", "safetensors"])
+def test_a_file_that_holds_keys_and_values_gives_all_three(suffix: str) -> None:
+    held = dict(zip(("q", "Keys", "value"), RANDOM.normal(size=(3, 4, 5)), strict=True))
+    if suffix == "npz":
+        np.savez("all.npz", **held)
+    elif suffix == "json":
+        Path("all.json").write_text(json.dumps({name: x.tolist() for name, x in held.items()}))
+    else:
+        save_file(held, "all.safetensors")
+    shown = attn("compute", "--q", f"all.{suffix}", "--json").json
+    right = scaled_dot_product_attention(*map(tensor, held.values())).numpy()
+    np.testing.assert_allclose(shown["matrices"]["output"], right, **CLOSE)
+    alone = attn("compute", "--q", f"all.{suffix}:q", "--json").json["matrices"]["output"]
+    np.testing.assert_allclose(alone, scaled_dot_product_attention(*[tensor(held["q"])] * 3).numpy(), **CLOSE)
+
+
+UNIT = [[1, 0], [0, 1]]
+TYPED = [("1 0; 0 1", UNIT), ("[[1, 0], [0, 1]]", UNIT), ("[[1. 0.]\n [0. 1.]]", UNIT), ("2 4", [[2, 4]])]
+TYPED += [("1,-.5 ;2e1, 3", [[1, -0.5], [20, 3]]), ("[2, 4]", [[2, 4]])]
+
+
+@pytest.mark.parametrize(("text", "rows"), TYPED)
+def test_numbers_may_be_typed(text: str, rows: list[list[float]]) -> None:
+    np.save("q.npy", np.array(rows, np.float64))
+    typed, saved = (attn("compute", "--q", q, "--json").json["matrices"] for q in (text, "q.npy"))
+    assert typed == saved
+    scored = attn("compute", "--scores", text, "--scale", "0.5", "--json").json["matrices"]
+    expected = np.exp(np.array(rows) / 2)
+    np.testing.assert_allclose(scored["weights"], expected / expected.sum(axis=1, keepdims=True), rtol=1e-12)
+    assert "output" not in scored
+    values = attn("compute", "--scores", text, "--v", "1 2 3; 4 5 6", "--json").json["matrices"]
+    np.testing.assert_allclose(values["output"], np.array(values["weights"]) @ [[1, 2, 3], [4, 5, 6]], rtol=1e-12)
+
+
+MISTYPED = [("1 0; 0", "q, row 2 has 1 number, row 1 has 2"), ("1 0; 0 x", "q, row 2: 'x' is not a number")]
+MISTYPED += [("[[1, 0], 2]", "isn't rows in brackets"), ("1 0; nan 1", "q"), ("1_0 2", "'1_0' is not a number")]
+
+
+@pytest.mark.parametrize(("text", "words"), MISTYPED)
+def test_typed_numbers_that_are_no_matrix_are_refused_by_their_row(text: str, words: str) -> None:
+    refused(attn("compute", "--q", text), 2, words)
+    refused(attn("compute", "--q", "1 0; 0 1", "--scores", text), 2, "--scores")
+
+
+def test_weights_of_ones_own() -> None:
+    v = np.array([[1.0, 2], [3, 4], [5, 7]])
+    np.save("v.npy", v)
+    for weights, row in ((".2 .3 .5", [3.6, 5.1]), ("sum", [9, 13]), ("uniform", [3, 13 / 3])):
+        shown = attn("compute", "--q", "v.npy", "--weights", weights, "--json").json["matrices"]
+        np.testing.assert_allclose(shown["output"], [row] * 3, rtol=1e-12)
+        assert "scores" not in shown

@@ -84,7 +84,7 @@ def test_masks_by_name_equal_the_same_booleans(masks: list[str], allowed) -> Non
     found = compute(*(word for mask in masks for word in ("--mask", mask)), **arrays)
     np.testing.assert_allclose(found["output"], sdpa(arrays, cells), **CLOSE)
     assert (found["weights"][:, ~cells] == 0).all()
-    assert np.isneginf(found["scores"][:, ~cells]).all()
+    assert np.isneginf(found["scaled"][:, ~cells]).all()
 
 
 def test_padding_is_per_batch_entry() -> None:
@@ -105,7 +105,7 @@ def test_a_file_may_be_said_to_be_additive_or_boolean_and_masks_combine() -> Non
     masked = np.where(ones > 0, bias, -np.inf)
     both = compute("--mask", "bool:ones.npy", "--mask", "bias.npy", "-q", **arrays)
     np.testing.assert_allclose(both["output"], sdpa(arrays, masked), **CLOSE)
-    biased = compute("--mask", "causal", "--bias", "bias.npy", **arrays)
+    biased = compute("--mask", "causal", "--mask", "additive:bias.npy", **arrays)
     np.testing.assert_allclose(biased["output"], sdpa(arrays, masked), **CLOSE)
     said = attn("compute", "--q", "q.npy", "--mask", "bool:bias.npy")
     assert said.code == 2
@@ -139,7 +139,7 @@ def test_softcap_and_sink_equal_their_formulas() -> None:
     scores = 3 * np.tanh(arrays["q"] @ arrays["k"].swapaxes(-1, -2) / 2 / 3)
     sinks = np.array([0.5, -1.0, 2.0, 0.0])
     found = compute("--softcap", "3", "--sink", "0.5,-1,2,0", **arrays)
-    np.testing.assert_allclose(found["scores"], scores, **CLOSE)
+    np.testing.assert_allclose(found["scaled"], scores, **CLOSE)
     # gpt-oss: the sink is one more column of the softmax, dropped afterwards
     with_sink = np.concatenate((scores, np.broadcast_to(sinks[:, None, None], (4, 5, 1))), axis=-1)
     weights = torch.softmax(tensor(with_sink), -1).numpy()[..., :-1]
@@ -195,7 +195,7 @@ def test_grouped_keys_with_rotary_positions_equal_a_llama_layer(groups: int) -> 
     assert found["k"].shape == (2, groups, 6, 8)
 
 
-@pytest.mark.parametrize("form", [[], ["--absorb"]], ids=["plain", "absorbed"])
+@pytest.mark.parametrize("form", [[], ["--latent", "absorbed"]], ids=["plain", "absorbed"])
 def test_latent_keys_equal_a_deepseek_layer(form: list[str]) -> None:
     config = DeepseekV3Config(
         hidden_size=32, num_attention_heads=4, num_key_value_heads=4, num_hidden_layers=1, q_lora_rank=None,
@@ -233,7 +233,8 @@ def test_drawn_projections_are_the_same_for_the_same_seed_and_not_for_another() 
     one, same, other = (compute("--projections", seed, "--heads", "2", x=x)["output"] for seed in "774")
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one, other)
-    assert "W_Q, W_K, W_V, W_O drawn" in attn("compute", "--x", "x.npy", "--projections", "7").errors
+    assert "W_Q, W_K, W_V drawn" in attn("compute", "--x", "x.npy", "--projections", "7").errors
+    assert "W_V, W_O drawn" in attn("compute", "--x", "x.npy", "--projections", "7", "--heads", "2").errors
     np.save("wk.npy", np.eye(8))
     before, after = (compute("--projections", "7", *more, x=x) for more in ([], ["--projections", "wk=wk.npy"]))
     np.testing.assert_array_equal(before["q"], after["q"])  # every matrix has a stream of its own
@@ -254,20 +255,9 @@ def test_drawn_keys_have_as_many_heads_as_asked(groups: str) -> None:
 
 
 def test_drawn_latents_give_the_same_plain_and_absorbed() -> None:
-    options = [
-        "--projections",
-        "3",
-        "--heads",
-        "4",
-        "--latent",
-        "3",
-        "--positions",
-        "rotary",
-        "--mask",
-        "causal",
-    ]
+    options = ("--projections", "3", "--heads", "4", "--positions", "rotary", "--mask", "causal")
     x = RANDOM.normal(size=(5, 16))
-    plain, absorbed = compute(*options, x=x), compute(*options, "--absorb", x=x)
+    plain, absorbed = (compute(*options, f"--latent={rank}", x=x) for rank in ("3", "3:absorbed"))
     for name in ("scores", "weights", "output"):
         np.testing.assert_allclose(absorbed[name], plain[name], rtol=0, atol=1e-12)
     assert absorbed["k"].shape == (1, 5, 3 + 2)
@@ -288,15 +278,15 @@ def test_words_attend_to_other_words() -> None:
     run = attn("compute", "river bank", "--context", "bank loan money", "--json")
     alone = attn("compute", "bank loan money", "--json").json["matrices"]
     found = run.json["matrices"]
-    assert np.array(found["weights"]).shape == (4, 2, 3)
+    assert np.array(found["weights"]).shape == (2, 3)
     np.testing.assert_array_equal(found["k"], alone["k"])
 
 
 def test_words_equal_the_table_as_a_source() -> None:
-    computed = attn("compute", "he sat on the river bank", "--json").json["matrices"]
+    computed = attn("compute", "he sat on the river bank", "--heads", "4", "--json").json["matrices"]
     shown = attn("matrix", "he sat on the river bank", "--json").json["tables"]["matrices"][0]
     np.testing.assert_array_equal(computed["weights"], shown["weights"])
-    np.testing.assert_array_equal(computed["scores"], shown["scores"])
+    np.testing.assert_array_equal(computed["scaled"], shown["scores"])
 
 
 def test_words_may_come_through_a_pipe() -> None:
@@ -306,7 +296,7 @@ def test_words_may_come_through_a_pipe() -> None:
 
 BATCHED = {
     "latent": ["--heads", "4", "--latent", "3", "--positions", "rotary", "--mask", "causal"],
-    "absorbed": ["--heads", "4", "--latent", "3", "--absorb"],
+    "absorbed": ["--heads", "4", "--latent", "3:absorbed"],
     "grouped": ["--heads", "4", "--kv-heads", "2", "--positions", "alibi", "--sink", "1,2,3,4", "--softcap", "3"],
     "sinusoidal": ["--heads", "2", "--positions", "sinusoidal", "--mask", "window:2"],
     "fixed": ["--weights", "uniform", "--mask", "prefix:2"],

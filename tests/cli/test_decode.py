@@ -56,10 +56,10 @@ FORMS = {
     "grouped": ["--kv-heads", "2"],
     "multi-query": ["--kv-heads", "1"],
     "latent": ["--latent", "5"],
-    "absorbed": ["--latent", "5", "--absorb"],
+    "absorbed": ["--latent", "5:absorbed"],
     "rotary": ["--positions", "rotary"],
     "latent with rotary": ["--latent", "5", "--positions", "rotary"],
-    "absorbed with rotary": ["--latent", "5", "--positions", "rotary", "--absorb"],
+    "absorbed with rotary": ["--latent", "5:absorbed", "--positions", "rotary"],
     "window": ["--mask", "window:2"],
     "alibi and sink": ["--positions", "alibi", "--sink", "0.5"],
 }

@@ -101,7 +101,7 @@ T = 32
 OPEN, CAUSAL, ROTARY = (), ("--mask", "causal"), ("--mask", "causal", "--positions", "rotary")
 WINDOW, LENGTHS, PREFIX = ("--mask", "window:20", *CAUSAL), ("--mask", "lengths:37"), ("--mask", "prefix:9")
 CAP, SINK, ALIBI = ("--softcap", "2", *CAUSAL), ("--sink", "sink.npy"), ("--positions", "alibi", *CAUSAL)
-BIAS, PAST, CELLS = ("--bias", "bias.npy"), ("--mask", "causal-bottom-right"), ("--mask", "cells.npy")
+BIAS, PAST, CELLS = ("--mask", "additive:bias.npy"), ("--mask", "causal-bottom-right"), ("--mask", "cells.npy")
 Planted = tuple[tuple[str, ...], Callable[[Arrays], np.ndarray], str]
 
 TILES: dict[str, Planted] = {

@@ -7,6 +7,7 @@ from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.text import scale_words
 
 
 class Step(NamedTuple):
@@ -27,7 +28,7 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
         path.append(Step(name, formula, values))
 
     if rule.scale != 1:
-        then("scaled", f"× {rule.scale:.4g}", path[-1].values * rule.scale)
+        then("scaled", scale_words(rule.scale), path[-1].values * rule.scale)
     if rule.softcap is not None:
         then("capped", f"cap {rule.softcap:g}", rule.capped(path[-1].values))
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])

@@ -14,7 +14,7 @@ from attn_cli.text import binary_bytes, excerpt
 Matrix = npt.NDArray[Any]
 
 MOST_AXES = 8
-_VECTORS = ("mask", "bias", "sink", "latent_norm")  # that may have one axis
+_VECTORS = ("mask", "sink", "latent_norm")  # that may have one axis
 _CHUNK = 2**20
 
 

@@ -2,6 +2,7 @@
 
 import codecs
 from enum import Enum
+from pathlib import Path
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.raw import Raw
@@ -67,6 +68,11 @@ def kind_of(raw: Raw) -> FileKind:
         f"{raw.label} is not a {raw.suffix} file: it holds {content.value}",
         f"rename it by what it holds, or save it again as {raw.suffix}",
     )
+
+
+def has_known_suffix(path: Path) -> bool:
+    """True for the name of a file of matrices, whether it exists or not; `a.npz:q` is one, too."""
+    return path.suffix.lower().partition(":")[0] in (*_BY_SUFFIX, ".txt")
 
 
 def pickle_error(label: str) -> InputError:

@@ -26,17 +26,25 @@ def choose_member(names: Sequence[str], member: str | None, role: str, label: st
         return _named(names, member, label)
     if len(names) == 1:
         return names[0]
+    fitting = member_for(names, role)
+    if fitting is not None:
+        return fitting
+    raise InputError(
+        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: "
+        f"{listed(map(excerpt, names))}",
+        f"choose one: {label}:NAME",
+    )
+
+
+def member_for(names: Sequence[str], role: str) -> str | None:
+    """The array whose name says that it is `role`: k is also K, key, keys; None where none or several do."""
     if role in names:
         return role
     for word in (role, *_ALIASES.get(role, ())):
         fitting = [name for name in names if _folded(name) == _folded(word)]
         if len(fitting) == 1:
             return fitting[0]
-    raise InputError(
-        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: "
-        f"{listed(map(excerpt, names))}",
-        f"choose one: {label}:NAME",
-    )
+    return None
 
 
 def _named(names: Sequence[str], member: str, label: str) -> str:

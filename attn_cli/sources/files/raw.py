@@ -56,6 +56,11 @@ def is_file(spec: str) -> bool:
     return leads_somewhere(str(path)) and path.is_file()
 
 
+def has_member(spec: str) -> bool:
+    """True if `spec` names one array of a file: path:member."""
+    return _split(spec)[1] is not None
+
+
 def _split(spec: str) -> tuple[str, str | None]:
     """The path and the member (or None); if a file has the whole spec as its name, there is no member."""
     if spec.startswith("-:"):

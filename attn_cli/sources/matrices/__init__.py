@@ -91,12 +91,14 @@ class Matrices(InHeads):
 
     made      how q, k and v were made: from embeddings, with projections, or given
     absorbed  whether q, k, v are those of latent attention's absorbed form
+    stand_ins  stages that stand for others, and aren't shown: see Ingredients
     """
 
     made: Projected
     rules: RuleParts
     absorbed: bool = False
     labels: tuple[Token, ...] = ()
+    stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -172,6 +174,7 @@ class Matrices(InHeads):
             self.made.is_product,
             self.made.projections,
             self.rotation,
+            self.stand_ins,
         )
 
     def _latent(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Latent | None:
@@ -206,16 +209,25 @@ def _ruled(options: MatrixOptions, projected: Projected, heads: InHeads) -> Matr
         made=projected,
         rules=rules,
         absorbed=options.absorb,
+        stand_ins=_stand_ins(options),
         labels=() if options.labels is None else _labels(options.labels, m),
         notes=projected.notes + rules.masks.notes,
         about=about | {"revision": None, "dtype": str(heads.q.dtype), "device": "cpu"},
     )
 
 
+def _stand_ins(options: MatrixOptions) -> tuple[str, ...]:
+    if options.fixed is not None:
+        return "q", "k", "scores", "scaled", "biased", "masked", "shifted", "exp"
+    if options.scores is None:
+        return ()
+    return ("q", "k") if options.v is not None else ("q", "k", "v", "output")
+
+
 def _labels(text: str, m: int) -> tuple[Token, ...]:
-    words = text.split(",")
+    words = text.split(",") if "," in text else text.split()
     if len(words) != m:
-        raise InputError(f"--labels names {len(words)} keys, there are {m}", "one word per key, with commas")
+        raise InputError(f"--labels names {len(words)} keys, there are {m}", 'one word per key: The,cat or "The cat"')
     return tuple(Token(at, word) for at, word in enumerate(words))
 
 

@@ -40,7 +40,7 @@ class Embedded:
 
     x        `[*lead, n, width]`: for queries, and for keys and values unless there is a context
     context  `[*lead, m, width]`: for keys and values; None where that is x
-    heads    how many heads q is cut into: the option --heads, else the table's number, else 1
+    heads    how many heads q is cut into: the option --heads, else those of the table's own q, k and v, else 1
     words, context_words   the words behind x and context, with their vectors; None for matrices
     """
 
@@ -74,7 +74,8 @@ def embed(options: MatrixOptions) -> Embedded:
     else:
         x = words.x
     context = read_matrix(options, "context") if context_words is None else context_words.x
-    heads = options.heads or (1 if words is None else words.heads)
+    own = words is not None and not np.array_equal(words.q, words.x)  # the table's heads are those of its q, k and v
+    heads = options.heads or (words.heads if words is not None and own else 1)
     if options.positions == "sinusoidal":
         x, context = _with_sinusoids(x), None if context is None else _with_sinusoids(context)
     embedded = Embedded(x, context, heads, words, context_words)

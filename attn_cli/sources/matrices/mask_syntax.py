@@ -14,6 +14,7 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Prefix, Window, all_of
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
+from attn_cli.sources.files.typed import is_typed
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 
@@ -129,6 +130,7 @@ def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskParts:
 MASKS = (
     MaskEntry("none", lambda _, shape, offset: MaskParts(), help=""),
     MaskEntry("causal", _causal),
+    MaskEntry("future", _causal, help=""),
     MaskEntry("causal-top-left", lambda _, shape, offset: MaskParts((Causal(),)), help=""),
     MaskEntry("causal-bottom-right", lambda _, shape, offset: MaskParts((Causal(shape.m - shape.n),))),
     MaskEntry(
@@ -144,6 +146,12 @@ MASKS = (
         "window:W",
         lambda numbers, shape, offset: MaskParts((Window(numbers[0], offset, both_sides=True),)),
         "window:3",
+    ),
+    MaskEntry(
+        "sliding:W",
+        lambda numbers, shape, offset: MaskParts((Causal(offset), Window(numbers[0], offset))),
+        "sliding:3",
+        help="sliding:W (causal, W keys)",
     ),
     MaskEntry(
         "dilated:W:D",
@@ -163,6 +171,7 @@ MASKS = (
         "one per batch entry",
         help="lengths:L,L",
     ),
+    MaskEntry("padding:L,L,...", _lengths, "padding:3,5", r"\d{1,18}(,\d{1,18})*", "how many keys are real", help=""),
 )
 
 MASK_HELP = (
@@ -175,7 +184,7 @@ def _of_file(text: str, shape: ScoreShape) -> MaskParts:
     kind, _, path = text.partition(":")
     file = path if kind in ("bool", "additive") and path else text
     exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()
-    if file != "-" and not exists:
+    if file != "-" and not exists and not is_typed(file):
         names = ", ".join(entry.syntax for entry in MASKS)
         raise InputError(f"--mask {text!r} is neither a mask nor a file", f"one of {names}, or a file")
     cells = read_array(file, name="mask")
@@ -189,6 +198,6 @@ def _of_file(text: str, shape: ScoreShape) -> MaskParts:
     numbers = cells.astype(np.float64) if cells.dtype == np.bool_ else cells
     allowed = numbers > np.finfo(numbers.dtype).min / 2
     bias = np.where(allowed, numbers, 0).astype(shape.dtype)
-    note = f"{file}: read as additive (-inf or the lowest number blocks)"
-    parts = fitted(allowed, "mask", shape), fitted(bias, "mask", shape)
-    return MaskParts(cells=parts[:1], biases=parts[1:], notes=() if kind == "additive" else (note,))
+    notes = () if kind == "additive" else (f"{file}: read as additive (-inf or the lowest number blocks)",)
+    blocking = () if allowed.all() else (fitted(allowed, "mask", shape),)
+    return MaskParts(cells=blocking, biases=(fitted(bias, "mask", shape),), notes=notes)

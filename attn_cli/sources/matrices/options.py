@@ -38,9 +38,10 @@ class MatrixOptions:
     positions              "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
     masks                  names such as "causal" or "window:3", and files, all at once
     scale                  a number, "off" (1), None for 1 / sqrt(d)
-    softcap, bias, alibi   changes to scores: a cap, a file to add, ALiBi's slopes (or "paper")
+    scores                 q kᵀ itself, in place of q and k
+    softcap, alibi         changes to scores: a cap, ALiBi's slopes (or "paper")
     sink                   a learned score per head in the softmax's sum: a file, or numbers with commas
-    fixed                  "uniform" or a file: weights that don't depend on scores
+    fixed                  "uniform", "sum" (1 each) or a file: weights that don't depend on scores
     softmax                False: the scores are the weights
     precise                compute in float64 whatever the precision of the files
     causal                 whether to add a causal mask even if `masks` names none
@@ -74,7 +75,7 @@ class MatrixOptions:
     masks: tuple[str, ...] = ()
     scale: str | None = None
     softcap: float | None = None
-    bias: str | None = None
+    scores: str | None = None
     alibi: str | None = None
     sink: str | None = None
     fixed: str | None = None
@@ -105,7 +106,7 @@ class MatrixOptions:
         return (self.positions or "").startswith("rotary")
 
     def _changes(self) -> list[str]:
-        names = [f"--{name}" for name in ("scale", "softcap", "bias", "sink") if self.sets(name)]
+        names = [f"--{name}" for name in ("scale", "softcap", "sink") if self.sets(name)]
         names += ["--positions alibi"] if self.sets("alibi") else []
         return [*names, *([] if self.softmax else ["--weights scores"])]
 
@@ -126,7 +127,7 @@ def projection_options(given: Sequence[str]) -> dict[str, Any]:
         else:
             held = [name for name in array_names(value) if name in _NAMED]
             if not held:
-                raise InputError(f"{excerpt(value)} holds no projection", f"by name: {', '.join(_NAMED)}")
+                raise InputError(f"{excerpt(value)} holds no projection by name", f"one of {', '.join(_NAMED)}")
             options |= {_NAMED[name]: f"{value}:{name}" for name in held}
     missing = [name for name in LATENTS[:3] if name not in options]
     if missing and not options.get("wdkv") is options.get("wuk") is options.get("wuv") is None:
@@ -160,7 +161,7 @@ class Refusal(NamedTuple):
 
 
 def _stdin_count(options: MatrixOptions) -> int:
-    files = ("q", "k", "v", "x", "context", *PROJECTIONS, *LATENTS, "latent_norm", "bias", "sink", "fixed")
+    files = ("q", "k", "v", "x", "context", *PROJECTIONS, *LATENTS, "latent_norm", "scores", "sink", "fixed")
     return sum(file == "-" for file in (*(getattr(options, name) for name in files), *options.masks))
 
 
@@ -180,6 +181,11 @@ REFUSALS = (
         "--x and --q, --k or --v at once",
         "give either x with projections, or q, k and v",
     ),
+    Refusal(
+        lambda o: o.scores is not None and (o.has_embeddings or bool(o.q or o.k)),
+        "--scores are q kᵀ already, and q and k are given, too",
+        "leave out one of them",
+    ),
     Refusal(lambda o: o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
     Refusal(
         lambda o: not o.has_embeddings and o.sets("wq", "wk", "wv"),
@@ -195,9 +201,9 @@ REFUSALS = (
         _ADD_X,
     ),
     Refusal(
-        lambda o: not o.has_embeddings and o.q is None,
+        lambda o: not o.has_embeddings and o.q is None and o.scores is None,
         "no matrix",
-        "give --q FILE (then k and v are q), or --x FILE, or a text",
+        'give --q "1 0; 0 1" or --q FILE (then k and v are q), or --scores, or --x, or a text',
     ),
     Refusal(
         lambda o: o.seed is None and o.sets("latent"), "--latent is a size of projections that are drawn", _ADD_SEED
@@ -218,7 +224,7 @@ REFUSALS = (
         "latents make every head's keys and values",
     ),
     Refusal(
-        lambda o: o.fixed is not None and (o.sets("scale", "softcap", "bias", "alibi", "sink") or not o.softmax),
+        lambda o: o.fixed is not None and (o.sets("scale", "softcap", "alibi", "sink") or not o.softmax),
         "fixed weights ignore scores",
         "leave out {changes}",
     ),

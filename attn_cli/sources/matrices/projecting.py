@@ -1,7 +1,7 @@
 """q, k and v before they are cut into heads: the user's own, or products of embeddings with projections."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -9,10 +9,12 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.kernel.definition.latent import Latent, rms_norm
 from attn_cli.sources.files.array_file import array_names
+from attn_cli.sources.files.members import member_for
+from attn_cli.sources.files.raw import has_member, is_file
+from attn_cli.sources.files.typed import is_typed
 from attn_cli.sources.matrices.embedding import Embedded, read_matrix
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
 from attn_cli.sources.matrices.shapes import product
-from attn_cli.text import excerpt
 
 
 def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: int) -> Latent:
@@ -95,16 +97,22 @@ class Projected:
 
 
 def own_matrices(options: MatrixOptions) -> Projected:
-    """The user's own q, k (q if missing) and v (k if missing), read from the files that the options name."""
+    """The user's own q, k (q if missing) and v (k if missing), from files; or scores, as q against keys of unit length.
+
+    A file of q that holds k or v by name gives these, too.
+    """
+    if options.q is not None and not is_typed(options.q) and is_file(options.q) and not has_member(options.q):
+        names = array_names(options.q)
+        held = {name: f"{options.q}:{member}" for name in ("k", "v") if (member := member_for(names, name))}
+        options = replace(options, k=options.k or held.get("k"), v=options.v or held.get("v"))
     q, k, v, wo = (read_matrix(options, name) for name in ("q", "k", "v", "wo"))
-    assert q is not None  # callers check that it is given
+    scores = read_matrix(options, "scores")
+    if scores is not None:
+        q, k = scores, np.broadcast_to(np.eye(scores.shape[-1]), (*scores.shape[:-2], *2 * scores.shape[-1:]))
+    assert q is not None  # callers check that one of them is given
+    notes = ("v is missing: the keys are the values, too",) if options.k is not None and v is None else ()
     k = q if k is None else k
     kv = k, k if v is None else v
-    file = options.q or ""
-    names = array_names(file) if file.lower().endswith(".npz") else []
-    unread = [name for name in ("k", "v") if name in names and not options.sets(name)]
-    more = " ".join(f"--{name} {excerpt(file)}" for name in unread)
-    notes = (f"{excerpt(file)} holds {' and '.join(unread)} too, unread: add {more}",) if unread else ()
     return Projected(q, kv, options.heads, options.heads is not None or q.ndim > 2, wo, notes=notes)
 
 
@@ -112,7 +120,7 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
     """q, k and v of embeddings: products with W_Q, W_K and W_V, read, drawn or the identity."""
     x, source, heads = embedded.x, embedded.source, embedded.heads
     (wq, wk, wv, wo), names = projections_of(options, x.shape[-1], source.shape[-1], heads)
-    q = product(x, wq, "wq")
+    q, notes = product(x, wq, "wq"), embedded.notes
     kv: tuple[np.ndarray, np.ndarray] | Latent
     if options.is_latent:
         kv = latent_of(options, source, q.shape[-1], heads)
@@ -122,7 +130,11 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
         if embedded.words is not None and not _changed(options):
             keys = embedded.context_words or embedded.words
             q, kv = embedded.words.q, (keys.k, keys.v)
-    drawn = f"{', '.join(names)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}"
+        elif embedded.words is not None and not np.array_equal(embedded.words.q, embedded.words.x):
+            why = "--positions sinusoidal" if options.positions == "sinusoidal" else "--projections"
+            notes += (f"the table's own q, k and v are left out: {why} makes them of x",)
+    if names:
+        notes += (f"{', '.join(names)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}",)
     return Projected(
         q,
         kv,
@@ -132,7 +144,7 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
         embedded,
         options.is_latent or any(w is not None for w in (wq, wk, wv, wo)),
         {name: w for name, w in zip("qkv", (wq, wk, wv), strict=True) if w is not None},
-        (*embedded.notes, drawn) if names else embedded.notes,
+        notes,
     )
 
 
@@ -150,8 +162,8 @@ def projections_of(
     if options.seed is not None:
         shapes = _drawn_shapes(options, width, context_width, heads)
         drawn = [name for name in (*PROJECTIONS, *LATENTS) if name in shapes and not options.sets(name)]
-        if "wo" in drawn and options.sets("wv", "wuv"):
-            # its number of rows is the width of values, which is unknown where W_V or W_UV is a file
+        if "wo" in drawn and (heads == 1 or options.sets("wv", "wuv")):
+            # one head needs none; and its rows are as many as values are wide, which is unknown where those are files
             drawn.remove("wo")
         matrices |= {name: _drawn_matrix(options.seed, name, shapes[name]) for name in drawn if name in PROJECTIONS}
         names = tuple(f"W_{name[1:].upper()}" for name in drawn)

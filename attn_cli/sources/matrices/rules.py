@@ -1,7 +1,6 @@
 """The rule from q kᵀ to the weights, built from options: masks, bias, softcap, sink, scale."""
 
 import math
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,10 +51,6 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
     if options.fixed is not None:
         return _fixed(options.fixed, masks, shape)
     biases = masks.biases
-    if options.bias is not None:
-        numbers = read_array(options.bias, name="bias")
-        require_held(numbers, "bias", shape.dtype)
-        biases += (fitted(numbers.astype(shape.dtype), "bias", shape),)
     slopes = None if options.alibi is None else _slopes(options.alibi, shape)
     if options.softcap is not None:
         if not (math.isfinite(options.softcap) and options.softcap > 0):
@@ -63,7 +58,7 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
         require_held(options.softcap, "--softcap", shape.dtype)
     sink = None if options.sink is None else _sink(options.sink, shape)
     return RuleParts(
-        _scale(options.scale, shape),
+        _scale("off" if options.scale is None and options.scores is not None else options.scale, shape),
         shape.m,
         masks,
         biases,
@@ -78,7 +73,7 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
 def _fixed(text: str, masks: MaskParts, shape: ScoreShape) -> RuleParts:
     if text == "uniform":
         return RuleParts(0.0, shape.m, masks, masks.biases)
-    cells = read_array(text, name="weights")
+    cells = np.ones((1, 1)) if text == "sum" else read_array(text, name="weights")
     require_held(cells, "weights", shape.dtype)
     return RuleParts(0.0, shape.m, masks, (fitted(cells.astype(shape.dtype), "weights", shape),), softmax=False)
 
@@ -114,13 +109,11 @@ def _slopes(text: str, shape: ScoreShape) -> np.ndarray:
 
 
 def _sink(text: str, shape: ScoreShape) -> np.ndarray:
-    if re.match(r"[-+.\d]+(e[-+]?\d+)?(,|$)", text) and text != "-":
-        return _per_head(text, "--sink", "scores", shape)
     numbers = read_array(text, name="sink").reshape(-1)
-    if numbers.shape[0] != shape.h:
-        raise InputError(f"sink has {numbers.shape[0]} numbers for {shape.h} heads", "one score per head")
+    if len(numbers) not in (1, shape.h):
+        raise InputError(f"sink has {len(numbers)} numbers for {shape.h} heads", "one per head, or one for all")
     require_held(numbers, "sink", shape.dtype)
-    return numbers.astype(shape.dtype)
+    return np.broadcast_to(numbers, shape.h).astype(shape.dtype)
 
 
 def _per_head(text: str, option: str, noun: str, shape: ScoreShape) -> np.ndarray:

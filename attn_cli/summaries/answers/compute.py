@@ -13,15 +13,16 @@ from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.text import counted, visible
 
 SHAPE = Shape(
-    "attn.compute/3",
+    "attn.compute/4",
     "Attention on the user's own matrices; input.text is empty.",
     {
-        "cells": ("batch?", "layer", "head", "query", "query_token", "key", "key_token", "score", "weight"),
+        "cells": ("batch?", "layer", "head", "query", "query_token", "key", "key_token", "score?", "scaled?", "weight"),
         "run": ("masked_cells", "masked_rows", "nonfinite_cells", "scale", "softcap", "bias", "mask", "sink"),
     },
     rows_alone=True,
     matrices={
-        "scores": "[...batch][heads][queries][keys], before the softmax; no heads axis where the matrices had none",
+        "scores": "q · k, [...batch][heads][queries][keys]; no heads axis where the matrices had none",
+        "scaled": "the same shape, as the softmax takes them: scaled, capped, biased, -inf where masked",
         "weights": "the same shape, after the softmax",
         "output": "[...batch][heads][queries][e]; of joined heads (--x, --wo) [...batch][queries][width]",
         "q": "the queries, where they were made from x",
@@ -43,14 +44,14 @@ def computation(
 ) -> Answer:
     """Scores, weights and output of every entry of a batch, as arrays `[*batch, h, ...]`."""
     arrays = {}
-    for name in ("scores", "weights", "output"):
-        entries = [x for summary in summaries for part in summary.parts if (x := part.arrays().get(name)) is not None]
-        if entries:
+    named = [dict(_arrays(summary)) for summary in summaries]
+    for name in ("scores", "scaled", "weights", "output"):
+        if entries := [arrays_of[name] for arrays_of in named if name in arrays_of]:
             has_heads = head_axis and not (name == "output" and joined)
             shape = entries[0].shape if has_heads else entries[0].shape[1:]
             arrays[name] = np.stack(entries).reshape(*batch, *shape)
     arrays |= {name: x if head_axis else x[..., 0, :, :] for name, x in operands.items()}
-    masked = int(np.isneginf(arrays["scores"]).sum()) if "scores" in arrays else 0
+    masked = int(np.isneginf(arrays["scaled"]).sum()) if "scaled" in arrays else 0
     masked_rows = [part.masked_rows for _, part in with_part(summaries, Outputs)]
     run = {
         "masked_cells": masked,
@@ -62,7 +63,12 @@ def computation(
     def cells() -> Iterator[dict[str, Any]]:
         for summary in summaries:
             entry = {"batch": summary.place.text} if batch else {}
-            yield from (entry | row for row in summary.parts[0].records(summary))
+            first, *more = (part for part in summary.parts if isinstance(part, Matrix))
+            for rows in zip(*(part.records(summary) for part in (first, *more)), strict=True):
+                scores = [row["score"] for row in rows if row["score"] is not None]
+                known = dict(zip(("score", "scaled"), scores, strict=True)) if more else {}
+                cell = {name: value for name, value in rows[-1].items() if name not in ("score", "weight")}
+                yield entry | cell | known | {"weight": rows[-1]["weight"]}
 
     findings = []
     for summary in summaries:
@@ -77,6 +83,13 @@ def computation(
     return Answer(SHAPE, tuple(findings), tables, arrays, next=Next("compute"))
 
 
+def _arrays(summary: Summary) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of a call by name: of two of scores the first is q · k, the second scaled."""
+    names = iter(("scores", "scaled"))
+    for part in summary.parts:
+        yield from ((next(names) if name == "scores" else name, x) for name, x in part.arrays().items())
+
+
 def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
     """`query 0 gives key 2 most, 0.424; ...`; of more rows the sharpest, and the key that all give most."""
     if matrix.weights is None or matrix.block != (1, 1) or matrix.keys is not None or not matrix.weights.size:
@@ -84,14 +97,15 @@ def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
     weights = np.nan_to_num(matrix.weights.astype(np.float64))
     queries = [_named("query", summary.queries[row]) for row in matrix.row_numbers(summary)]
     keys = [_named("key", token) for token in summary.keys]
-    most = weights.argmax(axis=-1)  # [h, n]
+    most, most_weight = weights.argmax(axis=-1), weights.max(axis=-1, initial=0)  # [h, n]
+    alike = np.isclose(weights, most_weight[..., None], rtol=1e-6, atol=0) & (weights > 0)  # [h, n, m]
+    if (alike == (weights > 0)).all() and (alike.sum(axis=-1) > 1).any():
+        return "each row gives all that it sees alike"
     if len(weights) == 1 and len(queries) <= _FEW:
-        return "; ".join(
-            f"{query} gives {keys[key]} most, {row[key]:.3f}" if row[key] else f"{query} sees no key"
-            for query, key, row in zip(queries, most[0].tolist(), weights[0], strict=True)
-        )
+        rows = zip(queries, weights[0], alike[0], strict=True)
+        return "; ".join(_row_words(query, keys, row, best) for query, row, best in rows)
     chooses = (weights > 0).sum(axis=-1) > 1  # a row that sees one key gives it all
-    sharpest = np.where(chooses, weights.max(axis=-1), -1.0)
+    sharpest = np.where(chooses, most_weight, -1.0)
     head, row = np.unravel_index(int(sharpest.argmax()), sharpest.shape)
     if not chooses[head, row]:
         return ""
@@ -100,6 +114,17 @@ def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
     mean = f"in the mean of {counted(chooses.size, 'row')} {keys[int(received.argmax())]} gets most, "
     sharp = f"sharpest: {queries[row]}{of_head} gives {keys[most[head, row]]} {weights[head, row].max():.3f}"
     return f"{sharp}; {mean}{received.max():.3f}"
+
+
+def _row_words(query: str, keys: Sequence[str], row: np.ndarray, alike: np.ndarray) -> str:
+    """`"sat" gives "sat" most, 0.373`, or `"sat" gives "a" as much as "b", 0.400`."""
+    best = [keys[key] for key in np.flatnonzero(alike).tolist()]
+    if not best:
+        return f"{query} sees no key"
+    if alike.sum() == (row > 0).sum() > 1:
+        return f"{query} gives all alike, {row.max():.3f}"
+    most = f"{best[0]} most" if len(best) == 1 else " as much as ".join(best)
+    return f"{query} gives {most}, {row.max():.3f}"
 
 
 def _named(what: str, token: Token) -> str:

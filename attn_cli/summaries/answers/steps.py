@@ -84,6 +84,20 @@ class Steps(Part):
         hidden = int((weights != 0).sum()) - len(largest)
         return (terms + (f" + {hidden} smaller ones" if hidden else "")) or "0"
 
+    def sums(self, head: int, row: int = 0) -> dict[str, dict[str, float]]:
+        """The sums below a row's e^s and weights, and the sink's share of both; {} without a softmax."""
+        powers, weights = self.stage("exp"), self.stage("weights")
+        if powers is None or weights is None or not weights.values[head, row].any():
+            return {}
+        found = {"exp": float(powers.values[head, row].sum()), "weights": float(weights.values[head, row].sum())}
+        total = found["exp"] / found["weights"]
+        if not self.has_sink:
+            return {"sum": found}
+        return {
+            "sink": {"exp": total - found["exp"], "weights": 1 - found["weights"]},
+            "sum": {"exp": total, "weights": 1.0},
+        }
+
     @staticmethod
     def _model_head(stage: Stage, at: int, summary: Summary) -> int:
         heads = summary.place.heads
@@ -112,21 +126,28 @@ class WalkSteps:
             raise LimitError(f"the steps of {shape} are too many to keep", "pick a row: --token 0")
         self.call = call
         rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
-        return Steps(rows, (*self._inputs(rows), *self._walk(rows)), self.call.rule.sink is not None)
+        stages = (stage for stages in (self._inputs(rows), self._walk(rows)) for stage in stages)
+        shown = tuple(stage for stage in stages if stage.name not in call.ingredients.stand_ins)
+        return Steps(rows, shown, self.call.rule.sink is not None)
 
     def _inputs(self, rows: tuple[int, ...]) -> Iterator[Stage]:
         call, ingredients = self.call, self.call.ingredients
+        source = "x" if ingredients.context is None else "context"
         if ingredients.x is not None:
-            yield Stage("x", "embeddings", ("queries", "width"), to_numpy(ingredients.x[list(rows)]))
+            is_whole = source == "x" and call.n == call.m  # the keys' vectors, too
+            x, axis = (ingredients.x, "keys") if is_whole else (ingredients.x[list(rows)], "queries")
+            yield Stage("x", "embeddings", (axis, "width"), to_numpy(x))
         if ingredients.context is not None:
             yield Stage("context", "embeddings", ("keys", "width"), to_numpy(ingredients.context))
-        source = "x" if ingredients.context is None else "context"
+        for name, matrix in ingredients.projections.items():
+            yield Stage(f"w{name}", f"W_{name.upper()}", ("width", "h d"), to_numpy(matrix))
         origins = (
             ("x W_Q", f"{source} W_K", f"{source} W_V") if ingredients.projected else ("queries", "keys", "values")
         )
         if ingredients.latent is not None:
             absorbed = ingredients.value_up is not None
-            origins = ("x W_Q U_Kᵀ", "latents", "latents") if absorbed else ("x W_Q", "latents U_K", "latents U_V")
+            origins = ("x W_Q U_Kᵀ", "latent", "latent") if absorbed else ("x W_Q", "latent U_K", "latent U_V")
+            yield Stage("latent", f"{source} W_DKV", ("keys", "rank"), to_numpy(ingredients.latent.c))
         yield Stage("q", origins[0], ("heads", "queries", "d"), to_numpy(call.q[:, list(rows)]))
         yield Stage("k", origins[1], ("heads", "keys", "d"), to_numpy(call.k))
         yield Stage("v", origins[2], ("heads", "keys", "e"), to_numpy(call.v))

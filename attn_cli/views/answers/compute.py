@@ -1,11 +1,9 @@
 """Scores, weights and output of the user's own matrices as maps, entry by entry of their batch."""
 
 from collections.abc import Iterator
-from textwrap import wrap
 
 import numpy as np
 from rich.console import RenderableType
-from rich.text import Text
 
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.reduce import Summary
@@ -14,10 +12,13 @@ from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.matrices import matrix_maps
 from attn_cli.views.answers.outputs import draw as draw_outputs
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.labels import rule_words
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.side_by_side import arranged, in_one_row
-from attn_cli.views.drawing.styles import DIM
+from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.table import finding_lines
+
+_OF_PRODUCTS = {"scores": "scores = q · k"}
 
 
 def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -29,15 +30,23 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[RenderableT
 
 def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     matrices = [part for part in summary.parts if isinstance(part, Matrix)]
-    maps = [each for matrix in matrices for each in matrix_maps(matrix, summary, report, screen)]
-    scores = [each for each in maps if each.kind == "scores" and each.values[np.isfinite(each.values)].any()]
-    weights = [each for each in maps if each.kind != "scores"]
-    beside = in_one_row([*weights, *scores], screen)
-    yield from arranged([*weights, *scores] if beside else weights, screen)
+    products = [matrix for matrix in matrices if matrix.scores is not None][:-1]  # q · k before the rule
+    maps: list[HeatMap] = []
+    for matrix in matrices:
+        titles = _OF_PRODUCTS if matrix in products else _titles(summary)
+        drawn = matrix_maps(matrix, summary, report, screen, titles)
+        maps += [
+            each for each in drawn if each.kind != "scores" or (titles["scores"] and np.isfinite(each.values).any())
+        ]
+    yield from arranged(maps, screen)
     for part in summary.parts:
         if isinstance(part, Outputs):
             yield from draw_outputs(part, summary, report, screen)
-    if not beside:
-        yield from arranged(scores, screen)
-    if scores and summary.rule["softmax"] and (scale := summary.rule["scale"]) is not None:
-        yield Text("\n".join(wrap(f"scores: q·k times the scale, {scale:.4g}, before the softmax", screen.width)), DIM)
+
+
+def _titles(summary: Summary) -> dict[str, str]:
+    """Titles of the matrices after the rule; "" for scores that it leaves as they are, or that are the weights."""
+    rule, words = summary.rule, rule_words(summary)
+    weights = ["weights"] + ["softmax"] * bool(rule["softmax"] and rule["scale"]) + ["with a sink"] * rule["sink"]
+    scaled = "" if words == "no mask" or not rule["softmax"] else f"scaled ({words.removesuffix(', no mask')})"
+    return {"scores": scaled, "weights": " = ".join(weights[:2]) + "".join(f" {word}" for word in weights[2:])}

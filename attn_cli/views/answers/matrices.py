@@ -1,7 +1,7 @@
 """Scores and weights as heat maps, or on an image as maps of its patches."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from rich.console import RenderableType
@@ -30,6 +30,8 @@ from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
+
+_TITLES = {"scores": "scaled scores"}
 
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -63,7 +65,9 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_same_input("top", report, invocation, *rows, *which)
 
 
-def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
+def matrix_maps(
+    matrix: Matrix, summary: Summary, report: Report, screen: Screen, titles: Mapping[str, str] = _TITLES
+) -> Iterator[HeatMap]:
     """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output."""
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
@@ -71,7 +75,8 @@ def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen
     alone = is_compute and len(matrix.head_names(summary)) == 1
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
-            title = kind if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}"
+            title = titles.get(kind, kind)
+            title = title if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {title}"
             yield HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
                 kind_of(kind, values[at]),

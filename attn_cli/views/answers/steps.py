@@ -1,18 +1,18 @@
 """The walk through attention: for one query as sums that can be followed with a pencil, else a map for every stage."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.steps import Stage, Steps
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, packed, packed_text
+from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.decimals import digits_of, rounded
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
@@ -22,18 +22,16 @@ from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_STAGE = 10  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
-_THIRD_DIGIT = 1e-3  # of the numbers as they are printed
-_FEW_KEYS = 8  # the most terms of a readable sum
+_SMALL = 8  # the most rows of a projection that is spelled out
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
-_MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
+_AFTER = {"raised": "mixed latents U_V", "joined": "heads, joined", "projected": "times W_O"}
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The computation of one layer's attention, step by step, each with its numbers."""
     if len(steps.rows) == 1:
-        yield from _one_query(summary, steps, screen)
+        yield from _Walk(summary, steps, report.digits, screen).lines()
     else:
         yield from _whole(summary, steps, screen)
 
@@ -49,10 +47,11 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
     """A heat map for every stage and head; of vectors wider than the screen, the first dimensions."""
     queries = [text_with_mark(summary.queries[row]) for row in steps.rows]
     keys = [text_with_mark(token) for token in summary.keys]
+    words = {"queries": (queries, list(steps.rows)), "keys": (keys, list(range(len(keys))))}
     maps: list[HeatMap] = []
     for number, stage in enumerate(steps.stages, 1):
-        of_keys = stage.axes[-2] == "keys"
-        labels, numbers = (keys, list(range(len(keys)))) if of_keys else (queries, list(steps.rows))
+        size = stage.values.shape[-2]
+        labels, numbers = words.get(stage.axes[-2], ([""] * size, list(range(size))))
         most = max(8, screen.width - 1 - _label_columns(labels, numbers, screen))
         columns = keys if stage.axes[-1] == "keys" else [str(at) for at in range(stage.values.shape[-1])]
         column_note = f" · first {most} of {len(columns)} columns" if len(columns) > most else ""
@@ -64,245 +63,17 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
                 labels,
                 columns[:most],
                 screen,
-                row_numbers=None if of_keys else numbers,
+                row_numbers=numbers if stage.axes[-2] == "queries" else None,
                 column_word="keys" if stage.axes[-1] == "keys" else "dimensions",
-                row_word="keys" if of_keys else "queries",
+                row_word=stage.axes[-2],
             )
             maps.append(each)
-        if stage.name == "output" and len(keys) <= _FEW_KEYS:
-            yield from arranged(maps, screen)
-            maps = []
-            yield from _sums(summary, steps, screen)
     yield from arranged(maps, screen)
 
 
 def _label_columns(labels: Sequence[str], numbers: Sequence[int], screen: Screen) -> int:
     widths = (cell_len(visible(f"{number} {label}")) for number, label in zip(numbers, labels, strict=True))
     return min(max(widths, default=0), label_columns(screen))
-
-
-def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
-    if len(summary.place.heads) > 1:
-        return
-    for row, query in enumerate(steps.rows):
-        label = visible(summary.queries[query].text)
-        yield from _wrapped(f"{label} = {steps.sum_as_text(summary, 0, row)}", screen)
-
-
-def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
-    walk = _Walk(summary, steps, screen)
-    yield from walk.of_all(("x", "context"))
-    for at in range(len(summary.place.heads)):
-        yield from walk.of_head(at)
-    yield from walk.of_all(("joined", "projected"))
-
-
-class _Walk:
-    """The walk of one query."""
-
-    def __init__(self, summary: Summary, steps: Steps, screen: Screen) -> None:
-        self.summary, self.steps, self.screen = summary, steps, screen
-        query = summary.queries[steps.rows[0]]
-        self.name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
-        self.numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
-
-    def of_all(self, names: Collection[str]) -> Iterator[Text]:
-        for stage in self.steps.stages:
-            if stage.axes[0] != "heads" and stage.name in names:
-                yield from self._vectors(stage, stage.values, "")
-
-    def of_head(self, at: int) -> Iterator[Text]:
-        place = self.summary.place
-        head = f" · head {place.heads[at]}" if len(place.heads) > 1 else ""
-        group = sorted(set(place.groups)).index(place.groups[at])
-        stages = [stage for stage in self.steps.stages if stage.name in ("q", "k", "v")]
-        values = [stage.values[at if len(stage.values) == len(place.heads) else group] for stage in stages]
-        for stage, each in zip(stages, values, strict=True):
-            yield from self._vectors(stage, each, head)
-        yield from self._products(values[0][0], values[1], at, head)
-        yield from self._softening(at, head)
-        yield from self._first_row()
-        yield from self._mixing(at, head)
-
-    def _vectors(self, stage: Stage, values: np.ndarray, head: str) -> Iterator[Text]:
-        summary, screen = self.summary, self.screen
-        of_keys = stage.axes[-2] == "keys"
-        shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
-        meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else self.name)
-        if stage.name in ("q", "k", "v") and " " in stage.formula:  # computed from x, not an input
-            meaning += f" = {stage.formula}"
-        labels = [visible(text_with_mark(token)) for token in summary.keys] if of_keys else [self.name]
-        yield Text("")
-        yield _title([f"{self.numbers[stage.name]} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
-        yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), _MOST_KEYS)))
-        if len(labels) > _MOST_KEYS:
-            yield Text(f"  … {len(labels) - _MOST_KEYS} more", DIM)
-
-    def _products(self, q: np.ndarray, k: np.ndarray, at: int, head: str) -> Iterator[Text]:
-        """Every score as a sum of products, as it is added up by hand; nothing where a sum is longer than a line."""
-        scores = self.steps.stage("scores")
-        if scores is None:
-            return
-        width, keys = _label_width(self.screen), range(min(len(k), _MOST_KEYS))
-        sums = [" + ".join(f"{_short(a)} x {_short(b)}" for a, b in zip(q, k[key], strict=True)) for key in keys]
-        longest = max(map(len, sums), default=0)
-        if longest + width + 14 > self.screen.width:
-            return
-        yield Text("")
-        yield _title([f"{self.numbers['scores']} scores{head}", f"q times k of {self.name} and every key"], self.screen)
-        for key, products in zip(keys, sums, strict=True):
-            score = float(scores.values[at, 0, key])
-            is_exact = all(_is_short(number) for number in (*q.tolist(), *k[key].tolist(), score))
-            sign = "=" if is_exact else "≈"
-            yield Text(f"  {fit(self.summary.keys[key].text, width)} {products:<{longest}} {sign} {_short(score)}")
-
-    def _softening(self, at: int, head: str) -> Iterator[Text]:
-        """From the scores to the weights, a column for every stage and a line for every key."""
-        summary, steps, numbers, screen = self.summary, self.steps, self.numbers, self.screen
-        stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
-        weights = stages[-1].values[at, 0]
-        most_weight = max(1.0, float(np.abs(weights[np.isfinite(weights)]).max(initial=0.0)))
-        signed = kind_of("weights", weights) == "change"
-        ramp = Ramp(-most_weight if signed else 0.0, most_weight, diverging=signed, light=screen.light)
-        levels = ramp.levels(weights[None])[0]
-        keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:_MOST_KEYS])
-        first, last = numbers[stages[0].name], numbers["weights"]
-        yield Text("")
-        yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", BOLD)
-        label_width, cell = _label_width(screen), _STAGE + (last > 9)  # a number of two digits stands before the name
-        per_line = max(1, (screen.width - label_width - 2) // cell)
-        for start in range(0, len(stages), per_line):
-            block = stages[start : start + per_line]
-            yield Text(
-                " " * (label_width + 2) + "".join(f"{f'{numbers[stage.name]} {stage.name}':>{cell}}" for stage in block)
-            )
-            formulas = [_formula(stage, steps, at) for stage in block]
-            yield Text(
-                " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), DIM
-            )
-            for key in keys:
-                line = Text("  " + fit(summary.keys[key].text, label_width))
-                for stage in block:
-                    value = float(stage.values[at, 0, key])
-                    style = background(float(levels[key]), ramp, screen.depth) if stage.name == "weights" else PLAIN
-                    line.append(" ").append(_number(value, cell)[1:], style)
-                yield line
-            if any(stage.name in ("exp", "weights") for stage in block):
-                yield from _totals(steps, block, at, cell, screen)
-        if len(keys) < len(weights):
-            rest_weight = weights.sum() - weights[keys].sum()
-            yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
-
-    def _first_row(self) -> Iterator[Text]:
-        """The reason for the weight of 1 in the first row of a causal mask, where another row is walked."""
-        is_sum = self.steps.stage("exp") is not None and not self.steps.has_sink  # over the visible keys alone
-        if self.summary.rule["mask"] != "causal" or not self.steps.rows[0] or not is_sum:
-            return
-        first = visible(self.summary.queries[0].text)
-        if len(self.summary.keys) == len(self.summary.queries):
-            said = f'row 0, "{first}": the causal mask leaves it one key, so its weight is 1'
-            yield from (Text(line, DIM) for line in packed(["  " + said], self.screen.width))
-
-    def _mixing(self, at: int, head: str) -> Iterator[Text]:
-        """The output as the weighted sum of values, written out and then added up."""
-        summary, steps, screen = self.summary, self.steps, self.screen
-        weights, v, output = (steps.stage(name) for name in ("weights", "v", "output"))
-        assert weights is not None and v is not None and output is not None
-        row = weights.values[at, 0]
-        groups = summary.place.groups
-        values = v.values[at if len(v.values) == len(groups) else sorted(set(groups)).index(groups[at])]
-        yield Text("")
-        yield _title(
-            [f"{self.numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen
-        )
-        yield from _wrapped(f"  {steps.sum_as_text(summary, at, 0)}", screen)
-        heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[:_MOST_KEYS])
-        for key in (key for key in heavy if row[key] != 0):
-            label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
-            yield _line(label, row[key] * values[key], screen, style=DIM)
-        yield _line("sum", output.values[at, 0], screen)
-        added = np.round(row[:, None] * values, 3).sum(0)
-        if (np.abs(added - output.values[at, 0]) >= _THIRD_DIGIT / 2).any():
-            yield Text("  rounded to 3 digits: the sums are of all digits", DIM)
-        raised_stage = steps.stage("raised")
-        if raised_stage is not None:
-            yield _line("times U_V", raised_stage.values[at, 0], screen)
-
-
-def _totals(steps: Steps, block: Sequence[Stage], at: int, cell: int, screen: Screen) -> Iterator[Text]:
-    powers, weights = steps.stage("exp"), steps.stage("weights")
-    if powers is None or weights is None or not weights.values[at, 0].any():
-        return
-    sums = {"exp": float(powers.values[at, 0].sum()), "weights": float(weights.values[at, 0].sum())}
-    total = sums["exp"] / sums["weights"]
-    lines = {"sum": sums}
-    if steps.has_sink:
-        lines = {"sink": {"exp": total - sums["exp"], "weights": 1 - sums["weights"]}}
-        lines["sum"] = {"exp": total, "weights": 1.0}
-    for label, numbers in lines.items():
-        cells = (_number(numbers[stage.name], cell) if stage.name in numbers else " " * cell for stage in block)
-        yield Text("  " + fit(label, _label_width(screen)) + "".join(cells), DIM)
-
-
-def _formula(stage: Stage, steps: Steps, at: int) -> str:
-    if stage.name == "shifted":
-        before = steps.stages[steps.stages.index(stage) - 1].values[at, 0]
-        unmasked = np.isfinite(before)
-        difference = before[unmasked] - stage.values[at, 0][unmasked]
-        return f"− {difference[0]:.3f}" if difference.size else stage.formula
-    powers = steps.stage("exp")
-    if stage.name == "weights" and powers is not None:
-        attended = stage.values[at, 0] > 0
-        if attended.any():
-            heaviest = int(np.argmax(stage.values[at, 0]))
-            return f"/ {powers.values[at, 0, heaviest] / stage.values[at, 0, heaviest]:.3f}"
-    return stage.formula
-
-
-def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
-    line = ""
-    for part in visible(text).replace(" + ", "\n+ ").split("\n"):
-        if line and len(line) + 1 + len(part) > screen.width:
-            yield Text(line)
-            line = "    " + part
-        else:
-            line = f"{line} {part}" if line else "  " + part.strip()
-    yield Text(line)
-
-
-def _short(value: float) -> str:
-    return f"{value:z.3g}"
-
-
-def _is_short(value: float) -> bool:
-    return abs(float(_short(value)) - value) <= 1e-6 * abs(value)
-
-
-def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = None) -> Text:
-    label_width, cell = _label_width(screen), _cell(screen)
-    count = (screen.width - label_width - 2) // cell
-    if len(values) > count:
-        count = max(1, (screen.width - label_width - 2 - len(" … 999 more")) // cell)
-    numbers = "".join(_number(value, cell) for value in values[:count].tolist())
-    more = f" … {len(values) - count} more" if len(values) > count else ""
-    return Text("  " + fit(label, label_width) + numbers + more, style or PLAIN)
-
-
-def _label_width(screen: Screen) -> int:
-    return min(label_columns(screen), 12)
-
-
-def _cell(screen: Screen) -> int:
-    return 9 if screen.width >= 60 else 7
-
-
-def _number(value: float, width: int) -> str:
-    digits = f"{value:z.3f}"
-    return (digits if len(digits) < width else f"{value:.{max(1, width - 7)}g}").rjust(width)
-
-
-def _title(parts: Sequence[str], screen: Screen) -> Text:
-    return packed_text(parts, screen, BOLD)
 
 
 def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
@@ -315,3 +86,230 @@ def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
         return [(f" · head {head}", values) for head, values in zip(heads, stage.values, strict=True)]
     groups = sorted(set(summary.place.groups))
     return [(f" · key head {group}", values) for group, values in zip(groups, stage.values, strict=True)]
+
+
+class _Walk:
+    """The walk of one query: its vectors, products, softmax and mixture, each as one table."""
+
+    def __init__(self, summary: Summary, steps: Steps, digits: int, screen: Screen) -> None:
+        self.summary, self.steps, self.digits, self.screen = summary, steps, digits, screen
+        self.row = steps.rows[0]
+        query = summary.queries[self.row]
+        self.name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
+        self.labels = [visible(text_with_mark(token)) for token in summary.keys]
+        longest = max(map(cell_len, [*self.labels, self.name]), default=0)
+        self.label_width = min(label_columns(screen), 12, max(longest, 9))
+
+    def lines(self) -> Iterator[Text]:
+        for at in range(len(self.summary.place.heads)):
+            yield from self._of_head(at)
+        for name, words in _AFTER.items():
+            if (stage := self.steps.stage(name)) is not None and stage.axes[0] != "heads":
+                yield Text("")
+                yield from self._table(words, [("", stage.values[:1])], [self.name])
+
+    def _of_head(self, at: int) -> Iterator[Text]:
+        weights = self._stage("weights", at)
+        assert weights is not None
+        keys = np.sort(np.argsort(-np.abs(weights[0]), kind="stable")[:_MOST_KEYS])
+        yield from self._words(at, keys)
+        yield from self._projection(at)
+        yield from self._products(at, keys)
+        yield from self._softmax(at, keys)
+        yield from self._mixture(at, keys)
+
+    def _stage(self, name: str, at: int) -> np.ndarray | None:
+        """The numbers of one head of a stage `[rows, columns]`; None where there is no such stage."""
+        stage = self.steps.stage(name)
+        if stage is None or stage.axes[0] != "heads":
+            return None if stage is None else stage.values
+        groups = self.summary.place.groups
+        return stage.values[at if len(stage.values) == len(groups) else sorted(set(groups)).index(groups[at])]
+
+    def _head(self, at: int) -> str:
+        heads, groups = self.summary.place.heads, self.summary.place.groups
+        if len(heads) == 1:
+            return ""
+        shared = [head for head, group in zip(heads, groups, strict=True) if group == groups[at]]
+        others = f", its k and v shared with {', '.join(str(x) for x in shared if x != heads[at])}"
+        return f"head {heads[at]}" + (others if len(shared) > 1 else "")
+
+    def _words(self, at: int, keys: np.ndarray) -> Iterator[Text]:
+        """The vectors of the words: x, this row's q, and k and v; those that are the same once."""
+        groups: list[tuple[str, np.ndarray]] = []
+        for name in ("x", "context", "latent", "q", "k", "v"):
+            stage, values = self.steps.stage(name), self._stage(name, at)
+            if stage is None or values is None:
+                continue
+            if len(values) == len(self.labels) > 1 or stage.axes[-2] == "keys":
+                values = values[keys]
+            elif len(self.labels) == len(self.summary.queries):  # in the row of its word
+                blank = np.full((len(keys), values.shape[-1]), np.nan)
+                blank[keys == self.row] = values[0]
+                values = blank
+            same = [n for n, (_, others) in enumerate(groups) if _agree(others, values)]
+            if same:
+                groups[same[0]] = (f"{groups[same[0]][0]} = {name}", groups[same[0]][1])
+            else:
+                groups.append((f"{name} = {stage.formula}" if " " in stage.formula else name, values))
+        if not groups:
+            return
+        rows = [self.labels[key] for key in keys]
+        alone = [(title, values) for title, values in groups if len(values) != len(keys)]
+        yield Text("")
+        if head := self._head(at):
+            yield Text(head, BOLD)
+        for title, values in alone:
+            yield from self._table(title, [("", values)], [self.name])
+        yield from self._table("vectors", [group for group in groups if len(group[1]) == len(keys)], rows)
+        if len(keys) < len(self.labels):
+            yield Text(f"  the {len(keys)} heaviest of {len(self.labels)} keys", DIM)
+
+    def _table(self, heading: str, groups: Sequence[tuple[str, np.ndarray]], rows: Sequence[str]) -> Iterator[Text]:
+        """Vectors side by side, each below its title; of wide ones the first numbers, in two tables where need be."""
+        label_width = max(self.label_width, *map(cell_len, rows))
+        room = self.screen.width - label_width - 2
+        digits = [digits_of(values, self.digits) for _, values in groups]
+        cells = [_widest(values, places) + 1 for (_, values), places in zip(groups, digits, strict=True)]
+        widths = [cell * values.shape[-1] + 2 for cell, (_, values) in zip(cells, groups, strict=True)]
+        if sum(widths) > room and len(groups) > 2:
+            yield from self._table(heading, groups[: len(groups) // 2], rows)
+            yield from self._table("", groups[len(groups) // 2 :], rows)
+            return
+        most = room // len(groups)
+        titles, lines = "", [""] * len(rows)
+        for (title, values), places, cell in zip(groups, digits, cells, strict=True):
+            size = values.shape[-1]
+            count = size if sum(widths) <= room else min(size, max(1, (most - 4) // cell))
+            title, end = (f"{title} [{size}]", " …") if count < size else (title, "")
+            width = max(cell * count + len(end), min(cell_len(title) + 1, most))
+            titles += f"  {fit(f' {title}', width)}"
+            for at, row in enumerate(values):
+                numbers = "".join(f"{x:z.{places}f}".rjust(cell) for x in row[:count]) + end
+                lines[at] += "  " + fit("" if np.isnan(row).all() else numbers, width)
+        yield Text(fit(heading, label_width + 2), BOLD).append(titles.rstrip(), DIM)
+        for row, numbers in zip(rows, lines, strict=True):
+            yield Text(f"  {fit(row, label_width)}{numbers}".rstrip())
+
+    def _projection(self, at: int) -> Iterator[Text]:
+        """Small projections, and q as x times W_Q, column by column."""
+        stages = [stage for stage in self.steps.stages if stage.name in ("wq", "wk", "wv") and self._is_small(stage)]
+        if stages:
+            rows = [str(row) for row in range(max(len(stage.values) for stage in stages))]
+            yield Text("")
+            yield from self._table("", [(stage.formula, stage.values) for stage in stages], rows)
+        x, q = self._stage("x", at), self._stage("q", at)
+        if not stages or stages[0].name != "wq" or x is None or q is None:
+            return
+        d, own = q.shape[-1], x[self.row] if len(x) > 1 else x[0]
+        columns = stages[0].values[:, at * d : (at + 1) * d].T
+        if np.allclose(columns @ own, q[0], rtol=1e-4, atol=1e-6):  # no positions turn it
+            yield from self._sums("q = x W_Q", own, columns, q[0], [f"column {column}" for column in range(d)])
+
+    def _is_small(self, stage: Stage) -> bool:
+        first = self.steps.stage("wq")
+        return max(stage.values.shape) <= _SMALL and (first is None or len(first.values) == len(stage.values))
+
+    def _products(self, at: int, keys: np.ndarray) -> Iterator[Text]:
+        q, k, scores = (self._stage(name, at) for name in ("q", "k", "scores"))
+        if q is not None and k is not None and scores is not None:
+            yield from self._sums("scores = q · k", q[0], k[keys], scores[0, keys], [self.labels[key] for key in keys])
+
+    def _sums(
+        self, heading: str, a: np.ndarray, rows: np.ndarray, totals: np.ndarray, labels: Sequence[str]
+    ) -> Iterator[Text]:
+        """Products of a with each row, as they are added up by hand; nothing where a sum is longer than a line."""
+        places, shown = digits_of(np.vstack([a, rows]), self.digits), digits_of(rows * a, self.digits + 1)
+        factors = [_added([f"{x:z.{places}f} x {y:z.{places}f}" for x, y in zip(a, row, strict=True)]) for row in rows]
+        parts = [_added([f"{x:z.{shown}f}" for x in row * a]) for row in rows]
+        widths = [max(map(len, texts), default=0) for texts in (factors, parts)]
+        room = self.screen.width - self.label_width - shown - 8
+        if widths[1] > room:
+            return
+        yield Text("")
+        yield Text(heading, BOLD)
+        printed = np.round(rows * a, shown).sum(axis=1)
+        for at, (label, total) in enumerate(zip(labels, totals, strict=True)):
+            sides = [f"{factors[at]:<{widths[0]}}"] if len(a) == 1 or sum(widths) + 3 <= room else []
+            sides += [f"{parts[at]:<{widths[1]}}"] if len(a) > 1 else []
+            sign = "=" if abs(printed[at] - np.round(total, shown)) < 1e-9 else "≈"
+            yield Text(f"  {fit(label, self.label_width)} {' = '.join(sides)} {sign} {total:z.{shown}f}")
+
+    def _softmax(self, at: int, keys: np.ndarray) -> Iterator[Text]:
+        """From the scores to the weights, a column for every stage and a line for every key."""
+        stages = [(stage, self._stage(stage.name, at)) for stage in self.steps.stages if stage.name in _BETWEEN]
+        columns = [(stage, values[0]) for stage, values in stages if values is not None]
+        weights = columns[-1][1]
+        most = max(1.0, float(np.abs(weights[np.isfinite(weights)]).max(initial=0.0)))
+        signed = kind_of("weights", weights) == "change"
+        ramp = Ramp(-most if signed else 0.0, most, diverging=signed, light=self.screen.light)
+        levels = ramp.levels(weights[None])[0]
+        sums = self.steps.sums(at)
+        titles = [self._column_title(stage, at, before) for before, (stage, _) in enumerate(columns, -1)]
+        cells = [max(self.digits + 6, cell_len(title) + 2) for title in titles]
+        room, start = self.screen.width - self.label_width - 2, 0
+        while start < len(columns):
+            stop = start + 1
+            while stop < len(columns) and sum(cells[start : stop + 1]) <= room:
+                stop += 1
+            block = list(zip(columns, titles, cells, strict=True))[start:stop]
+            start = stop
+            yield Text("")
+            heading = fit("softmax" if sums else "weights", self.label_width + 2)
+            yield Text(heading, BOLD).append("".join(title.rjust(cell) for _, title, cell in block), DIM)
+            for key in keys:
+                line = Text(f"  {fit(self.labels[key], self.label_width)}")
+                for (stage, values), _, cell in block:
+                    is_weight, number = stage.name == "weights", rounded(float(values[key]), self.digits)
+                    style = background(float(levels[key]), ramp, self.screen.depth) if is_weight else PLAIN
+                    line.append(" ").append(number.rjust(cell - 1), style)
+                yield line
+            for label, totals in sums.items():
+                line = Text(f"  {fit(label, self.label_width)}", DIM)
+                for (stage, _), _, cell in block:
+                    line.append((rounded(totals[stage.name], self.digits) if stage.name in totals else "").rjust(cell))
+                yield line
+
+    def _column_title(self, stage: Stage, at: int, before: int) -> str:
+        if stage.name in ("scores", "weights"):
+            return stage.name
+        if stage.name == "shifted":
+            unshifted = self._stage([name for name in _BETWEEN if self.steps.stage(name) is not None][before], at)
+            shifted = stage.values[at]
+            assert unshifted is not None
+            finite = np.isfinite(unshifted[0])
+            top = (unshifted[0] - shifted[0])[finite]
+            return f"− max {rounded(float(top[0]), self.digits)}" if top.size else stage.formula
+        return stage.formula
+
+    def _mixture(self, at: int, keys: np.ndarray) -> Iterator[Text]:
+        """The output as the weighted sum of values."""
+        weights, v, output = (self._stage(name, at) for name in ("weights", "v", "output"))
+        if weights is None or v is None or output is None:
+            return
+        heavy = [key for key in keys if weights[0, key] != 0]
+        parts = np.vstack([weights[0, heavy][:, None] * v[heavy], output[:1]])
+        labels = [f"{rounded(float(weights[0, key]), self.digits)} v[{self.labels[key]}]" for key in heavy]
+        apart = np.abs(np.round(parts[:-1], self.digits).sum(axis=0) - parts[-1]) >= 0.5 * 10.0**-self.digits
+        note = "rounded: the sums are of all digits" if apart.any() else ""
+        yield Text("")
+        yield from self._table("output", [(note, parts)], [*labels, "sum"])
+        if (raised := self._stage("raised", at)) is not None:
+            yield from self._table("", [(_AFTER["raised"], raised[:1])], [self.name])
+
+
+def _widest(values: np.ndarray, places: int) -> int:
+    numbers = values[np.isfinite(values)]
+    return max((len(f"{x:z.{places}f}") for x in (numbers.min(initial=0), numbers.max(initial=0))), default=1)
+
+
+def _agree(one: np.ndarray, other: np.ndarray) -> bool:
+    """True where two tables of vectors are the same in all rows that both show."""
+    if one.shape != other.shape:
+        return False
+    both = ~(np.isnan(one) | np.isnan(other))
+    return bool(both.any() and (one[both] == other[both]).all() and (np.isnan(other).any() or not np.isnan(one).any()))
+
+
+def _added(terms: Sequence[str]) -> str:
+    return " + ".join(terms).replace("+ -", "- ")

@@ -10,7 +10,7 @@ from rich.text import Text
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.text import visible
+from attn_cli.text import scale_words, visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, background
@@ -102,3 +102,18 @@ def place_prefix(summary: Summary, report: Report) -> str:
     if not report.batch:
         return ""
     return f"batch {','.join(str(int(at)) for at in np.unravel_index(place.text, report.batch))} · "
+
+
+def rule_words(summary: Summary, *, scale: bool = True) -> str:
+    """The rule in words: `÷ √64 = 8, causal, softcap 50`; without its scale on request."""
+    rule = summary.rule
+    if rule["scale"] is None:  # a rule that is known to the model's own code only
+        return str(rule["mask"])
+    if rule["scale"] == 0:
+        return f"{'uniform' if rule['softmax'] else 'given'} weights, {rule['mask']}"
+    words = [scale_words(rule["scale"])] * (scale and rule["scale"] != 1) + [str(rule["mask"])]
+    if rule["softcap"] is not None:
+        words.append(f"softcap {rule['softcap']:g}")
+    words += [name for name in ("bias", "sink") if rule[name]]
+    words += [] if rule["softmax"] else ["no softmax"]
+    return ", ".join(words)

@@ -31,12 +31,6 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
             yield row[0] if across == 1 else _Row(row, narrow.width)
 
 
-def in_one_row(maps: Sequence[HeatMap], screen: Screen) -> bool:
-    """True if all maps are of one size and a terminal has room for them beside each other."""
-    alike = len({each.values.shape for each in maps}) == 1
-    return alike and screen.height is not None and _across(maps, screen) == len(maps)
-
-
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
     if len(maps) == 1:
         return 1

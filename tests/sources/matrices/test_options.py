@@ -11,6 +11,7 @@ REFUSED: list[dict[str, Any]] = [
     {"q": "-", "masks": ("-",)},
     {"text": "a", "q": "q.npy"},
     {"x": "x.npy", "v": "v.npy"},
+    {"q": "q.npy", "scores": "1 2"},
     {"x": "x.npy", "text": "a"},
     {"q": "q.npy", "wk": "wk.npy"},
     {"q": "q.npy", "context": "c.npy"},
