@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.kernel.stats.of_bands import stats_of_bands
-from attn_cli.kernel.stats.padded import padded_stats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 T = TypeVar("T")
@@ -50,21 +49,9 @@ class PackedCall(AttentionCall):
         rows = None if count == self.n else tuple(range(count))
         of_texts = wanted if rows is None else wanted.of_rows(rows)
         stats = self.compiled_stats(of_texts)
-        if stats is None:
-            padded = self._padded_stats(wanted)
-            if padded is not None:
-                return padded
-            stats = stats_of_bands(self, of_texts)
-        stats = stats.in_numpy
+        stats = (stats_of_bands(self, of_texts) if stats is None else stats).in_numpy
         sums = {each: stats.column_sums[replace(each, rows=each.rows or rows)] for each in wanted.column_sums}
         return replace(stats, wanted=wanted, column_sums=sums)
-
-    def _padded_stats(self, wanted: Wanted) -> RowStats | None:
-        output = None if self.output is None else self.output.array
-        stats = padded_stats(self.q, self.k, self.v, self.rule, self.texts, wanted, output)
-        if stats is not None and self.output is not None:
-            self.output.done[:, : self.texts[-1].stop] = True
-        return stats
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
         """make(), called once for these texts and `key`, by whichever layer comes first; then the same value again."""

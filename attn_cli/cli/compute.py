@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+
+import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
@@ -21,7 +22,7 @@ from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.matrices.mask_syntax import MASK_HELP, MASKS
-from attn_cli.sources.matrices.options import MatrixOptions, position_options, projection_options
+from attn_cli.sources.matrices.options import MatrixOptions, latent_options, position_options, projection_options
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.check import OutputChecks
 from attn_cli.summaries.answers.compute import computation
@@ -29,12 +30,10 @@ from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
+from attn_cli.summaries.reducers.output import KeepOutput
 from attn_cli.summaries.report import Report
-from attn_cli.text import excerpt
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
-from attn_cli.views.writers.npy import OutputView
 
 _FILE = 'npy, npz, csv, json, safetensors, file.npz:name, - for stdin, or numbers: "1 0; 0 1".'
 _rule = partial(option, rich_help_panel="Rule")
@@ -100,8 +99,8 @@ class ProblemOptions:
             names = [name for name in ("text", "context_text") if values[name] is not None]
             values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
         values |= projection_options(values.pop("projections") or ()) | position_options(self.positions)
+        values |= latent_options(values["latent"])
         weights = values.pop("weights")
-        values |= _latent_options(values.pop("latent"))
         return MatrixOptions(
             masks=(*(values.pop("mask") or ()), *["causal"] * values.pop("causal")),
             softmax=weights != "scores",
@@ -110,14 +109,6 @@ class ProblemOptions:
             precise=precise,
             **values,
         )
-
-
-def _latent_options(given: str | None) -> dict[str, Any]:
-    rank, _, form = (given or "").rpartition(":") if given != "absorbed" else ("", "", given)
-    rank, form = (form, "") if form != "absorbed" else (rank, form)
-    if rank and not (rank.isdecimal() and int(rank)):
-        raise InputError(f"--latent {excerpt(given or '')} is no rank", "a whole number: --latent 2, or 2:absorbed")
-    return {"latent": int(rank) if rank else None, "absorb": bool(form)}
 
 
 @takes_options
@@ -145,10 +136,7 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --causal -o out.npz
       attn compute --q "1 0; 0 1" --k "1 1; 0 1" --v "1 2; 3 4"
       attn compute --scores "2 4 6" --scale 0.5
-      attn compute --q q.npy                        self-attention: k and v are q
-      attn compute --x x.csv --projections w.npz --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
-      attn compute "he sat" --projections 7 --heads 4 --kv-heads 2
       attn compute --q problem.npz --json | jq .matrices    q, k and v by name
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
@@ -175,10 +163,11 @@ def compute(
         elif expect:
             report = _check_report(matrices, expect, tol)
         else:
-            to_file, n, m = _to_file(matrices, view), matrices.q.shape[-2], matrices.k.shape[-2]
-            fits = view.largest is None or (n <= view.largest[0] and m <= view.largest[1])
-            products = to_file is None and fits and "scores" not in matrices.stand_ins
-            report = _report("compute", matrices, to_file or _whole(matrices, view), products=products)
+            alone, shape = output.written_format.name == "npy", (matrices.q.shape[-2], matrices.k.shape[-2])
+            pools = view.largest is not None and any(np.greater(shape, view.largest))
+            products = not (alone or pools or "scores" in matrices.stand_ins)
+            reducers = _whole(matrices, None if alone else view)
+            report = _report("compute", matrices, reducers, products=products)
             operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
             answer = computation(
                 report.summaries, matrices.lead, operands, head_axis=matrices.made.head_axis, joined=matrices.joined
@@ -226,7 +215,9 @@ def _report(
     return Report(command, matrices.about, prompts, tuple(summaries), matrices.notes, batch=lead)
 
 
-def _whole(matrices: Matrices, view: View) -> CallReducers:
+def _whole(matrices: Matrices, view: View | None) -> CallReducers:
+    if view is None:  # the output alone
+        return lambda call: [_output(matrices)]
     largest = view.largest
     if largest is None:
         count, (n, m) = 3 * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
@@ -239,25 +230,6 @@ def _whole(matrices: Matrices, view: View) -> CallReducers:
         if largest is None:
             return [MatrixOf(kinds=kinds), *output]
         return [*(MatrixOf(largest, kinds=(kind,)) for kind in kinds), *output]
-
-    return of_call
-
-
-def _to_file(matrices: Matrices, view: View) -> CallReducers | None:
-    """For a file of the output alone, reducers that write it as it comes; None for other views."""
-    if not isinstance(view, OutputView):
-        return None
-    file, h = None, matrices.q.shape[-3]
-    if not matrices.joined and matrices.value_up is None:
-        shape = (*matrices.lead, *((h,) if matrices.made.head_axis else ()), matrices.q.shape[-2], matrices.v.shape[-1])
-        file = view.rows(shape, max(matrices.q.itemsize, 4))
-    if file is None:
-        return lambda call: [_output(matrices)]
-    write = file.write
-
-    def of_call(call: Call) -> Sequence[Reducer]:
-        before = call.place.text * h  # heads of earlier batch entries
-        return [PassOutput(lambda head, first, values: write(before + head, first, values))]
 
     return of_call
 

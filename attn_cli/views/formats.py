@@ -56,7 +56,7 @@ FORMATS = (
     Format("attn", (".attn",), "recording:RecordingFileView",
            "a recording: queries, keys and row sums of all layers, which `-m FILE.attn` reads again without the model",
            binary=True),
-    Format("npy", (".npy",), "npy:OutputView", "`attn compute` only: the output", binary=True),
+    Format("npy", (".npy",), "rows:ArchiveView", "`attn compute` only: the output", binary=True),
     Format("html", (".html", ".htm"), "webpage:WebpageView",
            "`attn inspect`: an interactive page (`attn guide page`); other commands: the screen as a page"),
     Format("svg", (".svg",), "page:PageView", _SCREEN),

@@ -50,11 +50,9 @@ class Sink:
             raise OutputError(f"can't write {path}: {reason(error)}", "is the folder there and writable?") from error
         self.force, self.file = force, self.whole.file
 
-    def write(self, data: bytes | memoryview, at: int | None = None) -> None:
-        """Write `data`, standard output at once; with `at` from that byte of a file on."""
+    def write(self, data: bytes | memoryview) -> None:
+        """Write `data`, standard output at once."""
         try:
-            if at is not None:
-                self.file.seek(at)
             if self.path is None:
                 sys.stdout.flush()
             self.file.write(data)

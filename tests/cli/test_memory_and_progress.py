@@ -27,7 +27,7 @@ def test_whole_matrices_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch:
     words = ["4 matrices of 6 x 6", "free", "--token"]  # 4 heads x 6 x 6 x weights and scores x 4 bytes = 1,152
     refused(attn("matrix", text, "-o", "a.npz"), LIMIT, *words)
     np.save("q.npy", np.ones((30, 2), np.float32))
-    refused(attn("compute", "--q", "q.npy", "-o", "a.json"), LIMIT, "2 matrices of 30 x 30", "-f npy")
+    refused(attn("compute", "--q", "q.npy", "-o", "a.json"), LIMIT, "3 matrices of 30 x 30", "-f npy")
     assert [file.name for file in tmp_path.iterdir()] == ["q.npy"]
 
 

@@ -71,7 +71,7 @@ def test_the_legend_says_the_true_ends(depth: str, tmp_path: Path, monkeypatch: 
     run = attn("compute", "--q", "q.npy", "--mask", "causal", terminal=True,
                env={"COLUMNS": "80"} | DEPTHS[depth])  # fmt: skip
     text = " ".join(re.sub(r"\x1b\[[^m]*m", "", run.text).split())
-    start = text.index("scores · ")
+    start = text.index("scaled (÷ √4 = 2, causal) · ")
     heading = text[start : text.index("queries, columns", start)]
     assert f"min {np.nanmin(scores):.3g} max {np.nanmax(scores):.3g}" in heading
     assert "farthest from 0 over" in heading

@@ -15,7 +15,6 @@ from attn_cli.kernel.cpu import walk as cpu
 from attn_cli.scans.scan import scan
 from attn_cli.scans.show import Scan, open_scan
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads, HeadStatistics
@@ -90,25 +89,6 @@ def test_peaks_are_the_strongest_rows_off_the_sinks(scanned: tuple[Scan, ModelSo
             if rows.max() > 0:
                 query, key = int(queries[document, head]), int(keys[document, head])
                 assert cells[query, key] == pytest.approx(rows.max(), abs=1e-5) and not sinks[key]
-
-
-def test_texts_stand_side_by_side_without_padding(minilm: LoadedModel, tmp_path: Path) -> None:
-    source, shapes = ModelSource(minilm), list[tuple[int, ...]]()
-    scan(source, str(written(tmp_path, LINES)), str(tmp_path / "once"), selection=LAYERS)  # finds out that it may
-
-    def note(_: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        shapes.append((*kwargs["input_ids"].shape, int(kwargs["position_ids"].max())))
-
-    hook = minilm.model.register_forward_pre_hook(note, with_kwargs=True)
-    try:
-        scan(source, str(written(tmp_path, LINES)), str(tmp_path / "again"), selection=LAYERS)
-    finally:
-        hook.remove()
-    lengths = [len(text.ids) for text in source.encode(LINES)]
-    assert len(shapes) < len(LINES)
-    assert all(texts == 1 and rows % 128 == 0 for texts, rows, _ in shapes)
-    assert sum(lengths) <= sum(rows for _, rows, _ in shapes)
-    assert max(last for *_, last in shapes) == max(lengths) - 1
 
 
 # A statistic is added as the guide says, before anything else is imported, and a corpus is scanned.

@@ -133,7 +133,7 @@ def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, mo
         np.save(f"{name}.npy", random.random(shape) < 0.5 if name == "mask" else random.normal(size=shape))
     run = attn("compute", *options, *file_words(shapes), "--json")
     hold(run, "compute")
-    nulls = [value is None for value in np.ravel(np.array(run.json["matrices"]["scores"], dtype=object))]
+    nulls = [value is None for value in np.ravel(np.array(run.json["matrices"]["scaled"], dtype=object))]
     assert sum(nulls) == run.json["tables"]["run"][0]["masked_cells"]
 
 

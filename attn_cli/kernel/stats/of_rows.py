@@ -104,7 +104,7 @@ class RowMoments:
     def __init__(self, call: Banded, rows: int, names: Sequence[str]) -> None:
         self.call, self.names = call, names
         self.has_scores = bool({"maximum", "logsumexp", "entropy_nats"} & {*names})
-        self.largest, self.weight_sum, self.mean_score, self.distance, self.hidden = (
+        self.largest, self.weight_sum, self.mean_gap, self.distance, self.hidden = (
             zeros((call.h, rows), call.like) for _ in range(5)
         )
         self.maximum = self.largest - float("inf")
@@ -117,8 +117,10 @@ class RowMoments:
         self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
         if self.has_scores:
             scores = logarithms(weights) if band.raw_scores is None else band.raw_scores[:, inside]
-            self.maximum[heads, kept] = with_infinities(xp.max(scores, axis=-1))
-            self.mean_score[heads, kept] = row_dot(weights, scores)
+            top = xp.max(scores, axis=-1)
+            self.maximum[heads, kept] = with_infinities(top)
+            # below the row's largest, for sums of whole scores would lose digits
+            self.mean_gap[heads, kept] = row_dot(weights, scores - top[..., None])
         if "distance" in self.names:
             i = indices(band.start, band.stop, weights)[inside] + (self.call.m - self.call.n)
             far = xp.abs(i[:, None] - indices(band.first, band.last, weights)[None, :])  # [b, c]
@@ -129,9 +131,9 @@ class RowMoments:
 
     def result(self) -> dict[str, np.ndarray]:
         """What was asked for by its name in `RowNumbers`, such as entropy_nats: `[h, R]` each in float64."""
-        largest, maximum, total, mean_score, distance, hidden = (
+        largest, maximum, total, mean_gap, distance, hidden = (
             to_numpy(x).astype(np.float64)
-            for x in (self.largest, self.maximum, self.weight_sum, self.mean_score, self.distance, self.hidden)
+            for x in (self.largest, self.maximum, self.weight_sum, self.mean_gap, self.distance, self.hidden)
         )
         # A sink that leaves no key any weight is all there is in the sum.
         sink = -np.inf if self.call.rule.sink is None else to_numpy(self.call.rule.sink).astype(np.float64)[:, None]
@@ -143,7 +145,7 @@ class RowMoments:
             "maximum": maximum,
             "logsumexp": np.where(some, logsumexp, sink),
             "weight_sum": total,
-            "entropy_nats": total * logsumexp - np.where(some, mean_score, 0.0) if self.has_scores else total,
+            "entropy_nats": np.where(some, -total * logarithm - mean_gap, 0.0) if self.has_scores else total,
             "distance": distance,
         }
         hides = {"hidden": hidden} if self.hides else {}

@@ -6,14 +6,12 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Block, BlockVectors
-from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair, number_of, text_configuration
@@ -39,17 +37,15 @@ from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.registry import RegistryCall, in_registry
-from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, eager_function, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.generate.greedy import choosing_notes
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
-from attn_cli.sources.huggingface.one_row import supports_packing
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.positions import counted_from, position_count, too_long
+from attn_cli.sources.huggingface.read.positions import position_count, too_long
 from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import labels
@@ -95,7 +91,6 @@ class ModelPasses:
         self._projections_cache: Projections | None = None
         self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
         self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made
-        self._supports_packing: bool | None = None  # found out by the first batch
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -268,9 +263,6 @@ class ModelPasses:
         self._check_layers(selection)
         numbers = [text.ids for text in texts]
         arguments: dict[str, Any] = self.reader.padded_batch(numbers)
-        row = self._row_of_texts(numbers, arguments) if isinstance(visit, PackedVisit) else None
-        if row is not None:
-            arguments = dict(row.arguments)
         if self.reader.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)[0]]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
@@ -279,15 +271,6 @@ class ModelPasses:
         if self._usual_runs is not None:
             ledger.end_after_selection(self._usual_runs)
         with self._translating_errors(arguments):
-            self._run(visit, arguments, ledger, row_of_texts=row)
+            self._run(visit, arguments, ledger)
         if self._usual_runs is None:
             self._usual_runs = ledger.runs
-
-    def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
-        if len(texts) == 1 or padded.keys() - {"input_ids", "attention_mask"}:
-            return None
-        if self._supports_packing is None:
-            self._supports_packing = supports_packing(self.loaded.model)
-        if not self._supports_packing:
-            return None
-        return RowOfTexts(texts, padded, counted_from(self.loaded.model))

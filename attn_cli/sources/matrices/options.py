@@ -22,66 +22,44 @@ _ADD_SEED = "add --projections SEED"
 class MatrixOptions:
     """The options of attention on the user's matrices; None means "not given".
 
-    A file is given as `read_array` takes it: a path, path.npz:member, or "-".
-
-    q, k, v                files: queries, keys (q if missing), values (k if missing)
-    x, context             files: embeddings to be projected; context is for keys and values, which are else made of x
-    text, context_text     words instead of x and context, looked up in the table `model`
-    labels                 words for the keys, with commas; for the queries too if there are as many
-    wq, wk, wv, wo         files: projections; the identity if missing
-    wdkv, wuk, wuv, wkr    files: projections to latents, from these to keys and values, and to the shared key part
-    latent_norm            a file: the weights of the RMS norm of latents, none if missing
-    seed                   draws the projections that are not given
-    heads, kv_heads        cut the last axis into heads; a number of key heads that divides heads
-    latent                 the rank of drawn latents
-    absorb                 compute latent attention with the up-projections absorbed
-    positions              "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
-    masks                  names such as "causal" or "window:3", and files, all at once
-    scale                  a number, "off" (1), None for 1 / sqrt(d)
-    scores                 q kᵀ itself, in place of q and k
-    softcap, alibi         changes to scores: a cap, ALiBi's slopes (or "paper")
-    sink                   a learned score per head in the softmax's sum: a file, or numbers with commas
-    fixed                  "uniform", "sum" (1 each) or a file: weights that don't depend on scores
-    softmax                False: the scores are the weights
-    precise                compute in float64 whatever the precision of the files
-    causal                 whether to add a causal mask even if `masks` names none
+    A file is given as `read_array` takes it: a path, path.npz:member, "-", or the numbers themselves.
     """
 
-    labels: str | None = None
-    q: str | None = None
+    labels: str | None = None  # words for the keys, for the queries too if there are as many
+    q: str | None = None  # files
     k: str | None = None
     v: str | None = None
-    x: str | None = None
-    context: str | None = None
-    text: str | None = None
+    x: str | None = None  # embeddings to be projected
+    context: str | None = None  # those of keys and values, else x
+    text: str | None = None  # words instead of x and context, looked up in the table `model`
     context_text: str | None = None
     model: str = "toy"
-    wq: str | None = None
+    wq: str | None = None  # projections; the identity if missing
     wk: str | None = None
     wv: str | None = None
     wo: str | None = None
-    wdkv: str | None = None
+    wdkv: str | None = None  # to latents, from these to keys and values, and to the shared key part
     wuk: str | None = None
     wuv: str | None = None
     wkr: str | None = None
-    latent_norm: str | None = None
-    seed: int | None = None
+    latent_norm: str | None = None  # the weights of the RMS norm of latents
+    seed: int | None = None  # draws the projections that are not given
     heads: int | None = None
     kv_heads: int | None = None
-    latent: int | None = None
-    absorb: bool = False
-    positions: str | None = None
+    latent: int | None = None  # the rank of drawn latents
+    absorb: bool = False  # the up-projections of latents into queries and outputs
+    positions: str | None = None  # "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k)
     rope_base: float = 10000.0
-    masks: tuple[str, ...] = ()
-    scale: str | None = None
+    masks: tuple[str, ...] = ()  # names such as "causal" or "window:3", and files, all at once
+    scale: str | None = None  # a number, "off" (1), None for 1 / sqrt(d)
     softcap: float | None = None
-    scores: str | None = None
-    alibi: str | None = None
-    sink: str | None = None
-    fixed: str | None = None
-    softmax: bool = True
-    causal: bool = False
-    precise: bool = False
+    scores: str | None = None  # q kᵀ itself, in place of q and k
+    alibi: str | None = None  # slopes, or "paper"
+    sink: str | None = None  # a learned score per head in the softmax's sum
+    fixed: str | None = None  # "uniform", "sum" (1 each) or a file: weights that don't depend on scores
+    softmax: bool = True  # False: the scores are the weights
+    causal: bool = False  # adds a causal mask even if `masks` names none
+    precise: bool = False  # float64 whatever the precision of the files
 
     @property
     def has_embeddings(self) -> bool:
@@ -147,6 +125,15 @@ def position_options(positions: str | None) -> dict[str, Any]:
         return {"positions": name, "rope_base": float(value)}
     except ValueError:
         raise InputError(f"--positions {excerpt(positions or '')}: the base is no number", "rotary:500000") from None
+
+
+def latent_options(given: str | None) -> dict[str, Any]:
+    """The options that --latent stands for: a rank, absorbed up-projections, or both."""
+    rank, _, form = (given or "").rpartition(":") if given != "absorbed" else ("", "", given)
+    rank, form = (form, "") if form != "absorbed" else (rank, form)
+    if rank and not (rank.isdecimal() and int(rank)):
+        raise InputError(f"--latent {excerpt(given or '')} is no rank", "a whole number: --latent 2, or 2:absorbed")
+    return {"latent": int(rank) if rank else None, "absorb": bool(form)}
 
 
 class Refusal(NamedTuple):

@@ -104,12 +104,11 @@ SHAPES = {
     ),
     "heads": _shape("attn.heads/3", "Statistics of each head.", {"heads": _HEADS}, _COLUMNS),
     "steps": _shape(
-        "attn.steps/3",
+        "attn.steps/4",
         "Every array from the embeddings to the output, in order.",
         {
             "cells": (*_HEAD[:4], "step", "stage", "head", "row", "column", "value"),
             "stages": ("batch?", "layer", "step", "stage", "formula", "axes", "shape", "queries", "values"),
-            "sums": ("batch?", "layer", "head", "query", "as_text"),
         },
         _COLUMNS
         | {
@@ -122,7 +121,6 @@ SHAPES = {
             "values": Column(NESTED, "the numbers, nested along the axes; null where masked"),
             "column": Column(COUNT, "a column of the array"),
             "value": Column(NUMBER, "the number there"),
-            "as_text": Column(TEXT, "weights times values, such as 0.09 · v[the] + 0.91 · v[cat]"),
         },
         rows_alone=True,
     ),

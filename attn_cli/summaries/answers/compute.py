@@ -91,7 +91,7 @@ def _arrays(summary: Summary) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
-    """`query 0 gives key 2 most, 0.424; ...`; of more rows the sharpest, and the key that all give most."""
+    """`query 0 gives key 2 most, 0.424; ...`; of more rows the sharpest."""
     if matrix.weights is None or matrix.block != (1, 1) or matrix.keys is not None or not matrix.weights.size:
         return ""
     weights = np.nan_to_num(matrix.weights.astype(np.float64))
@@ -110,10 +110,7 @@ def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
     if not chooses[head, row]:
         return ""
     of_head = f" of head {matrix.head_names(summary)[head]}" if len(weights) > 1 else ""
-    received = weights.mean(axis=(0, 1))
-    mean = f"in the mean of {counted(chooses.size, 'row')} {keys[int(received.argmax())]} gets most, "
-    sharp = f"sharpest: {queries[row]}{of_head} gives {keys[most[head, row]]} {weights[head, row].max():.3f}"
-    return f"{sharp}; {mean}{received.max():.3f}"
+    return f"sharpest: {queries[row]}{of_head} gives {keys[most[head, row]]} {weights[head, row].max():.3f}"
 
 
 def _row_words(query: str, keys: Sequence[str], row: np.ndarray, alike: np.ndarray) -> str:

@@ -43,8 +43,8 @@ class Steps(Part):
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def tables(self, summary: Summary) -> dict[str, Iterable[dict[str, Any]]]:
-        """`cells`, a row per number of every array; `stages`, the arrays; `sums`, every output row written out."""
-        return {"cells": self._cells(summary), "stages": self._stages(summary), "sums": self._sums(summary)}
+        """`cells`, a row per number of every array; `stages`, the arrays."""
+        return {"cells": self._cells(summary), "stages": self._stages(summary)}
 
     def _cells(self, summary: Summary) -> Iterator[dict[str, Any]]:
         for number, stage in enumerate(self.stages, 1):
@@ -63,26 +63,9 @@ class Steps(Part):
                 "axes": [*stage.axes], "shape": [*stage.values.shape], "queries": [*self.rows], "values": stage.values,
             }  # fmt: skip
 
-    def _sums(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        for at, head in enumerate(summary.place.heads):
-            for row, query in enumerate(self.rows):
-                lead = {"layer": summary.place.layer, "head": head, "query": query}
-                yield lead | {"as_text": self.sum_as_text(summary, at, row)}
-
     def arrays(self) -> dict[str, np.ndarray]:
         """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""
         return {stage.name: stage.values for stage in self.stages}
-
-    def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
-        """An output row as a sum: `0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys the `most` heaviest."""
-        stage = self.stage("weights")
-        assert stage is not None
-        weights = stage.values[head, row]
-        heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
-        largest = [key for key in heavy.tolist() if weights[key] != 0]
-        terms = " + ".join(f"{weights[key]:.2f} · v[{summary.keys[key].text}]" for key in largest)
-        hidden = int((weights != 0).sum()) - len(largest)
-        return (terms + (f" + {hidden} smaller ones" if hidden else "")) or "0"
 
     def sums(self, head: int, row: int = 0) -> dict[str, dict[str, float]]:
         """The sums below a row's e^s and weights, and the sink's share of both; {} without a softmax."""

@@ -25,7 +25,6 @@ class ReadShares(DerivedCall):
     """One layer's attention whose bands also carry what each key brings to a row, weight times norm.
 
     by  "value", w_ij |v_j|, or "output", w_ij |v_j W_O|, each with the head's rows of W_O
-
     LoadError for attention that shows no values, InputError for "output" without W_O, or of a recording.
     """
 

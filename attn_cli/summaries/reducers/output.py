@@ -1,6 +1,5 @@
 """The attention output: weights times values, per head or joined and projected; rows that may attend to nothing."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,15 +29,11 @@ class Outputs(Part):
 
 @dataclass(frozen=True)
 class KeepOutput:
-    """Makes `Outputs` of a call; with `joined`, heads are concatenated and multiplied by `projection`.
-
-    projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
-    value_up    U_V `[h, r, e]`, which raises latents of r numbers to values of e; None where values are no latents
-    """
+    """Makes `Outputs` of a call; with `joined`, heads are concatenated and multiplied by `projection`."""
 
     joined: bool = False
-    projection: Array | None = None
-    value_up: Array | None = None
+    projection: Array | None = None  # W_O [h * e, width] (Vaswani et al. 2017, section 3.2.2)
+    value_up: Array | None = None  # U_V [h, r, e], which raises latents of r numbers to values of e
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's output, and whether it may attend to anything."""
@@ -57,21 +52,3 @@ class KeepOutput:
         if self.projection is not None:
             together = together @ self.projection
         return Outputs(to_numpy(together)[None], ("output",), masked)
-
-
-@dataclass(frozen=True)
-class PassOutput:
-    """Hands the output `[b, e]` of each head and first row to `write` as bands pass; `Outputs` are empty."""
-
-    write: Callable[[int, int, np.ndarray], None]
-
-    def wanted(self, call: Call) -> Wanted:
-        """An empty request: it reads bands."""
-        return Wanted()
-
-    def part(self, call: Call, stats: RowStats) -> Outputs:
-        """`Outputs` without numbers: the rows of each band are written as they come, head by head."""
-        for band in call.bands(in_parts=True):
-            for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
-                self.write(head, band.start, rows)
-        return Outputs(np.empty((0, 0, 0)), (), np.empty(0, int))

@@ -26,8 +26,6 @@ class WordReads(Part):
 
     A key's share for a token is the norm of weight times value, heads side by side, over the sum over keys; of the
     weights where no values are known. It is summed over the tokens of the word read, averaged over the reader's.
-
-    weights  the mean weight over heads, put together in the same way `[u, u]`
     """
 
     name: ClassVar[str] = "word_reads"

@@ -35,18 +35,22 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
     for matrix in matrices:
         titles = _OF_PRODUCTS if matrix in products else _titles(summary)
         drawn = matrix_maps(matrix, summary, report, screen, titles)
-        maps += [
-            each for each in drawn if each.kind != "scores" or (titles["scores"] and np.isfinite(each.values).any())
-        ]
+        maps += [each for each in drawn if each.kind != "scores" or (titles["scores"] and _is_seen(each.values))]
     yield from arranged(maps, screen)
     for part in summary.parts:
         if isinstance(part, Outputs):
             yield from draw_outputs(part, summary, report, screen)
 
 
+def _is_seen(values: np.ndarray) -> bool:
+    return bool(np.isfinite(values).any())
+
+
 def _titles(summary: Summary) -> dict[str, str]:
-    """Titles of the matrices after the rule; "" for scores that it leaves as they are, or that are the weights."""
-    rule, words = summary.rule, rule_words(summary)
+    """Titles of the matrices after the rule; "" for scores that need no map of their own, as those of many heads."""
+    rule, words, heads = summary.rule, rule_words(summary), len(summary.place.heads)
     weights = ["weights"] + ["softmax"] * bool(rule["softmax"] and rule["scale"]) + ["with a sink"] * rule["sink"]
-    scaled = "" if words == "no mask" or not rule["softmax"] else f"scaled ({words.removesuffix(', no mask')})"
+    scaled = (
+        "" if words == "no mask" or heads > 1 or not rule["softmax"] else f"scaled ({words.removesuffix(', no mask')})"
+    )
     return {"scores": scaled, "weights": " = ".join(weights[:2]) + "".join(f" {word}" for word in weights[2:])}

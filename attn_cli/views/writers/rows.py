@@ -8,12 +8,12 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 class ArchiveView(View):
-    """Writes the arrays of one report as an .npz file; InputError for a second."""
+    """Writes the arrays of one report as an .npz file, or its output as .npy; InputError for a second report."""
 
     def show(self, report: Report) -> None:
-        """Write the report's arrays as an .npz file; InputError for a table in the order of --sort."""
-        self.take_one("an npz file holds one text", "use --format jsonl with --lines")
-        self.sink.write(data.to_npz(report))
+        """Write the report's arrays; InputError for a table in the order of --sort."""
+        self.take_one(f"an {self.format} file holds one text", "use --format jsonl with --lines")
+        self.sink.write(data.to_npy(report) if self.format == "npy" else data.to_npz(report))
 
 
 class RowsView(View):

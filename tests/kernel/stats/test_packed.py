@@ -14,7 +14,6 @@ from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats import padded
 from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS
 from attn_cli.kernel.stats.packed import apart, together
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, TopK, Wanted
@@ -101,40 +100,3 @@ def test_a_text_that_is_visited_by_itself_fills_its_part_of_the_output(walked: s
         call.row_stats(wanted_of(0) if call.n == LENGTHS[0] else Wanted(moments=("masked", *NOTED_MOMENTS)))
     assert whole.has_output_of_texts
     assert not whole.output.complete
-
-
-@pytest.mark.parametrize("of_none", [0, OF_NONE])
-@pytest.mark.parametrize("in_parts", [False, True], ids=["at once", "in parts"])
-@pytest.mark.parametrize("mask", MASKS, ids=str)
-def test_batched_products_say_what_dense_attention_does(
-    mask: Mask, in_parts: bool, of_none: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if in_parts:
-        monkeypatch.setattr(padded, "_ROWS", 4)
-        monkeypatch.setattr(padded, "_CELLS", 300)
-    whole, random = packed(mask, Rule(0.4), of_none), np.random.default_rng(0)
-    first, last = whole.rule.mask.first[:, None], whole.rule.mask.last[:, None]
-    keys = np.where(random.random((whole.n, 5)) < 0.8, random.integers(first, last, (whole.n, 5)), -1)
-    key_sets = (keys[:, :1], keys[:, 1:2], -np.sort(-keys[:, 2:4], axis=1))
-    wanted = Wanted(
-        moments=("masked", "weight_sum", "entropy_nats", "distance"), key_sets=key_sets,
-        vectors=tuple(random.random((2, whole.n)).astype(np.float32)), tops=(TopK(1, scores=False),),
-    )  # fmt: skip
-    of_texts = padded.padded_stats(whole.q, whole.k, whole.v, whole.rule, TEXTS, wanted, whole.output.array)
-    assert of_texts is not None
-    rows = tuple(range(sum(LENGTHS)))
-    but_top = replace(wanted.of_rows(rows), tops=())
-    assert_are_the_definitions(replace(of_texts, wanted=but_top, tops={}), whole, CLOSE)
-    exact = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (whole.q, whole.k, whole.v)), whole.rule)
-    np.testing.assert_allclose(whole.output.array[:, list(rows)], exact.output[:, rows], **CLOSE)
-    (largest,), weights = of_texts.tops.values(), exact.weights[:, list(rows)]
-    np.testing.assert_allclose(largest.weights[..., 0], weights.max(axis=-1), **CLOSE)
-    np.testing.assert_array_equal(largest.keys[..., 0], weights.argmax(axis=-1))
-
-
-def test_other_wishes_and_rules_are_left_to_bands() -> None:
-    whole = packed(Open(), Rule(0.4))
-    wanted = Wanted(moments=("weight_sum",), column_sums=(ColumnSums(),))
-    assert padded.padded_stats(whole.q, whole.k, whole.v, whole.rule, TEXTS, wanted, None) is None
-    sink = replace(whole.rule, sink=torch.zeros(H))
-    assert padded.padded_stats(whole.q, whole.k, whole.v, sink, TEXTS, wanted, None) is None

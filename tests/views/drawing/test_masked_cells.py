@@ -28,7 +28,7 @@ def test_keys_outside_a_window_are_blank(mask: str) -> None:
     masks = ["--mask", "causal", *(["--mask", "window:3"] if mask == "window" else [])]
     run = attn("compute", "the cat sat on the mat", *masks, env={"NO_COLOR": "1", "COLUMNS": "80"})
     lines = run.lines
-    start = next(at for at, line in enumerate(lines) if "· weights ·" in line)
+    start = next(at for at, line in enumerate(lines) if "weights = softmax ·" in line)
     (row,) = [line for line in lines[start : start + 9] if line.endswith("4 the")]
     first = row[:8].strip()
     assert (first == "") == (mask == "window")

@@ -11,10 +11,9 @@ from torch import nn
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.registry import RegistryCall
-from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function, hidden_from_function_modes
 
 # The options of attention functions that make the rule of a layer.
@@ -29,20 +28,18 @@ _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, 
 
 
 class AttentionFunction:
-    """Stands in transformers' registry and passes calls on to `attend`; `row_of_texts` is None for padded texts."""
+    """Stands in transformers' registry and passes calls on to `attend`."""
 
-    def __init__(self, attend: Attend, row_of_texts: RowOfTexts | None = None) -> None:
-        self.attend, self.row_of_texts = attend, row_of_texts
+    def __init__(self, attend: Attend) -> None:
+        self.attend = attend
 
     def compute(self, call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The output `[b, n, h, e]` in the query's dtype, and the weights where the model puts them out."""
         if call.own is not None:
             return self._by_own(call, call.own)
-        texts, (query, key, _), eager = self.row_of_texts, call.qkv, eager_function(type(call.module))
+        eager = eager_function(type(call.module))
         self.attend.ledger.dropouts[call.module] = dropout = call.options.get("dropout") or 0.0
-        rule = rule_of_layer(call if texts is None else call._replace(mask=texts.mask(call.mask)))
-        if texts is not None:
-            texts.check(query, key, rule.bias if rule.sink_per_query is None else rule.sink_per_query)
+        rule = rule_of_layer(call)
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), hidden_from_function_modes():
             output = self.attend.of_products(call.module, "registry", call.qkv, rule)
@@ -51,8 +48,8 @@ class AttentionFunction:
                 theirs, weights = called_as(eager, call)
                 output = theirs.transpose(1, 2) if dropout else output
             if output is None:
-                output = self._output(rule, call.qkv)
-        return output.to(query.dtype).transpose(1, 2).contiguous(), weights
+                output = output_of_layer(rule, *call.qkv)
+        return output.to(call.qkv[0].dtype).transpose(1, 2).contiguous(), weights
 
     def _by_own(self, call: RegistryCall, own: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor | None]:
         output, weights = called_as(own, call)
@@ -63,12 +60,6 @@ class AttentionFunction:
                 name = getattr(own, "__name__", type(own).__name__)
                 self.attend.ledger.record_unseen(call.module, f"by {name}, which returns no weights")
         return output, weights
-
-    def _output(self, rule: LayerRule, qkv: Products) -> torch.Tensor:
-        texts = self.row_of_texts
-        if texts is None:
-            return output_of_layer(rule, *qkv)
-        return texts.without_padding(output_of_layer(rule, *(texts.with_padding(x) for x in qkv)))
 
 
 def called_as(eager: Callable[..., Any], call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from attn_cli.call import Place
 from attn_cli.kernel.definition.mask import Intervals, Mask
@@ -12,12 +13,32 @@ from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.row_of_texts import PackedRows
 from attn_cli.sources.huggingface.capture.text_rule import mask_of_text
 
 _KEPT = 4  # layouts: a model alternates between few masks
 
 FindText = Callable[[int], UnpaddedText]
+
+
+class PackedRows:
+    """The rows of texts one after the other, of all R padded rows; `places` `[R]` are their indices there."""
+
+    def __init__(self, places: np.ndarray) -> None:
+        self._places = torch.from_numpy(places)
+        self._is_whole = np.array_equal(places, np.arange(len(places)))
+
+    def pack(self, x: torch.Tensor) -> torch.Tensor:
+        """A padded tensor `[heads, R, width]` with its rows in this order."""
+        if self._is_whole:
+            return x
+        return x.transpose(0, 1).index_select(0, self._places.to(x.device)).transpose(0, 1)
+
+    def pad(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor in this order, each row at its padded place again."""
+        if self._is_whole:
+            return x
+        wide = x.new_empty((len(self._places), x.shape[0], x.shape[2]))
+        return wide.index_copy_(0, self._places.to(x.device), x.transpose(0, 1)).transpose(0, 1)
 
 
 class BatchLayout(NamedTuple):
@@ -48,7 +69,6 @@ class BatchLayouts:
         sizes: tuple[int, int, int],
         layer_rule: LayerRule,
         find: FindText,
-        packed: PackedRows | None,
     ) -> BatchLayout | None:
         """The packing of b texts of n queries and m keys in one row of tokens."""
         (b, n, m), mask = sizes, layer_rule.mask
@@ -59,14 +79,12 @@ class BatchLayouts:
         for kept_mask, kept_key, layout in self._kept:
             if kept_mask is mask and kept_key == key:
                 return layout
-        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule, packed)
+        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule)
         self._kept = [*self._kept[1 - _KEPT :], (mask, key, layout)]
         return layout
 
 
-def _layout(
-    texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule, packed: PackedRows | None
-) -> BatchLayout | None:
+def _layout(texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule) -> BatchLayout | None:
     masks = tuple(mask_of_text(layer_rule, index, text.rows, text.keys) for index, text in enumerate(texts))
     ends: dict[tuple[Mask, int, int], np.ndarray] = {}  # many texts are as long as others
     rows, seen, beside, stop = list[slice](), list[np.ndarray](), list[np.ndarray](), 0
@@ -86,11 +104,7 @@ def _layout(
         seen.append(ends[key][:, inside[at]] + stop)
         beside.append(ends[key][:, ~inside[at]] + stop)
         stop += count
-    if packed is None:
-        packed = PackedRows(np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)]), inside.size)
-        seen += beside
-    else:
-        seen.append(np.zeros((2, len(packed.places) - stop), int))
+    packed = PackedRows(np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)]))
     tokens = tuple(token for text in texts for token in text.queries)
-    first, last = np.concatenate(seen, axis=1).astype(np.int32)
+    first, last = np.concatenate(seen + beside, axis=1).astype(np.int32)
     return BatchLayout(texts, tuple(rows), tokens, masks, Intervals(first, last), packed, {})

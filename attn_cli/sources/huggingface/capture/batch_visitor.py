@@ -21,7 +21,6 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import checked, rule_of
-from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.weights_call import WeightsCall
 
 
@@ -53,15 +52,8 @@ Visit = Callable[[Call], None]
 class BatchVisitor:
     """Calls `visit` with one layer's attention on each text of a batch, or on all texts packed, in selected heads."""
 
-    def __init__(
-        self,
-        visit: Visit,
-        ledger: Ledger,
-        *,
-        row_of_texts: RowOfTexts | None = None,
-    ) -> None:
+    def __init__(self, visit: Visit, ledger: Ledger) -> None:
         self.visit, self.ledger = visit, ledger
-        self.row_of_texts = row_of_texts
         self.blocks = BlockInputs()
         self._forget_layouts()
 
@@ -74,8 +66,7 @@ class BatchVisitor:
         """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text, or all packed."""
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
-        row, h = self.row_of_texts, query.shape[1]
-        b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if row is None else row.sizes
+        (b, h, n, _), m = query.shape, key.shape[2]
         heads, g = self._heads_of(recorded, h), key.shape[1]
         groups = tuple(head // (h // g) for head in heads)
         fills_output = len(heads) == h and not recorded.is_last
@@ -87,19 +78,16 @@ class BatchVisitor:
 
         layout = None
         if isinstance(self.visit, PackedVisit) and b > 1:
-            layout = self.layouts.of(place, (b, n, m), layer_rule, text_of, None if row is None else row.rows)
-        if row is not None and layout is None:
-            query, key, value = (row.with_padding(x) for x in (query, key, value))
+            layout = self.layouts.of(place, (b, n, m), layer_rule, text_of)
         layer = LayerBatch(query, key, value, layer_rule, heads, groups, fills_output)
         texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
         projection = self._projection(place, heads, h, value.shape[-1])
 
         def ingredients_of(index: int) -> Ingredients:
-            where = (index, texts[index].keys) if row is None or layout is None else (0, layout.rows[index])
-            return self._ingredients(place, key, *where, projection)
+            return self._ingredients(place, key, index, texts[index].keys, projection)
 
         if layout is not None:
-            return self._visit_packed(layer, layer.packed(layout, row, places.at, ingredients_of), layout)
+            return self._visit_packed(layer, layer.packed(layout, places.at, ingredients_of), layout)
         output = layer.memory() if fills_output else None
         is_complete = True
         for index, text in enumerate(texts):
@@ -108,17 +96,13 @@ class BatchVisitor:
             if output is not None:
                 layer.fill_padding(index, text, output)
                 is_complete = is_complete and call.output is not None and call.output.complete
-        if output is None or not is_complete:
-            return None
-        return output if row is None else row.without_padding(output)
+        return output if is_complete else None
 
     def _visit_packed(self, layer: LayerBatch, packed: PackedCall, layout: BatchLayout) -> torch.Tensor | None:
         assert isinstance(self.visit, PackedVisit)
         self.visit.of_texts(packed)
         if packed.output is None or not packed.has_output_of_texts:
             return None
-        if self.row_of_texts is not None:
-            return packed.output.array[None]  # [1, h, T, e]
         b, _, n, _ = layer.query.shape
         padded = layout.packed.pad(packed.output.array)  # [h, b * n, e]
         output: torch.Tensor = padded.transpose(0, 1).reshape(b, n, len(padded), -1).transpose(1, 2)

@@ -12,7 +12,6 @@ from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
 from attn_cli.sources.huggingface.capture.layer_output import output_of_rows
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
-from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.text_rule import rule_of_text, rule_with_mask
 
 
@@ -53,15 +52,11 @@ class LayerBatch:
     def packed(
         self,
         layout: BatchLayout,
-        row: RowOfTexts | None,
         place_of: Callable[[int], Place],
         ingredients_of: Callable[[int], Ingredients],
     ) -> PackedCall:
         """All texts, one after the other without padding (varlen), as one call."""
-        q, k, v = (
-            x[0] if row is not None else layout.packed.pack(_one_after_the_other(x))
-            for x in (self.query, self.key, self.value)
-        )
+        q, k, v = (layout.packed.pack(_one_after_the_other(x)) for x in (self.query, self.key, self.value))
         output = None
         if self.fills_output:
             output = q.new_zeros((q.shape[1], q.shape[0], v.shape[2])).transpose(0, 1)

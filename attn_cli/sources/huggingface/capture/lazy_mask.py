@@ -7,7 +7,7 @@ import torch
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, MaskFunction, Open, Window, all_of
+from attn_cli.kernel.definition.masks import Causal, Keys, MaskFunction, Open, Window, all_of
 from attn_cli.sources.huggingface.compat import (
     WITHOUT_TORCH_FUNCTION,
     bidirectional_mask_function,
@@ -58,13 +58,6 @@ class LazyMask(torch.Tensor):
             return None
         offset = arguments.get("kv_offset", 0)
         return row[:, offset : offset + arguments["kv_length"]].bool()
-
-    @property
-    def is_of_distance(self) -> bool:
-        """True if the mask, apart from padding, depends on the distance of key and query alone: causal, window."""
-        arguments = self.arguments
-        shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
-        return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift))
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
         """The mask of text number `batch`, as a function of query and key, both counted in the padded text."""
@@ -124,15 +117,6 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
         # transformers' number is the largest distance, inclusive
         return Window(closure["sliding_window"] + 1, offset, both_sides=True)
     return MaskFunction(_elementwise(function, batch, shift), "mask function")
-
-
-def _is_of_distance(mask: Mask) -> bool:
-    match mask:
-        case Open() | Causal(0) | Window(_, 0):
-            return True
-        case Intersection(masks):
-            return all(map(_is_of_distance, masks))
-    return False
 
 
 def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:

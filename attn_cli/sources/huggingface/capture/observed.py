@@ -14,7 +14,6 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
-from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 """Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
@@ -23,18 +22,11 @@ Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 class ObservedAttention:
     """Shows the attention calls of a pass to a visitor, and leaves the model's outputs as they are, unless by `tap`."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        visit: Visit | None,
-        *,
-        tap: Tap | None = None,
-        row_of_texts: RowOfTexts | None = None,
-    ) -> None:
+    def __init__(self, ledger: Ledger, visit: Visit | None, *, tap: Tap | None = None) -> None:
         self.ledger, self.tap = ledger, tap
         self.visitor: BatchVisitor | None = None
         if visit is not None:
-            self.visitor = BatchVisitor(visit, ledger, row_of_texts=row_of_texts)
+            self.visitor = BatchVisitor(visit, ledger)
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it."""

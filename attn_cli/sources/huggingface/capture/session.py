@@ -50,17 +50,13 @@ class Capture(AbstractContextManager[Ledger]):
 
     def _contexts(self) -> Iterator[AbstractContextManager[Any]]:
         ledger, visitor = self.attend.ledger, self.attend.visitor
-        row = None if visitor is None else visitor.row_of_texts
-        if row is None:
-            yield hooked(self.stack.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
-        else:
-            ledger.labels.read_arguments(self.stack, (), row.padded)
+        yield hooked(self.stack.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
         if visitor is not None:
             yield visitor.blocks.watching(ledger.places.attention_blocks)
             seen = ledger.places.in_registry
             yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in seen))
         yield torch.compiler.set_stance("force_eager")
-        yield in_registry(self.model, AttentionFunction(self.attend, row).compute)
+        yield in_registry(self.model, AttentionFunction(self.attend).compute)
         yield watching(self.attend)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:

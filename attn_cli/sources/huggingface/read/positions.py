@@ -57,13 +57,6 @@ def position_count(model: nn.Module, *, decoder: bool = False) -> int | None:
     return trained_count(configuration_of(model), decoder=decoder) if limit is None else limit
 
 
-def counted_from(model: nn.Module) -> int | None:
-    """The id of the padding token, if the model numbers positions from that + 1 on, as RoBERTa; None: from 0 on."""
-    stated = trained_count(configuration_of(model))
-    table = None if stated is None else _table(model, stated)
-    return None if table is None else getattr(table[0], "padding_idx", None)
-
-
 def _table(model: nn.Module, stated: int) -> tuple[nn.Module, torch.Tensor] | None:
     for module_path, module in model.named_modules():
         for name, x in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
