@@ -48,9 +48,7 @@ def _is_seen(values: np.ndarray) -> bool:
 
 def _titles(summary: Summary) -> dict[str, str]:
     """Titles of the matrices after the rule; "" for scores that need no map of their own, as those of many heads."""
-    rule, words, heads = summary.rule, rule_words(summary), len(summary.place.heads)
-    weights = ["weights"] + ["softmax"] * bool(rule["softmax"] and rule["scale"]) + ["with a sink"] * rule["sink"]
-    scaled = (
-        "" if words == "no mask" or heads > 1 or not rule["softmax"] else f"scaled ({words.removesuffix(', no mask')})"
-    )
-    return {"scores": scaled, "weights": " = ".join(weights[:2]) + "".join(f" {word}" for word in weights[2:])}
+    rule, words = summary.rule, rule_words(summary).removesuffix(", no mask")
+    weights = "weights = softmax" if rule["softmax"] and rule["scale"] else "weights"
+    changes = words != "no mask" and rule["softmax"] and len(summary.place.heads) == 1
+    return {"scores": f"scaled ({words})" if changes else "", "weights": weights + " with a sink" * rule["sink"]}
