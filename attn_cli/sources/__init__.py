@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
-TABLE_SUFFIXES = (".txt", ".vec", ".csv", ".tsv", ".bin", ".gz", ".npz", ".json", ".safetensors")
+TABLE_SUFFIXES = (".txt", ".vec", ".csv", ".tsv", ".gz", ".npz", ".json")
 
 
 @runtime_checkable

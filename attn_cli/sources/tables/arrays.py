@@ -1,4 +1,4 @@
-"""Tables that store words and vectors separately: .npz, .safetensors, .json."""
+"""Tables that store words and vectors separately: .npz and .json."""
 
 import sys
 import zipfile
@@ -12,7 +12,6 @@ from attn_cli.sources.files.checks import Matrix
 from attn_cli.sources.files.json_lists import parse_json
 from attn_cli.sources.files.npy import npz_archive, read_any_npy, read_npy, read_npz, unpacked
 from attn_cli.sources.files.raw import Raw
-from attn_cli.sources.files.tensors import read_safetensors, safetensors_header, tensor_bytes
 from attn_cli.sources.files.text import decode_text
 from attn_cli.sources.tables.table import VectorTable
 from attn_cli.text import counted, excerpt
@@ -31,31 +30,6 @@ def npz_table(raw: Raw) -> VectorTable:
     else:
         vectors = read_npy(raw.data[place], "vectors", raw.label)
     return _table(raw.label, words_of(words, raw.label), vectors)
-
-
-def safetensors_table(raw: Raw) -> VectorTable:
-    """The table of word vectors in a .safetensors file: the tensor `vectors`, and its words."""
-    header = safetensors_header(raw)
-    members, metadata = set(header.tensors), header.metadata
-    beside = raw.path.with_suffix(".txt") if raw.path else None
-    if "words" in metadata:
-        words = _word_list(parse_json(metadata["words"], f"{raw.label}: its words"), raw.label)
-    elif "words" in members:
-        words = words_of(tensor_bytes(raw, header, "words"), raw.label)
-    elif beside is not None and beside.is_file():
-        content = decode_text(np.fromfile(beside, np.uint8), str(beside))
-        words = tuple(content.removesuffix("\n").replace("\r\n", "\n").split("\n"))
-    else:
-        file = beside.name if beside else "file beside it"
-        raise InputError(
-            f"{raw.label} has no words: none in its metadata, no tensor `words`, no {file}",
-            "a model is given by its folder; a table brings its words in one of these ways",
-        )
-    if "vectors" not in members and len(members) > 1:
-        _require(members | {"words"}, raw.label)
-    member = "vectors" if "vectors" in members else None
-    vectors, _ = read_safetensors(Raw(raw.label, raw.data, member, raw.path), "vectors")
-    return _table(raw.label, words, vectors)
 
 
 def json_table(raw: Raw) -> VectorTable:
@@ -114,12 +88,6 @@ def words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
     return tuple(
         word.decode("utf-8", "backslashreplace") if isinstance(word, bytes) else word for word in array.tolist()
     )
-
-
-def _word_list(value: Any, label: str) -> tuple[str, ...]:
-    if not _is_text_list(value):
-        raise InputError(f"{label}: words is not a list of text", _EXPECTED)
-    return tuple(value)
 
 
 def _is_text_list(value: Any) -> bool:

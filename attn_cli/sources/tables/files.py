@@ -2,12 +2,12 @@
 
 import csv
 import gzip
-import os
 import re
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -16,18 +16,23 @@ from attn_cli.sources.files.kinds import SAMPLE, FileKind, is_text, refuse_pickl
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.files.raw import nearest_name, open_raw
-from attn_cli.sources.tables.arrays import json_table, npz_table, safetensors_table
-from attn_cli.sources.tables.records import RecordTable, WordRecord
-from attn_cli.sources.tables.table import WordTable
+from attn_cli.sources.tables.arrays import json_table, npz_table
+from attn_cli.sources.tables.table import BLOCK, Vectors, WordTable
 from attn_cli.text import counted, excerpt
 
-_KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), .csv, word2vec .bin, .npz, .json or .safetensors"
-_MOST_RATIO = 1032  # deflate makes at most so many bytes of one: zlib's documentation, "Maximum Compression Factor"
-_WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
-
-
+_KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), .csv, .npz or .json"
 LONGEST_LINE = 2**20
 _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
+
+
+class WordRecord(NamedTuple):
+    """One word with its vector, as bytes start:stop of a file; `first` is the word up to a blank."""
+
+    first: bytes
+    row: int
+    start: int
+    stop: int
+    raw: bytes
 
 
 class TextFormat:
@@ -178,65 +183,127 @@ def _is_number(cell: bytes) -> bool:
     return b"_" not in cell
 
 
-_LONGEST_WORD = 1000
-_CHUNK = 2**20
-_HINT = "is it a word2vec file, and whole?"
-_COUNTS = re.compile(rb"(\d{1,12}) (\d{1,12})\n")
+class RecordTable:
+    """A table in a file that is read on until the words looked up are found; only theirs are kept."""
+
+    heads = 1
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+
+    def __init__(self, name: str, format: TextFormat) -> None:
+        self.name, self.format = name, format
+        self._next = (0, 0)  # number and offset of the first record not yet read
+        self._hashes, self._places = array("q"), array("q")
+        self._rows: dict[str, int] = {}
+        self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
+        self._missing: set[str] = set()
+        self._at_end = False
+
+    @property
+    def extent(self) -> str:
+        """How many words were read so far, as text such as "22,016 words": all of the file once one was not found."""
+        return f"{len(self._hashes):,} words"
+
+    @property
+    def width(self) -> int:
+        """The count of numbers in a vector."""
+        return self.format.d
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Find the rows of these words in the file: among words read already, then by reading on."""
+        with parse_errors(self.format.label):
+            self._find({word for word in words if word not in self._rows and word not in self._missing})
+
+    def _find(self, new_words: set[str]) -> None:
+        open_keys: dict[int, set[str]] = {}
+        for word in new_words:
+            open_keys.setdefault(_key(word.encode("utf-8", "backslashreplace")), set()).add(word)
+        other_case_rows: dict[str, int] = {}  # rows of words that the file has in another case
+        for record in self._candidates(open_keys):
+            self._take(record, open_keys, other_case_rows)
+        if open_keys and not self._at_end:
+            self._walk_on(open_keys, other_case_rows)
+        for word in set().union(*open_keys.values()):
+            if word in other_case_rows:
+                self._rows[word] = other_case_rows[word]
+            else:
+                self._missing.add(word)
+
+    def index(self, word: str) -> int | None:
+        """The row of a word as it is written, or else in any case; None if the table lacks it."""
+        if word not in self._rows and word not in self._missing:
+            self.look_up([word])
+        return self._rows.get(word)
+
+    def word(self, row: int) -> str:
+        """The word in the row `row`, one that was looked up before."""
+        return self._vectors[row][0]
+
+    def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
+        """The vectors `[len(rows), d]` of rows that were looked up before."""
+        return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
+
+    def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
+        """The whole file some words at a time: the row of the first, the words, their vectors `[words, d]`."""
+        with parse_errors(self.format.label):
+            yield from self._blocks()
+
+    def _blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
+        words: list[str] = []
+        numbers = array("f")
+        first = 0
+        for record in self.format.records(0, 0):
+            word, vector = self.format.parse(record)
+            if not words:
+                first = record.row
+            words.append(word)
+            numbers.extend(vector)
+            if len(words) == BLOCK:
+                yield first, words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
+                words, numbers = [], array("f")
+        if words:
+            yield first, words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
+
+    def _walk_on(self, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
+        for record in self.format.records(*self._next):
+            key = _key(record.first)
+            self._hashes.append(key)
+            self._places.append(record.start)
+            self._next = (record.row + 1, record.stop)
+            if key in open_keys:
+                self._take(record, open_keys, other_case_rows)
+                if not open_keys:
+                    return
+        self._at_end = True
+
+    def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[WordRecord]:
+        hashes = np.array(self._hashes)  # a copy: an array with a view of it can't grow
+        for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
+            yield next(self.format.records(int(row), self._places[int(row)]))
+
+    def _take(self, record: WordRecord, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
+        key = _key(record.first)
+        open_words = open_keys.get(key, set())
+        if not open_words:
+            return
+        word, vector = self.format.parse(record)
+        if word in open_words:
+            self._rows[word] = record.row
+            open_words.discard(word)
+        variants = [variant for variant in open_words if variant.lower() == word.lower()]
+        for variant in variants:
+            other_case_rows.setdefault(variant, record.row)
+        if variants or self._rows.get(word) == record.row:
+            self._vectors.setdefault(record.row, (word, vector))
+        if not open_words:
+            del open_keys[key]
 
 
-class BinaryFormat:
-    """A file of word vectors as word2vec writes it: words with d float32 numbers each, after a line with two counts.
-
-    Each is the word, a blank, d little-endian numbers and perhaps a line end. InputError names the word, from 1.
-    """
-
-    def __init__(self, file: BinaryIO, label: str, most_bytes: int) -> None:
-        self.file, self.label = file, label
-        file.seek(0)
-        header = _COUNTS.match(file.readline(100))
-        if header is None:
-            raise InputError(f"{label}: the first line doesn't say how many words and numbers", _HINT)
-        self.count, self.d = map(int, header.groups())
-        self.begin = header.end()
-        if not 1 <= self.d <= most_bytes // 4:
-            raise InputError(f"{label}: the first line promises {self.d:,} numbers a word", _HINT)
-
-    def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The words with their vectors as bytes, from number `row` on, as many as the first line states."""
-        place, buffer, at = start or self.begin, b"", 0  # the buffer holds the file from byte `place` on
-        while row < self.count:
-            blank = buffer.find(b" ", at)
-            stop = blank + 1 + 4 * self.d
-            if blank < 0 or stop > len(buffer):
-                self.file.seek(place + len(buffer))
-                more = self.file.read(max(_CHUNK, len(buffer)))  # twice as much each time, however long a vector is
-                if not more or (blank < 0 and len(buffer) - at > _LONGEST_WORD):
-                    raise self._broken(row)
-                place, buffer, at = place + at, buffer[at:] + more, 0
-                continue
-            yield WordRecord(buffer[at:blank].lstrip(b"\n"), row, place + at, place + stop, buffer[at:stop])
-            row, at = row + 1, stop
-
-    def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
-        """The word and its d numbers, from a record's bytes; InputError for NaN or Inf."""
-        word = record.first.decode("utf-8", "backslashreplace")
-        numbers = np.frombuffer(record.raw[-4 * self.d :], "<f4")
-        if not np.isfinite(numbers).all():
-            raise InputError(
-                f"{self.label}: the vector of {excerpt(word, 40)!r} (word {record.row + 1:,}) has NaN or Inf",
-                "is the file whole?",
-            )
-        return word, numbers.tolist()
-
-    def _broken(self, row: int) -> InputError:
-        return InputError(
-            f"{self.label} is truncated: the first line promises {self.count:,} words, {row:,} are there",
-            "download it again",
-        )
+def _key(word: bytes) -> int:
+    return hash(word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode())
 
 
 def open_table_file(name: str) -> WordTable:
-    """The table of word vectors in a file: text, word2vec's binary, gzip of these, npz, safetensors or JSON."""
+    """The table of word vectors in a file: text, gzip of it, npz or JSON."""
     path = expanded(name)
     kind = kind_of_path(path, LoadError)
     if kind is PathKind.NOTHING:
@@ -255,24 +322,19 @@ def open_table_file(name: str) -> WordTable:
 
 
 def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
-    most_bytes = os.fstat(stream.fileno()).st_size
     start = stream.read(SAMPLE)
     kind = sniff(start)
     if start.startswith(b"\x1f\x8b"):
         stream.seek(0)
-        stream, most_bytes = cast(IO[bytes], gzip.GzipFile(fileobj=stream)), most_bytes * _MOST_RATIO
+        stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
         start = stream.read(SAMPLE)
     elif kind is FileKind.NPZ:
         return npz_table(open_raw(str(path), None))
-    elif kind is FileKind.SAFETENSORS:
-        return safetensors_table(open_raw(str(path), None))
     elif path.suffix.lower() == ".json":  # by suffix, not by its first byte: { is a word of GloVe too
         return json_table(open_raw(str(path), None))
     if not start.strip():
         raise InputError(f"{label} is empty", _KINDS)
     refuse_pickle(start, label)
-    if _WORD2VEC.match(start) and (".bin" in path.suffixes or not is_text(start)):
-        return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label, most_bytes))
     if not is_text(start):
         raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
     text_format = CsvFormat if {".csv", ".tsv"} & {suffix.lower() for suffix in path.suffixes} else TextFormat

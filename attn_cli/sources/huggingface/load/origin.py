@@ -229,7 +229,10 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     if kind is PathKind.FILE:
         if path.suffix.lower() == ".gguf":
             return Origin(name, str(path.parent), options, path.name)
-        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give the folder that holds config.json")
+        raise LoadError(
+            f"{name} is a file, not a model folder or .gguf file",
+            "give a folder with config.json, or word vectors in .txt, .csv, .npz",
+        )
     hub_id, revision = split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
