@@ -1,7 +1,7 @@
 """Arrays in .safetensors, bfloat16 and float8 included, without torch."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory, require_shape, view_as
 from attn_cli.sources.files.json_lists import parse_json
 from attn_cli.sources.files.members import choose_member
-from attn_cli.sources.files.raw import Bytes, Raw
+from attn_cli.sources.files.raw import Raw
 from attn_cli.text import excerpt
 
 _DTYPES = {
@@ -22,26 +22,19 @@ _DTYPES = {
 }
 
 
-class SafetensorsHeader(NamedTuple):
-    """The header of a .safetensors file: each tensor's dtype, shape and offsets, and the byte where numbers begin."""
-
-    tensors: dict[str, Any]
-    metadata: dict[str, str]
-    offset: int
-
-
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     """An array of a .safetensors file with its label: `raw.member`, the only one, or `name`."""
-    header = safetensors_header(raw)
-    member = choose_member(list(header.tensors), raw.member, name, raw.label)
-    label = raw.label if len(header.tensors) == 1 else f"{raw.label}:{excerpt(member, 60)}"
-    entry = header.tensors[member]
+    tensors, offset = _header(raw)
+    member = choose_member(list(tensors), raw.member, name, raw.label)
+    label = raw.label if len(tensors) == 1 else f"{raw.label}:{excerpt(member, 60)}"
+    entry = tensors[member]
     if entry["dtype"] not in _DTYPES:
         raise InputError(f"{label} has dtype {entry['dtype']}", "save it as float32, float16 or bfloat16")
     dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(map(int, entry["shape"]))
     require_dtype(dtype, label)
     require_shape(shape, name, label)
-    array = view_as(tensor_bytes(raw, header, member), dtype, shape)
+    begin, end = map(int, entry["data_offsets"])
+    array = view_as(raw.data[offset + begin : offset + end], dtype, shape)
     if entry["dtype"] not in _WIDEN:
         return array, label
     require_memory(4 * array.size, label)
@@ -50,12 +43,12 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 def stored_precision(raw: Raw, name: str) -> str | None:
     """The precision in which a .safetensors file stores an array that is widened on reading, such as "bfloat16"."""
-    tensors = safetensors_header(raw).tensors
+    tensors, _ = _header(raw)
     return _WIDENED.get(tensors[choose_member(list(tensors), raw.member, name, raw.label)]["dtype"])
 
 
-def safetensors_header(raw: Raw) -> SafetensorsHeader:
-    """The header of a .safetensors file; InputError where the safetensors library finds a fault in it."""
+def _header(raw: Raw) -> tuple[dict[str, Any], int]:
+    """Each tensor's dtype, shape and offsets, and the byte where numbers begin, once the library finds no fault."""
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:
         detail = f"the header takes {offset} bytes, {raw.data.size} are there"
@@ -69,14 +62,8 @@ def safetensors_header(raw: Raw) -> SafetensorsHeader:
     except (SafetensorError, OSError) as error:
         raise InputError(f"{raw.label} can't be read: {excerpt(str(error))}", _AGAIN) from None
     tensors = parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
-    metadata = tensors.pop("__metadata__", None)
-    return SafetensorsHeader(tensors, metadata or {}, offset)
-
-
-def tensor_bytes(raw: Raw, header: SafetensorsHeader, member: str) -> Bytes:
-    """The bytes of the tensor `member` of a .safetensors file, whatever its dtype and shape, as a view."""
-    begin, end = map(int, header.tensors[member]["data_offsets"])
-    return raw.data[header.offset + begin : header.offset + end]
+    tensors.pop("__metadata__", None)
+    return tensors, offset
 
 
 _AGAIN = "it may be truncated or still being written: save it again"

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from attn_cli.prompt import Prompt
-from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.text_parts import TextPart
+from tests.attention_name import all_named
 
 
 def bits_without(source: ModelSource, prompt: Prompt, parts: Sequence[TextPart]) -> list[list[float]]:

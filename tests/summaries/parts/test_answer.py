@@ -10,13 +10,13 @@ import torch
 from attn_cli.model.intervention import Change
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.parts.answer import read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of
+from tests.attention_name import all_named
 from tests.loaded import load_once
 from tests.real_models import MINILM
 from tests.sources.huggingface.intervene.oracle import Masked, log2_p, prompt_of, speaking_source

@@ -109,15 +109,6 @@ def _is_of_user(function: Callable[..., Any] | None, module_class: type | None =
 
 
 @contextmanager
-def all_named(model: nn.Module, name: str) -> Iterator[None]:
-    """Context manager: makes all parts of `model` look their attention up under `name`."""
-    with _names_kept(model) as configs:
-        for config in configs:
-            set_attention_name(config, name)
-        yield
-
-
-@contextmanager
 def fused(model: PreTrainedModel) -> Iterator[None]:
     """Context manager: makes the parts of `model` that support torch's fused attention use it."""
     with _names_kept(model):

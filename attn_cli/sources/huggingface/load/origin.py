@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.kept.model_files import split_revision
+from attn_cli.kept.model_files import snapshot, split_revision
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources.adapter_files import ADAPTER_FILE, adapter_folder, base_of
 from attn_cli.sources.devices import check_names
+from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.load.trust.folder_files import check_files, check_folder, document_of
@@ -30,6 +30,9 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.mode
 MEDIA_COMMANDS = "attn top, matrix, heads, inspect and layers"
 # The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+
+
+_ADAPTER_FILE = "adapter_config.json"
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def find(name: str, options: OriginOptions) -> Origin:
     origin = _locate(name, options)
     if origin.local and not origin.gguf:
         check_folder(Path(origin.path), name)
-    folder = None if origin.gguf else adapter_folder(name)
+    folder = None if origin.gguf else _adapter_folder(name)
     found = _checked(origin) if folder is None else _base_of(folder, origin)
     return _adapted(found, options.adapters)
 
@@ -128,11 +131,35 @@ def _is_installed(package: str) -> bool:
         return package in sys.modules
 
 
+def _adapter_folder(name: str) -> Path | None:
+    """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache."""
+    try:
+        path = Path(name).expanduser()
+        folder = path if path.exists() else snapshot(name)
+        is_adapter = (
+            folder is not None and (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
+        )
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return folder if is_adapter else None
+
+
+def _base_named(folder: Path, name: str) -> str:
+    """The base model that an adapter in `folder`, called `name`, names: a folder, or an id on the hub."""
+    label = f"{name}: {_ADAPTER_FILE}"
+    document = read_json_document(folder / _ADAPTER_FILE, label, LoadError, "is the download complete?")
+    base = document.get("base_model_name_or_path") if isinstance(document, dict) else None
+    if not isinstance(base, str) or not base:
+        raise LoadError(f"{label} names no base model", "add base_model_name_or_path, a folder or an id on the hub")
+    beside = folder / base
+    return str(beside) if not Path(base).expanduser().exists() and beside.is_dir() else base
+
+
 def _base_of(folder: Path, adapter: Origin) -> Origin:
     name = adapter.name
     _check_adapter(folder, name)
-    base = base_of(folder, name)
-    if adapter_folder(base) is not None:
+    base = _base_named(folder, name)
+    if _adapter_folder(base) is not None:
         raise LoadError(f"{name} is an adapter of an adapter ({base})", f"give the base, and both: --adapter {base}")
     try:
         origin = find(base, replace(adapter.options, adapters=()))
@@ -143,12 +170,12 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
 
 def _adapted(origin: Origin, names: Sequence[str]) -> Origin:
     for name in names:
-        folder = adapter_folder(name)
+        folder = _adapter_folder(name)
         if folder is None:
             here = expanded(name).exists()
             raise LoadError(
                 f"--adapter {name} holds no adapter" if here else f"--adapter {name}: not here, nor in the cache",
-                f"it has no {ADAPTER_FILE}" if here else f"a folder, or an id; with a network: hf download {name}",
+                f"it has no {_ADAPTER_FILE}" if here else f"a folder, or an id; with a network: hf download {name}",
             )
         _check_adapter(folder, name)
         short = Path(name).name
@@ -181,8 +208,8 @@ def _check_cached(origin: Origin) -> None:
 def _check_folder(origin: Origin) -> None:
     """Raise LoadError for a folder that holds no model, or one that may not be loaded; InputError for no tokenizer."""
     folder, name = Path(origin.path), origin.name
-    if (folder / ADAPTER_FILE).is_file():  # transformers would load another model, the one it names
-        raise LoadError(f"{name} holds an adapter ({ADAPTER_FILE}) and a model (config.json)", "move one elsewhere")
+    if (folder / _ADAPTER_FILE).is_file():  # transformers would load another model, the one it names
+        raise LoadError(f"{name} holds an adapter ({_ADAPTER_FILE}) and a model (config.json)", "move one elsewhere")
     if not (folder / "config.json").is_file():
         files = _gguf_files(folder)
         hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"

@@ -18,7 +18,6 @@ from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
-from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.generate.prompts import TextGenerator
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -31,6 +30,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.check import built
 from tests.architectures.tiny import each_of, tiny_model
+from tests.attention_name import all_named
 from tests.media import KINDS, audio_file, image_file, tokenizer
 from tests.real_models import SMOL
 

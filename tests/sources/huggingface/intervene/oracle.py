@@ -9,13 +9,13 @@ from transformers import PreTrainedModel
 
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
-from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.architectures.tiny import tiny_model
+from tests.attention_name import all_named
 
 IDS = (9, 21, 33, 45, 57, 69, 7, 81, 93, 101, 9, 17)
 

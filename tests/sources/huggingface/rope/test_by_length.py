@@ -11,9 +11,9 @@ from transformers import PreTrainedModel
 
 from attn_cli.call import Call
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
+from tests.attention_name import all_named
 from tests.media import TEXT, saved, tokenizer
 from tests.sources.huggingface.generate.test_greedy import opened
 
