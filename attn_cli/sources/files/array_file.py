@@ -9,7 +9,7 @@ from attn_cli.sources.files.kinds import FileKind, kind_of
 from attn_cli.sources.files.npy import npz_names, read_npy, read_npz
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.raw import Raw, is_file, open_raw
-from attn_cli.sources.files.tensors import read_safetensors, safetensors_header, stored_precision
+from attn_cli.sources.files.tensors import read_safetensors, safetensors_names, stored_precision
 from attn_cli.sources.files.text import decode_text, read_text
 from attn_cli.sources.files.typed import is_typed, typed_matrix
 
@@ -48,7 +48,7 @@ def array_names(file: str) -> list[str]:
             case FileKind.NPZ:
                 return npz_names(raw)
             case FileKind.SAFETENSORS:
-                return list(safetensors_header(raw).tensors)
+                return safetensors_names(raw)
             case FileKind.JSON:
                 value = parse_json(decode_text(raw.data, raw.label), raw.label)
                 return (

@@ -41,6 +41,11 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     return _WIDEN[entry["dtype"]](array), label
 
 
+def safetensors_names(raw: Raw) -> list[str]:
+    """The names of the arrays of a .safetensors file."""
+    return list(_header(raw)[0])
+
+
 def stored_precision(raw: Raw, name: str) -> str | None:
     """The precision in which a .safetensors file stores an array that is widened on reading, such as "bfloat16"."""
     tensors, _ = _header(raw)
