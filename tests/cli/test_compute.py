@@ -174,20 +174,6 @@ def test_k_is_q_and_v_is_k_if_missing() -> None:
 @pytest.mark.parametrize(
     ("shape", "options"), [((4, 3), []), ((2, 4, 3), []), ((2, 1, 4, 3), []), ((4, 6), ["--heads", "2"])]
 )
-def test_rows_go_to_a_file_as_they_come_and_make_what_standard_output_gets(
-    shape: tuple[int, ...], options: list[str]
-) -> None:
-    many = (*shape[:-2], 300, shape[-1])
-    np.save("q.npy", RANDOM.normal(size=many))
-    for chosen in (options, [*options, "--causal"]):
-        named = attn("compute", "--q", "q.npy", *chosen, "-o", "output.npy", "--force")
-        assert (named.code, named.bytes) == (0, b"")
-        assert Path("output.npy").read_bytes() == attn("compute", "--q", "q.npy", *chosen, "-f", "npy").bytes
-
-
-@pytest.mark.parametrize(
-    ("shape", "options"), [((4, 3), []), ((2, 4, 3), []), ((2, 1, 4, 3), []), ((4, 6), ["--heads", "2"])]
-)
 def test_json_npz_npy_and_csv_hold_the_same_numbers(shape: tuple[int, ...], options: list[str]) -> None:
     options = [*options, "--mask", "causal"]
     found = compute(*options, q=RANDOM.normal(size=shape))

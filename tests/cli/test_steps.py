@@ -28,17 +28,11 @@ def stages(*arguments: str) -> dict[str, np.ndarray]:
     return {stage["stage"]: np.array(stage["values"], dtype=float) for stage in found}
 
 
-CAT = ["--q", "q.csv", "--k", "k.csv", "--v", "v.csv", "--labels", "the,cat,sat", "--steps"]
-
-
-def the_cat_sat() -> None:
-    np.savetxt("q.csv", [[2, 4, 6, 0]], delimiter=",")
-    np.savetxt("k.csv", [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], delimiter=",")
-    np.savetxt("v.csv", [[0.1, 0.4, 0.2, 0.5], [0.5, 0.6, 0.3, 0.1], [0.7, 0.2, 0.4, 0.8]], delimiter=",")
+VALUES = ".1 .4 .2 .5; .5 .6 .3 .1; .7 .2 .4 .8"
+CAT = ["--q", "2 4 6 0", "--k", "1 0 0 0; 0 1 0 0; 0 0 1 0", "--v", VALUES, "--labels", "the cat sat", "--steps"]
 
 
 def test_the_walk_of_the_worked_example() -> None:
-    the_cat_sat()
     found = stages("compute", *CAT)
     assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
     assert found["scores"].tolist() == [[[2, 4, 6]]]
@@ -50,9 +44,7 @@ def test_the_walk_of_the_worked_example() -> None:
 
 
 def test_the_screen_of_one_query(golden_screen: GoldenScreen) -> None:
-    the_cat_sat()
-    arguments = ("compute", *CAT, "--mask", "causal-bottom-right")
-    golden_screen("steps", lambda width: on_screen(*arguments, width=width, depth="none"))
+    golden_screen("steps", lambda width: on_screen("compute", *CAT, "--mask=future", width=width, depth="none"))
 
 
 def test_every_stage_follows_from_the_one_before() -> None:

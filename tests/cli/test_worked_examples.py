@@ -41,10 +41,8 @@ def test_the_cat_sat() -> None:
 def test_the_cat_sat_with_the_scores_it_is_told_with() -> None:
     # Scores 2 4 6 for "cat" and d = 4: q = (2 4 6 0) on unit keys gives them, times 1/sqrt(4) is 1 2 3.
     # exp: 2.7183 7.3891 20.0855, sum 30.1929, so .0900 .2447 .6652.
-    np.savetxt("q.csv", [[2, 4, 6, 0]], delimiter=",")
-    np.savetxt("k.csv", [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], delimiter=",")
-    np.savetxt("v.csv", [[0.1, 0.4, 0.2, 0.5], [0.5, 0.6, 0.3, 0.1], [0.7, 0.2, 0.4, 0.8]], delimiter=",")
-    found = compute("--q", "q.csv", "--k", "k.csv", "--v", "v.csv")
+    values = ".1 .4 .2 .5; .5 .6 .3 .1; .7 .2 .4 .8"
+    found = compute("--q", "2 4 6 0", "--k", "1 0 0 0; 0 1 0 0; 0 0 1 0", "--v", values)
     np.testing.assert_allclose(found["scores"], [[2, 4, 6]])
     np.testing.assert_allclose(found["scaled"], [[1, 2, 3]])
     np.testing.assert_allclose(found["weights"], [[0.0900, 0.2447, 0.6652]], **FOUR_DIGITS)
