@@ -44,7 +44,7 @@ def test_the_walk_of_the_worked_example() -> None:
 
 
 def test_the_screen_of_one_query(golden_screen: GoldenScreen) -> None:
-    golden_screen("steps", lambda width: on_screen("compute", *CAT, "--mask=future", width=width, depth="none"))
+    golden_screen("steps", lambda width: on_screen("compute", *CAT, "--mask=causal:2", width=width, depth="none"))
 
 
 def test_every_stage_follows_from_the_one_before() -> None:
