@@ -310,7 +310,7 @@ def open_table_file(name: str) -> WordTable:
         raise LoadError(f"no table at {excerpt(name)}: {kind.value}", nearest_name(path, _KINDS))
     if kind is not PathKind.FILE:
         raise LoadError(f"no table at {excerpt(name)}: it is {kind.value}", _KINDS)
-    if path.name in ("config.json", "model.safetensors") and (path.parent / "config.json").is_file():
+    if path.name == "config.json" and (path.parent / "config.json").is_file():
         raise LoadError(f"{excerpt(name)} is a file of a model", f"give its folder: {excerpt(str(path.parent))}")
     label = excerpt(str(path))
     try:

@@ -256,6 +256,8 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     if kind is PathKind.FILE:
         if path.suffix.lower() == ".gguf":
             return Origin(name, str(path.parent), options, path.name)
+        if (path.parent / "config.json").is_file():
+            raise LoadError(f"{excerpt(name)} is a file of a model", f"give its folder: {excerpt(str(path.parent))}")
         raise LoadError(
             f"{name} is a file, not a model folder or .gguf file",
             "give a folder with config.json, or word vectors in .txt, .csv, .npz",
