@@ -257,11 +257,8 @@ def _locate(name: str, options: OriginOptions) -> Origin:
         if path.suffix.lower() == ".gguf":
             return Origin(name, str(path.parent), options, path.name)
         if (path.parent / "config.json").is_file():
-            raise LoadError(f"{excerpt(name)} is a file of a model", f"give its folder: {excerpt(str(path.parent))}")
-        raise LoadError(
-            f"{name} is a file, not a model folder or .gguf file",
-            "give a folder with config.json, or word vectors in .txt, .csv, .npz",
-        )
+            raise LoadError(f"{name} is a file of a model", f"give its folder: {path.parent}")
+        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give a folder, or words in .csv, .npz")
     hub_id, revision = split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
