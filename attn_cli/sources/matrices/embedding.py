@@ -33,6 +33,11 @@ class Words(NamedTuple):
     k: np.ndarray
     v: np.ndarray
 
+    @property
+    def are_projected(self) -> bool:
+        """True if the table brings q, k and v of its own, other than x."""
+        return not np.array_equal(self.q, self.x)
+
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
@@ -74,8 +79,7 @@ def embed(options: MatrixOptions) -> Embedded:
     else:
         x = words.x
     context = read_matrix(options, "context") if context_words is None else context_words.x
-    own = words is not None and not np.array_equal(words.q, words.x)  # the table's heads are those of its q, k and v
-    heads = options.heads or (words.heads if words is not None and own else 1)
+    heads = options.heads or (words.heads if words is not None and words.are_projected else 1)
     if options.positions == "sinusoidal":
         x, context = _with_sinusoids(x), None if context is None else _with_sinusoids(context)
     embedded = Embedded(x, context, heads, words, context_words)

@@ -19,6 +19,7 @@ from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 
 _ABOVE_0 = r"0*[1-9]\d{0,14}"
+_COUNTS = r"\d{1,18}(,\d{1,18})*"
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +167,12 @@ MASKS = (
         "lengths:L,L,...",
         _lengths,
         "lengths:3,5",
-        r"\d{1,18}(,\d{1,18})*",
+        _COUNTS,
         "whole numbers",
         "one per batch entry",
         help="lengths:L,L",
     ),
-    MaskEntry("padding:L,L,...", _lengths, "padding:3,5", r"\d{1,18}(,\d{1,18})*", "how many keys are real", help=""),
+    MaskEntry("padding:L,L,...", _lengths, "padding:3,5", _COUNTS, "how many keys are real", help=""),
 )
 
 MASK_HELP = (

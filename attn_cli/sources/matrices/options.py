@@ -200,11 +200,7 @@ REFUSALS = (
         "the base {rope_base:g} of rotary positions is not a finite number",
         "most models have 10000",
     ),
-    Refusal(
-        lambda o: o.absorb and not o.is_latent,
-        "--absorb is for latent keys",
-        "add --latent R, or --projections FILE.npz",
-    ),
+    Refusal(lambda o: o.absorb and not o.is_latent, "absorbed is for latent keys", "--latent 2:absorbed, or wdkv=FILE"),
     Refusal(
         lambda o: o.is_latent and bool(o.wk or o.wv or o.kv_heads),
         "latent keys and wk, wv or --kv-heads at once",

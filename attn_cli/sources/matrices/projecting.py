@@ -11,7 +11,6 @@ from attn_cli.kernel.definition.latent import Latent, rms_norm
 from attn_cli.sources.files.array_file import array_names
 from attn_cli.sources.files.members import member_for
 from attn_cli.sources.files.raw import has_member, is_file
-from attn_cli.sources.files.typed import is_typed
 from attn_cli.sources.matrices.embedding import Embedded, read_matrix
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
 from attn_cli.sources.matrices.shapes import product
@@ -101,7 +100,7 @@ def own_matrices(options: MatrixOptions) -> Projected:
 
     A file of q that holds k or v by name gives these, too.
     """
-    if options.q is not None and not is_typed(options.q) and is_file(options.q) and not has_member(options.q):
+    if options.q is not None and is_file(options.q) and not has_member(options.q):
         names = array_names(options.q)
         held = {name: f"{options.q}:{member}" for name in ("k", "v") if (member := member_for(names, name))}
         options = replace(options, k=options.k or held.get("k"), v=options.v or held.get("v"))
@@ -130,7 +129,7 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
         if embedded.words is not None and not _changed(options):
             keys = embedded.context_words or embedded.words
             q, kv = embedded.words.q, (keys.k, keys.v)
-        elif embedded.words is not None and not np.array_equal(embedded.words.q, embedded.words.x):
+        elif embedded.words is not None and embedded.words.are_projected:
             why = "--positions sinusoidal" if options.positions == "sinusoidal" else "--projections"
             notes += (f"the table's own q, k and v are left out: {why} makes them of x",)
     if names:

@@ -48,10 +48,9 @@ class Steps(Part):
 
     def _cells(self, summary: Summary) -> Iterator[dict[str, Any]]:
         for number, stage in enumerate(self.stages, 1):
-            by_head = stage.axes[0] == "heads"
-            for head, values in enumerate(stage.values if by_head else stage.values[None]):
-                lead = {"step": number, "stage": stage.name}
-                lead["head"] = self._model_head(stage, head, summary) if by_head else None
+            heads = heads_of(stage, summary) if stage.axes[0] == "heads" else (None,)
+            for head, values in zip(heads, stage.values.reshape(len(heads), *stage.values.shape[-2:]), strict=True):
+                lead = {"step": number, "stage": stage.name, "head": head}
                 for row, numbers in enumerate(values.tolist()):
                     index = self.rows[row] if stage.axes[-2] == "queries" else row
                     yield from (lead | {"row": index, "column": at, "value": x} for at, x in enumerate(numbers))
@@ -81,10 +80,11 @@ class Steps(Part):
             "sum": {"exp": total, "weights": 1.0},
         }
 
-    @staticmethod
-    def _model_head(stage: Stage, at: int, summary: Summary) -> int:
-        heads = summary.place.heads
-        return heads[at] if len(stage.values) == len(heads) else sorted(set(summary.place.groups))[at]
+
+def heads_of(stage: Stage, summary: Summary) -> Sequence[int]:
+    """The heads that a stage's first axis is of: query heads, or the key heads that they share."""
+    heads = summary.place.heads
+    return heads if len(stage.values) == len(heads) else sorted(set(summary.place.groups))
 
 
 class WalkSteps:

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.summaries.answers.steps import Stage, Steps
+from attn_cli.summaries.answers.steps import Stage, Steps, heads_of
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
@@ -81,11 +81,9 @@ def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
         return [("", stage.values)]
     if len(stage.values) == 1:
         return [("", stage.values[0])]
-    heads = summary.place.heads
-    if len(stage.values) == len(heads):
-        return [(f" · head {head}", values) for head, values in zip(heads, stage.values, strict=True)]
-    groups = sorted(set(summary.place.groups))
-    return [(f" · key head {group}", values) for group, values in zip(groups, stage.values, strict=True)]
+    heads = heads_of(stage, summary)
+    word = "head" if heads == summary.place.heads else "key head"
+    return [(f" · {word} {head}", values) for head, values in zip(heads, stage.values, strict=True)]
 
 
 class _Walk:
@@ -123,8 +121,8 @@ class _Walk:
         stage = self.steps.stage(name)
         if stage is None or stage.axes[0] != "heads":
             return None if stage is None else stage.values
-        groups = self.summary.place.groups
-        return stage.values[at if len(stage.values) == len(groups) else sorted(set(groups)).index(groups[at])]
+        place, heads = self.summary.place, heads_of(stage, self.summary)
+        return stage.values[at if heads == place.heads else heads.index(place.groups[at])]
 
     def _head(self, at: int) -> str:
         heads, groups = self.summary.place.heads, self.summary.place.groups
@@ -245,7 +243,8 @@ class _Walk:
         ramp = Ramp(-most if signed else 0.0, most, diverging=signed, light=self.screen.light)
         levels = ramp.levels(weights[None])[0]
         sums = self.steps.sums(at)
-        titles = [self._column_title(stage, at, before) for before, (stage, _) in enumerate(columns, -1)]
+        befores = [columns[0][1], *(values for _, values in columns)]
+        titles = [self._column_title(*column, before) for column, before in zip(columns, befores, strict=False)]
         cells = [max(self.digits + 6, cell_len(title) + 2) for title in titles]
         room, start = self.screen.width - self.label_width - 2, 0
         while start < len(columns):
@@ -270,17 +269,13 @@ class _Walk:
                     line.append((rounded(totals[stage.name], self.digits) if stage.name in totals else "").rjust(cell))
                 yield line
 
-    def _column_title(self, stage: Stage, at: int, before: int) -> str:
+    def _column_title(self, stage: Stage, values: np.ndarray, before: np.ndarray) -> str:
         if stage.name in ("scores", "weights"):
             return stage.name
-        if stage.name == "shifted":
-            unshifted = self._stage([name for name in _BETWEEN if self.steps.stage(name) is not None][before], at)
-            shifted = stage.values[at]
-            assert unshifted is not None
-            finite = np.isfinite(unshifted[0])
-            top = (unshifted[0] - shifted[0])[finite]
-            return f"− max {rounded(float(top[0]), self.digits)}" if top.size else stage.formula
-        return stage.formula
+        seen = np.isfinite(before)
+        if stage.name != "shifted" or not seen.any():
+            return stage.formula
+        return f"− max {rounded(float((before[seen] - values[seen])[0]), self.digits)}"
 
     def _mixture(self, at: int, keys: np.ndarray) -> Iterator[Text]:
         """The output as the weighted sum of values."""
