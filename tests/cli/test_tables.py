@@ -25,6 +25,7 @@ MODEL = ("knock", "the cat sat on a photo", "-k", "99", "-m")
 
 
 RIVER = "he sat on the river bank"
+SPELLED = ("compute", "--x", "1 0 .5; 0 -2 1", "--steps", "-t", "1", "--projections", "1")
 ASKED: dict[str, tuple[object, ...]] = {
     "knock": (*MODEL, "LLAMA"),
     "together": (*MODEL, "LLAMA", "--together", "0.1,1.2"),
@@ -49,6 +50,10 @@ ASKED: dict[str, tuple[object, ...]] = {
     "scale": ("scale",),
     "decode": ("compute", "the cat sat", "--decode"),
     "decode grouped": ("compute", "the cat sat", "--decode", "--kv-heads", "1", "--projections", "1"),
+    "steps": ("compute", RIVER, "--steps", "-t", "bank"),
+    "steps of numbers": ("compute", "--q", "1 .5", "--k", "1 2; 3 -4", "--v", "5; 6", "--steps", "-t", "0"),
+    "steps with W": (*SPELLED, "--heads", "1"),
+    "steps with a sink": (*SPELLED, "--heads", "1", "--sink", "0.5"),
     "cost latent": (*COST, "--latent", "64"),
     "cost window": (*COST, "--window", "32"),
 }
@@ -64,9 +69,11 @@ def test_every_number_of_a_screen_is_in_the_json(name: str, llama: Path) -> None
         f"{row.get('layer')}.{row.get('head')}" for row in rows
     }
     known = {part for text in [*known, *data.json["findings"]] for part in text.split()}
-    lines = [line for line in screen.lines if line.startswith("  ") and "·" not in line]
+    lines = [line.replace(" - ", " + -") for line in screen.lines if line.startswith("  ") and "·" not in line]
     assert len(lines) > 1
-    for word in (word.strip("()") for line in lines for word in line.split() if re.search(r"\d", word)):
+    for word in (
+        word.removeprefix("v[").strip("()[]") for line in lines for word in line.split() if re.search(r"\d", word)
+    ):
         assert word in known, word
 
 
@@ -74,7 +81,7 @@ def forms(row: Mapping[str, Any], column: str) -> list[str]:
     """A value as tables show it, and as screens of their own do."""
     value = row[column]
     flat = [x for x in np.ravel(np.array(value, dtype=object)) if isinstance(x, int | float)]
-    numbers = [f"{x:{form}}" for x in flat for form in (".2f", "+.2f", ".3f", ".0%", ".3g", "g")]
+    numbers = [f"{x:{form}}" for x in flat for form in (".1f", ".2f", "+.2f", ".3f", ".4f", ".0%", ".3g", "g")]
     unnamed = column.startswith(("key_token", "query_token")) and column.replace("_token", "") not in row
     nested = isinstance(value, list) and not all(isinstance(x, int | float) for x in value)
     table = [] if column not in COLUMNS or unnamed or nested else [shown_value(row, column)]

@@ -34,8 +34,6 @@ class AttentionStruct(ctypes.Structure):
         *((name, _POINTER) for name in ("set_keys", "set_ends", "key_sums")),
         ("vectors", _INT),
         *((name, _POINTER) for name in ("vector_values", "vector_sums")),
-        ("bins", _INT),
-        *((name, _POINTER) for name in ("bin_edges", "bin_sums")),
         ("received", _POINTER),
         ("means", _INT),
         ("count", _INT),

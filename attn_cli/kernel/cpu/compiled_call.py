@@ -23,7 +23,6 @@ _MEAN_ROWS = 48  # the same where it takes them of all heads
 _NOTED = {  # fields of the struct, by those of `WalkStats`
     **{"entropy" if name == "entropy_nats" else name: name for name in NOTED_MOMENTS},
     **{name: name for name in ("key_sums", "vector_sums", "top_weights", "top_scores", "top_keys", "pooled")},
-    "bin_sums": "distance_sums",
     "received": "column_sums",
 }
 _NO_MEMORY = 2  # what a thread without memory returns
@@ -32,19 +31,17 @@ _THREADED = 2**21  # unmasked scores times head size; fewer are computed before 
 
 @dataclass(frozen=True, eq=False)
 class AskedKeys:
-    """The sets of keys, vectors, distance bins and rows of which compiled code computes sums of weights, as C arrays.
+    """The sets of keys, vectors and rows of which compiled code computes sums of weights, as C arrays.
 
     key_sets   the keys of each query, all sets side by side `[n, columns]`, -1 for none; None without sets
     set_ends   the column after each set `[key_sets]`
     vectors    r vectors by which weights are multiplied `[r, m rounded up to 64]`, or None
-    bin_edges  edges of ranges of the distance key - query `[bins + 1]`, or None
     places     the row of the result for each of n queries `[n]`, -1 for none; None for all rows in their order
     """
 
     key_sets: np.ndarray | None
     set_ends: np.ndarray
     vectors: np.ndarray | None
-    bin_edges: np.ndarray | None
     places: np.ndarray | None
     rows: int
 
@@ -58,12 +55,11 @@ class AskedKeys:
             vectors = np.zeros((len(walk.vectors), _padded(m)), np.float32)
             for row, vector in zip(vectors, walk.vectors, strict=True):
                 row[:m] = vector
-        edges = None if walk.distance_edges is None else np.ascontiguousarray(walk.distance_edges, dtype=np.int32)
         places, rows = None, n
         if walk.rows is not None:
             places, rows = np.full(n, -1, np.int32), len(walk.rows)
             places[list(walk.rows)] = np.arange(rows)
-        return cls(key_sets, ends, vectors, edges, places, rows)
+        return cls(key_sets, ends, vectors, places, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +153,6 @@ class CompiledCall:
             job.set_keys, job.set_ends = asked.key_sets.ctypes.data, asked.set_ends.ctypes.data
         if asked.vectors is not None:
             job.vectors, job.vector_values = len(asked.vectors), asked.vectors.ctypes.data
-        if asked.bin_edges is not None:
-            job.bins, job.bin_edges = len(asked.bin_edges) - 1, asked.bin_edges.ctypes.data
         if self.wanted.pool is not None:
             pool = self.wanted.pool
             job.pool_rows, job.pool_keys = pool.rows, pool.keys

@@ -57,7 +57,7 @@ typedef struct {
     float *output;     /* [h, n, e] or NULL */
     int64_t output_head, output_row;
     float *maximum, *logsumexp, *weight_sum, *entropy, *distance; /* [h, noted], or all NULL */
-    /* sums of a row's weights over sets of keys, times vectors, and over bins of distances */
+    /* sums of a row's weights over sets of keys, and times vectors */
     int64_t key_sets, set_columns; /* keys of each row, set beside set; a set ends at its first -1 */
     const int32_t *set_keys; /* [n, set_columns] */
     const int32_t *set_ends; /* [key_sets]: the column after each set */
@@ -65,9 +65,6 @@ typedef struct {
     int64_t vectors;
     const float *vector_values; /* [vectors, m rounded up to 64] */
     float *vector_sums;         /* [h, noted, vectors] */
-    int64_t bins;
-    const int32_t *bin_edges; /* [bins + 1], ascending: key less the query's own place */
-    float *bin_sums;          /* [h, noted, bins] */
     double *received;            /* [h, m] or NULL; added to */
     int64_t means; /* whether the largest cells and the blocks are of the mean over all heads; then their h is 1 */
     int64_t count; /* how many of the largest cells of a row are noted, the largest first */

@@ -336,34 +336,11 @@ static TARGET void NAMED(key_and_vector_sums)(const Attention *t, int64_t head, 
     }
 }
 
-/* The sums of a row's weights e * share over bins of distances from the query's own place. */
-static TARGET void NAMED(distance_sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t own = i + t->offset;
-    float *to = t->bin_sums + (head * t->noted + place_of(t, i)) * t->bins;
-    int64_t s = 0;
-    while (s < t->bins && own + t->bin_edges[s + 1] <= t->first[i]) to[s++] = 0;
-    for (; s < t->bins && own + t->bin_edges[s] < t->last[i]; s++) {
-        int64_t j = own + t->bin_edges[s], last = own + t->bin_edges[s + 1];
-        j = j < t->first[i] ? t->first[i] : j;
-        last = last > t->last[i] ? t->last[i] : last;
-        float sum = 0;
-        if (j + LANES <= last) {
-            floats sums = {0};
-            for (; j + LANES <= last; j += LANES) sums += NAMED(load)(e + j);
-            sum = NAMED(sum)(sums);
-        }
-        for (; j < last; j++) sum += e[j];
-        to[s] = sum * share;
-    }
-    while (s < t->bins) to[s++] = 0;
-}
-
 /* Note what is asked of query i from its weights e * share; q is the query, scaled, and `panels` its head's keys. */
 static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t i, const float *e, float share, const float *q,
                                const float *panels) {
     const int64_t o = head * t->noted + place_of(t, i);
     if (t->key_sets || t->vectors) NAMED(key_and_vector_sums)(t, head, i, e, share);
-    if (t->bins) NAMED(distance_sums)(t, head, i, e, share);
     if (!t->count || t->means) return;
     const int64_t *keys = t->top_keys + o * t->count;
     NAMED(rank)(t, head, i, e, share, t->top_weights + o * t->count, t->top_keys + o * t->count);

@@ -119,14 +119,13 @@ def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | Non
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
         return zeros(shape, dtype) if needed else None
 
-    pool, ranked, edges = wanted.pool or Pool(1, 1), 1 if wanted.mean_heads else h, wanted.distance_edges
+    pool, ranked = wanted.pool or Pool(1, 1), 1 if wanted.mean_heads else h
     moments = {name: zeros_if(wanted.moments, h, n) for name in NOTED_MOMENTS}
     return WalkStats(
         output,
         **moments,
         key_sums=zeros_if(bool(wanted.key_sets), h, n, len(wanted.key_sets)),
         vector_sums=zeros_if(bool(wanted.vectors), h, n, len(wanted.vectors)),
-        distance_sums=None if edges is None else zeros((h, n, len(edges) - 1)),
         column_sums=zeros_if(wanted.column_sums, h, m, dtype=np.float64),
         top_weights=zeros_if(wanted.top > 0, ranked, n, wanted.top),
         top_scores=zeros_if(wanted.top > 0, ranked, n, wanted.top),

@@ -106,10 +106,9 @@ class KernelCall:
 
     def of_nothing(self, output: Array | None, wanted: OneWalk) -> WalkStats:
         """The statistics where no row is wanted: arrays without rows, and 0 for sums over rows."""
-        (h, _, m), pool, edges = self.sizes, wanted.pool, wanted.distance_edges
+        (h, _, m), pool = self.sizes, wanted.pool
         of_rows = {"top_weights": wanted.top, "top_scores": wanted.top, "top_keys": wanted.top,
-                   "key_sums": len(wanted.key_sets), "vector_sums": len(wanted.vectors),
-                   "distance_sums": 0 if edges is None else len(edges) - 1}  # fmt: skip
+                   "key_sums": len(wanted.key_sets), "vector_sums": len(wanted.vectors)}  # fmt: skip
         return WalkStats(
             output,
             **(dict.fromkeys(NOTED_MOMENTS, self._zeros(h, 0)) if wanted.moments else {}),
@@ -178,19 +177,6 @@ class KernelCall:
         values = self._moved(np.stack(vectors, axis=1).astype(np.float32))  # [m, r], the same for all key heads
         sums = self._zeros(h, n, len(vectors))
         replace(self, v=values[None].expand(g, -1, -1)).forward(sums, moments=False)
-        return sums
-
-    def distance_sums(self, edges: np.ndarray, logsumexp: Array) -> Array:
-        """The sums of the R wanted rows' weights on ranges of distances, `[h, R, bins]`."""
-        h, n, m = self.sizes
-        own = self.picked + (m - self.q.shape[1])
-        sums = self._zeros(h, n, len(edges) - 1)
-        for number, (begin, end) in enumerate(pairwise(edges.tolist())):
-            first, last = np.maximum(self.span.first, own + begin), np.minimum(self.span.last, own + end)
-            there = first < last
-            part = replace(self, span=Intervals(np.where(there, first, 0), np.where(there, last, 0)))
-            of_stretch = replace(part, rule=replace(self.rule, sink=None)).forward(None, moments=False)[1]
-            sums[..., number] = (of_stretch - logsumexp).exp().where(self._moved(there), 0.0)
         return sums
 
     def top(self, count: int, logsumexp: Array) -> dict[str, Array]:

@@ -62,13 +62,12 @@ def row_stats(
         return walk.of_nothing(output, wanted)
     if output is None or walk is not every:
         numbers = walk.forward(None, moments=wanted.moments)
-    logsumexp, edges = numbers[1], wanted.distance_edges
+    logsumexp = numbers[1]
     return WalkStats(
         output,
         **(dict(zip(NOTED_MOMENTS, numbers, strict=True)) if wanted.moments else {}),
         key_sums=walk.key_sums(wanted.key_sets, logsumexp) if wanted.key_sets else None,
         vector_sums=walk.vector_sums(wanted.vectors) if wanted.vectors else None,
-        distance_sums=None if edges is None else walk.distance_sums(edges, logsumexp),
         column_sums=walk.received(logsumexp).double() if wanted.column_sums else None,
         **(walk.top(wanted.top, logsumexp) if wanted.top else {}),
         pooled=None if wanted.pool is None else walk.pooled(wanted.pool, logsumexp),

@@ -54,11 +54,15 @@ def _soften(path: list[Step], sink: Array | None) -> None:
     if sink is not None:
         top = xp.maximum(top, sink[:, None, None])
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    path.append(Step("shifted", "− row maximum", scores - top))
+    path += [Step("largest", "row maximum", top), Step("shifted", "− row maximum", scores - top)]
     powers = xp.exp(path[-1].values)
     path.append(Step("exp", "e^s", powers))
     total = xp.sum(powers, axis=-1, keepdims=True)
     if sink is not None:
-        total = total + xp.exp(sink[:, None, None] - top)
-    formula = "/ row sum" if sink is None else "/ (row sum + sink)"
-    path.append(Step("weights", formula, powers / xp.where(total > 0, total, xp.ones_like(total))))
+        path.append(Step("sink", "e^s of the sink", xp.exp(sink[:, None, None] - top)))
+        total = total + path[-1].values
+    path.append(Step("sum", "row sum" if sink is None else "row sum + sink", total))
+    divisor = xp.where(total > 0, total, xp.ones_like(total))
+    if sink is not None:
+        path.append(Step("sink weight", "÷ sum", path[-2].values / divisor))
+    path.append(Step("weights", "÷ sum", powers / divisor))

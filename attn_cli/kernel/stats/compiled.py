@@ -17,7 +17,7 @@ from attn_cli.kernel.stats.one_walk import MOST_TOP, NOTED_MOMENTS, OneWalk, Wal
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 
 # The fields of `Wanted` that one walk can note; whatever else is wanted is left to bands.
-_KNOWN = {"rows", "moments", "key_sets", "vectors", "distance_edges", "tops", "column_sums", "pools"}
+_KNOWN = {"rows", "moments", "key_sets", "vectors", "tops", "column_sums", "pools"}
 Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 """Notes numbers of all rows of a call in one walk, which fills the output; None if it can't."""
 
@@ -75,7 +75,6 @@ class _Walk:
     one: OneWalk
     tops: list[TopK] = field(default_factory=list)
     columns: ColumnSums | None = None
-    edges: int | None = None
     pool: Pool | None = None
 
     def takes_top(self, top: TopK) -> bool:
@@ -95,8 +94,6 @@ class _Walk:
             moments["key_sums"] = noted.key_sums
         if self.one.vectors:
             moments["vector_sums"] = noted.vector_sums
-        if self.edges is not None:
-            moments["distance_sums"] = (*stats.distance_sums, noted.distance_sums)
         stats = replace(stats, **moments)
         for top in self.tops:
             ranked = (noted.top_weights, noted.top_scores if top.scores else None, noted.top_keys)
@@ -115,8 +112,6 @@ def _walks(wanted: Wanted, m: int) -> list[_Walk]:
     if not wanted.notes_rows:  # then sums over rows choose them
         rows = next((x.rows for x in wanted.column_sums), next((x.picked for x in wanted.pools), rows))
     walks = [_Walk(rows, one)]
-    for at in range(len(wanted.distance_edges)):
-        _place(walks, rows, [walk.edges is None and walk.rows == rows for walk in walks]).edges = at
     for top in wanted.tops:
         _place(walks, rows, [walk.rows == rows and walk.takes_top(top) for walk in walks]).tops.append(top)
     for columns in wanted.column_sums:
@@ -141,7 +136,6 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
     return replace(
         walk.one,
         rows=walk.rows,
-        distance_edges=None if walk.edges is None else wanted.distance_edges[walk.edges],
         top=min(m, max((top.count for top in walk.tops), default=0)),
         column_sums=walk.columns is not None,
         pool=pool,

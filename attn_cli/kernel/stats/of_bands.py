@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attn_cli.arrays import Array, from_numpy, namespace, row_dot, to_numpy, zeros
+from attn_cli.arrays import from_numpy, namespace, to_numpy, zeros
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.stats.banded import Banded
@@ -31,16 +31,12 @@ class BandStats:
             self.moments = RowMoments(call, len(self.places), wanted.moments)
         if wanted.key_sets:
             self.keys = KeySums(call, len(self.places), wanted.key_sets)
-        self.vectors = [self._of_rows() for _ in wanted.vectors]
-        self.bins = [self._of_rows(len(edges) - 1) for edges in wanted.distance_edges]
+        self.vectors = [zeros((call.h, len(self.places)), call.like) for _ in wanted.vectors]
         self.output = zeros((call.h, len(self.places), call.e), call.like) if wanted.output else None
         self.seen = np.full(len(self.places), call.m, np.int32), np.zeros(len(self.places), np.int32)
         self.tops = {top: RankedRows(call, len(self.places), top) for top in wanted.tops}
         self.columns = {each: SummedColumns(call, each) for each in wanted.column_sums}
         self.pools = {pool: PooledBlocks(call, pool) for pool in wanted.pools}
-
-    def _of_rows(self, *last: int) -> Array:
-        return zeros((self.call.h, len(self.places), *last), self.call.like)
 
     def add(self, band: Band) -> None:
         """Take in a band (weights of some adjacent rows); its rows of which nothing is wanted are passed over."""
@@ -58,16 +54,9 @@ class BandStats:
             self.keys.add(band, fit.inside, fit.kept)
         if self.output is not None:
             self.output[band.heads, fit.kept] = band.output[:, fit.inside]
-        if self.vectors or self.bins:
-            weights = band.weights[:, fit.inside]
-            for out, vector in zip(self.vectors, self.wanted.vectors, strict=True):
-                out[band.heads, fit.kept] = weights @ from_numpy(vector[band.first : band.last], weights)
-            own = np.arange(band.start, band.stop) + (self.call.m - self.call.n)
-            ahead = np.arange(band.first, band.last) - own[fit.inside, None]  # [b, c]
-            for out, edges in zip(self.bins, self.wanted.distance_edges, strict=True):
-                for at, (begin, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
-                    inside = from_numpy(((ahead >= begin) & (ahead < end)).astype(np.float32), weights)
-                    out[band.heads, fit.kept, at] = row_dot(weights, inside[None])
+        for out, vector in zip(self.vectors, self.wanted.vectors, strict=True):
+            part = from_numpy(vector[band.first : band.last], band.weights)
+            out[band.heads, fit.kept] = band.weights[:, fit.inside] @ part
         if self.wanted.seen:
             some = to_numpy(namespace(band.weights).any(band.weights[:, fit.inside] > 0, axis=0))  # [b, c]
             first, last = (x[fit.kept] for x in self.seen)
@@ -84,7 +73,6 @@ class BandStats:
             **(self.moments.result() if self.wanted.moments else {}),
             key_sums=to_numpy(self.keys.sums) if self.wanted.key_sets else None,
             vector_sums=np.stack([*map(to_numpy, self.vectors)], axis=-1) if self.vectors else None,
-            distance_sums=tuple(map(to_numpy, self.bins)),
             seen=self.seen if self.wanted.seen else None,
             tops={top: ranking.result() for top, ranking in self.tops.items()},
             column_sums={each: columns.result() for each, columns in self.columns.items()},

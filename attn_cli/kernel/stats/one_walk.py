@@ -18,7 +18,6 @@ class OneWalk:
 
     key_sets        for each set the keys of all n rows `[n, c]`, -1 for none, whose weights are added up
     vectors         numbers of the m keys, by which each row's weights are multiplied `[m]` each
-    distance_edges  ascending edges of ranges of key position - query position; None for none
     top             how many of the largest weights of a row, at most 64
     rows            the ascending rows that all this is of; None for all
     mean_heads      whether `top` and `pool` are of the mean over all heads, not of every head
@@ -27,7 +26,6 @@ class OneWalk:
     moments: bool = False
     key_sets: tuple[np.ndarray, ...] = ()
     vectors: tuple[np.ndarray, ...] = ()
-    distance_edges: np.ndarray | None = None
     column_sums: bool = False
     top: int = 0
     pool: Pool | None = None
@@ -42,14 +40,12 @@ class WalkStats(RowNumbers):
     Tensors where a GPU computed it, else NumPy's. For a mean over heads h is 1 in `top_...` and `pooled`.
 
     output         `[h, n, e]`
-    distance_sums  the sums of the weights in each range of distances `[h, R, ranges]`
     column_sums    the sum of the weights on each key `[h, m]` in float64
     top_weights, top_scores, top_keys  the k largest weights of a row, their scores and keys `[h, R, k]`
     pooled         the largest weight of each block, or the sum `[h, blocks of rows, blocks of keys]`
     """
 
     output: Array | None
-    distance_sums: Array | None = None
     column_sums: Array | None = None
     top_weights: Array | None = None
     top_scores: Array | None = None

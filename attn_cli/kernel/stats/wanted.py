@@ -66,7 +66,6 @@ class Wanted:
                     (sum of weight |i - j|, where query i stands at key i + m - n)
     key_sets        keys of each row `[n, c]`, -1 after a row's last: the weights on them are added up
     vectors         numbers of the keys `[m]`, by which a row's weights are multiplied: weights @ vector
-    distance_edges  ascending edges of ranges of key position - query position: the weights in each are added up
     seen            whether the first and the last key on which a row has any weight are wanted
     output          whether each row's output is
     """
@@ -75,7 +74,6 @@ class Wanted:
     moments: tuple[str, ...] = ()
     key_sets: tuple[np.ndarray, ...] = ()
     vectors: tuple[np.ndarray, ...] = ()
-    distance_edges: tuple[np.ndarray, ...] = ()
     seen: bool = False
     output: bool = False
     tops: tuple[TopK, ...] = ()
@@ -161,7 +159,6 @@ class RowStats(RowNumbers):
     everywhere else. Where scores are unknown, the logarithms of the weights stand for them.
 
     masked         whether each row may attend to nothing `[h, R]`
-    distance_sums  for each array of edges the sums of the weights in each range of distances `[h, R, ranges]`
     seen           the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
                    without any
     column_sums    by request the sum over rows for each key `[h, m]` in float64
@@ -172,7 +169,6 @@ class RowStats(RowNumbers):
 
     wanted: Wanted
     masked: Array | None = None
-    distance_sums: tuple[Array, ...] = ()
     seen: tuple[np.ndarray, np.ndarray] | None = None
     tops: dict[TopK, RankedKeys] = field(default_factory=dict)
     column_sums: dict[ColumnSums, Array] = field(default_factory=dict)

@@ -10,11 +10,12 @@ from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
-from attn_cli.kernel.definition.heads import join_heads
+from attn_cli.kernel.definition.heads import expand_groups, join_heads
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 
+PER_ROW = ("largest", "sink", "sum", "sink weight")  # one number a query
 _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
 
 
@@ -36,7 +37,6 @@ class Steps(Part):
 
     rows: tuple[int, ...]
     stages: tuple[Stage, ...]
-    has_sink: bool = False
 
     def stage(self, name: str) -> Stage | None:
         """The array of that name, such as "scores", with its formula; None if the call doesn't make it."""
@@ -65,20 +65,6 @@ class Steps(Part):
     def arrays(self) -> dict[str, np.ndarray]:
         """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""
         return {stage.name: stage.values for stage in self.stages}
-
-    def sums(self, head: int, row: int = 0) -> dict[str, dict[str, float]]:
-        """The sums below a row's e^s and weights, and the sink's share of both; {} without a softmax."""
-        powers, weights = self.stage("exp"), self.stage("weights")
-        if powers is None or weights is None or not weights.values[head, row].any():
-            return {}
-        found = {"exp": float(powers.values[head, row].sum()), "weights": float(weights.values[head, row].sum())}
-        total = found["exp"] / found["weights"]
-        if not self.has_sink:
-            return {"sum": found}
-        return {
-            "sink": {"exp": total - found["exp"], "weights": 1 - found["weights"]},
-            "sum": {"exp": total, "weights": 1.0},
-        }
 
 
 def heads_of(stage: Stage, summary: Summary) -> Sequence[int]:
@@ -111,7 +97,7 @@ class WalkSteps:
         rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
         stages = (stage for stages in (self._inputs(rows), self._walk(rows)) for stage in stages)
         shown = tuple(stage for stage in stages if stage.name not in call.ingredients.stand_ins)
-        return Steps(rows, shown, self.call.rule.sink is not None)
+        return Steps(rows, shown)
 
     def _inputs(self, rows: tuple[int, ...]) -> Iterator[Stage]:
         call, ingredients = self.call, self.call.ingredients
@@ -124,6 +110,9 @@ class WalkSteps:
             yield Stage("context", "embeddings", ("keys", "width"), to_numpy(ingredients.context))
         for name, matrix in ingredients.projections.items():
             yield Stage(f"w{name}", f"W_{name.upper()}", ("width", "h d"), to_numpy(matrix))
+        if len(rows) == 1 and ingredients.x is not None and "q" in ingredients.projections:
+            products = to_numpy(ingredients.x)[rows[0], :, None] * to_numpy(ingredients.projections["q"])
+            yield Stage("q parts", "x_i W_Q", ("width", "h d"), products)
         origins = (
             ("x W_Q", f"{source} W_K", f"{source} W_V") if ingredients.projected else ("queries", "keys", "values")
         )
@@ -142,10 +131,18 @@ class WalkSteps:
             steps(call.q[:, first:last], call.k, call.v, call.rule.of_rows(first, last, call.m))
             for first, last in together
         ]
+        values = np.zeros(0)
         for same in zip(*pieces, strict=True):
-            values = np.concatenate([to_numpy(step.values) for step in same], axis=1)
-            axes = ("heads", "queries", "e" if same[0].name == "output" else "keys")
-            yield Stage(same[0].name, same[0].formula, axes, values)
+            before, values = values, np.concatenate([to_numpy(step.values) for step in same], axis=1)
+            name, formula = same[0].name, same[0].formula
+            if len(rows) == 1 and name == "scores":
+                products = to_numpy(call.q[:, list(rows)]) * to_numpy(expand_groups(call.k, call.h))
+                yield Stage("score parts", "q_i k_i", ("heads", "keys", "d"), products)
+            if len(rows) == 1 and name == "output":
+                products = to_numpy(expand_groups(call.v, call.h)) * before[:, 0, :, None]
+                yield Stage("output parts", "weight · v", ("heads", "keys", "e"), products)
+            last = "e" if name == "output" else "row" if name in PER_ROW else "keys"
+            yield Stage(name, formula, ("heads", "queries", last), values)
         yield from self._after(values)
 
     def _after(self, output: np.ndarray) -> Iterator[Stage]:

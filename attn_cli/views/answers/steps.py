@@ -242,9 +242,8 @@ class _Walk:
         signed = kind_of("weights", weights) == "change"
         ramp = Ramp(-most if signed else 0.0, most, diverging=signed, light=self.screen.light)
         levels = ramp.levels(weights[None])[0]
-        sums = self.steps.sums(at)
-        befores = [columns[0][1], *(values for _, values in columns)]
-        titles = [self._column_title(*column, before) for column, before in zip(columns, befores, strict=False)]
+        sums = self._row_sums(at)
+        titles = [self._column_title(stage, at) for stage, _ in columns]
         cells = [max(self.digits + 6, cell_len(title) + 2) for title in titles]
         room, start = self.screen.width - self.label_width - 2, 0
         while start < len(columns):
@@ -269,13 +268,19 @@ class _Walk:
                     line.append((rounded(totals[stage.name], self.digits) if stage.name in totals else "").rjust(cell))
                 yield line
 
-    def _column_title(self, stage: Stage, values: np.ndarray, before: np.ndarray) -> str:
-        if stage.name in ("scores", "weights"):
-            return stage.name
-        seen = np.isfinite(before)
-        if stage.name != "shifted" or not seen.any():
-            return stage.formula
-        return f"− max {rounded(float((before[seen] - values[seen])[0]), self.digits)}"
+    def _row_sums(self, at: int) -> dict[str, dict[str, float]]:
+        """What stands below e^s and weights: their sums, and the sink's share of both; {} without a softmax."""
+        total, sink, share = (self._stage(name, at) for name in ("sum", "sink", "sink weight"))
+        sums = {} if total is None or not total.any() else {"sum": {"exp": total.item(), "weights": 1.0}}
+        if sink is None or share is None:
+            return sums
+        return {"sink": {"exp": sink.item(), "weights": share.item()}} | sums
+
+    def _column_title(self, stage: Stage, at: int) -> str:
+        largest = self._stage("largest", at) if stage.name == "shifted" else None
+        if largest is not None:
+            return f"− max {rounded(float(largest[0, 0]), self.digits)}"
+        return stage.name if stage.name in ("scores", "weights") else stage.formula
 
     def _mixture(self, at: int, keys: np.ndarray) -> Iterator[Text]:
         """The output as the weighted sum of values."""

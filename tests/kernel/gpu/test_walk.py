@@ -83,7 +83,6 @@ def needs_of(n: int, m: int, top: int = 3, *, longest: int = 3) -> OneWalk:
         column_sums=True,
         top=top,
         pool=Pool(8, 11),
-        distance_edges=np.array([-m, -9, -4, -1, 0, 1, 5]),
     )
 
 

@@ -18,7 +18,11 @@ def test_the_last_steps_are_the_definitions(problem: Problem) -> None:
     result = {step.name: step.values for step in steps(problem.q, problem.k, problem.v, problem.rule)}
     np.testing.assert_allclose(result["weights"], expected.weights, **CLOSE)
     np.testing.assert_allclose(result["output"], expected.output, **CLOSE)
-    before = [name for name in result if name not in ("shifted", "exp", "weights", "output")][-1]
+    before = [name for name in result if name in ("scores", "scaled", "capped", "biased", "masked")][-1]
+    if problem.rule.softmax:
+        np.testing.assert_allclose(result["weights"] * result["sum"], result["exp"], **CLOSE)
+        total = result["weights"].sum(-1, keepdims=True) + result.get("sink weight", 0)
+        np.testing.assert_allclose(total, (result["sum"] > 0) * 1.0, **CLOSE)
     np.testing.assert_allclose(result[before], expected.scores, **CLOSE)
 
 

@@ -1,7 +1,6 @@
 """Row statistics read off bands are the definition's, and those of compiled code are the same."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -55,7 +54,6 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
         moments=draw(st.sampled_from(MOMENTS_ASKED)),
         key_sets=tuple(keys(columns) for columns in draw(st.sampled_from([(), (1, 1), (1, 5)]))),
         vectors=tuple(random.integers(0, 2, size=(draw(st.integers(0, 2)), m)).astype(np.float32)),
-        distance_edges=draw(st.sampled_from([(), (np.array([-(2**30), -3, 0, 1, 2**30]), np.array([-1, 4]))])),
         tops=draw(st.sampled_from([(), (TopK(1),), (TopK(3), TopK(5), TopK(2, mean_heads=True))])),
         column_sums=draw(st.sampled_from([(), (ColumnSums(),), (ColumnSums(rows()), ColumnSums((0,)))])),
         pools=draw(st.sampled_from([
@@ -93,11 +91,6 @@ def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict
         np.testing.assert_allclose(stats.on_keys(keys), sums.sum(axis=-1), **close)
     for at, vector in enumerate(wanted.vectors):
         np.testing.assert_allclose(stats.vector_sums[..., at], weights @ vector, **close)
-    ahead = np.arange(m) - picked[:, None] - (m - n)
-    for edges, sums in zip(wanted.distance_edges, stats.distance_sums, strict=True):
-        for at, (first, last) in enumerate(pairwise(edges.tolist())):
-            inside = (ahead >= first) & (ahead < last)
-            np.testing.assert_allclose(sums[..., at], (weights * inside).sum(axis=-1), **close)
     for top, ranked in stats.tops.items():
         of = weights.mean(axis=0, keepdims=True) if top.mean_heads else weights
         count = min(top.count, m)
