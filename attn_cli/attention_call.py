@@ -24,6 +24,7 @@ class Ingredients:
     value_up    U_V `[h, r, e]`, which absorbed latent attention applies to its output
     latent      the latents c `[m, r]` that k and v are computed from, with their up-projections U_K and U_V
     projected   whether q, k and v are products of x and not x itself
+    positions   the sinusoidal positions in x `[n, width]`; x less these are the words' own vectors
     projections  W_Q, W_K and W_V of all heads, those that there are, by "q", "k" and "v" `[width, heads * d]`
     rotation    base, pairs and offset of the rotary positions of q and k
     stand_ins   names of stages that stand for others: q and k of given scores, scores of given weights
@@ -37,6 +38,7 @@ class Ingredients:
     value_up: Array | None = None
     latent: Latent | None = None
     projected: bool = False
+    positions: Array | None = None
     projections: Mapping[str, Array] = field(default_factory=dict)
     rotation: Rotation | None = None
     stand_ins: tuple[str, ...] = ()

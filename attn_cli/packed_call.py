@@ -44,14 +44,12 @@ class PackedCall(AttentionCall):
         return "calls" in vars(self) and all(call.output is not None and call.output.complete for call in self.calls)
 
     def stats_of_texts(self, wanted: Wanted) -> RowStats:
-        """The statistics (entropy, largest weights ...) that `wanted` asks for, of all n rows."""
+        """The statistics (entropy, largest weights ...) that `wanted` asks for, of single rows."""
         count = self.texts[-1].stop
-        rows = None if count == self.n else tuple(range(count))
-        of_texts = wanted if rows is None else wanted.of_rows(rows)
+        of_texts = wanted if count == self.n else replace(wanted, rows=tuple(range(count)))
         stats = self.compiled_stats(of_texts)
         stats = (stats_of_bands(self, of_texts) if stats is None else stats).in_numpy
-        sums = {each: stats.column_sums[replace(each, rows=each.rows or rows)] for each in wanted.column_sums}
-        return replace(stats, wanted=wanted, column_sums=sums)
+        return replace(stats, wanted=wanted)
 
     def keep(self, key: Hashable, make: Callable[[], T]) -> T:
         """make(), called once for these texts and `key`, by whichever layer comes first; then the same value again."""

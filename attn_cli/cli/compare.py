@@ -1,10 +1,14 @@
-"""Compare one word in two contexts."""
+"""Compare one word in several contexts."""
 
-from attn_cli.cli.kit.options.command import ModelCommandOptions, shows_report
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from attn_cli.cli.kit.options.command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr import StatusLine
-from attn_cli.errors import InputError
+from attn_cli.cli.kit.stderr import StatusLine, print_notes
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answers.compare import Journey, comparison_of
 from attn_cli.summaries.report import Report
@@ -12,20 +16,18 @@ from attn_cli.token_syntax import first_place
 
 
 @takes_options
-@shows_report
 def compare(
     options: ModelCommandOptions,
-    first: str = argument("TEXT", "Read one text; - reads standard input.", ...),
-    second: str = argument("TEXT", "Read another text.", ...),
+    texts: list[str] = argument("TEXT TEXT", "Read two texts or more; one may be -, standard input.", ...),
     word: list[str] | None = option(
         "--word -w WORD|INDEX",
-        "Compare this word: a word, word#2 (second occurrence) or an index. Twice: one for each text.",
+        "Compare this word: a word, word#2 (second occurrence) or an index. Several: one for each text.",
     ),
-) -> Report:
-    """Compare one word in two contexts.
+) -> ExitCode:
+    """Compare one word in several contexts.
 
-    The cosine tells how similar the word's two vectors are. The pull of a token is its share of the attention output
-    for the word: weight times value, measured along that output; shares add to 1. In a model, block by block.
+    Texts are compared two by two. The cosine tells how similar the word's two vectors are. The pull of a token is its
+    share of the attention output for the word: weight times value, measured along that output; shares add to 1.
     Prompts that differ in one word before it also show the heads whose row of the word differs most.
 
     \b
@@ -33,14 +35,17 @@ def compare(
       attn compare "river bank" "bank loan" --word bank
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
       attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
+      attn compare "a ball pitch" "the pitch of music" "a startup pitch" -w pitch
     """
     words = list(word or [])
-    if len(words) > 2:
-        raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
-    contents = whole_texts((first, second))
+    if len(texts) < 2:
+        raise InputError("one text, to compare with which?", 'attn compare "river bank" "bank loan"')
+    if len(words) not in (0, 1, len(texts)):
+        raise InputError(f"--word {len(words)} times, for {len(texts)} texts", "give it once, or once for each text")
+    contents = whole_texts(texts)
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
-    picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
+    picks = words if len(words) > 1 else [words[0] if words else _common_word(prompts)] * len(texts)
     journeys, warnings = list[Journey](), list[str]()
     with StatusLine("running the model", quiet=options.quiet):
         for prompt, pick in zip(prompts, picks, strict=True):
@@ -48,14 +53,19 @@ def compare(
             journeys.append(Journey(prompt, tuple(rows)))
             source.follow(prompt, rows, options.selection, journeys[-1].add, journeys[-1].steps.append)
             warnings += notes
-    comparison = comparison_of(*journeys)
-    return Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison)
+    with options.view() as view:
+        for number, (first, second) in enumerate(combinations(journeys, 2)):
+            notes, both = () if number else tuple(warnings), (first.prompt, second.prompt)
+            report = Report("compare", source.about, both, warnings=notes, answer=comparison_of(first, second))
+            print_notes(notes, quiet=options.quiet)
+            view.show(report if len(texts) == 2 else replace(report, index=number))
+    return ExitCode.DONE
 
 
-def _common_word(first: Prompt, second: Prompt) -> str:
-    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in (first, second)]
-    both = [word for word in words[0] if word in words[1]]
-    if len(both) != 1:
-        hint = f"both have {', '.join(both)}" if both else "they share no word; give --word twice, once for each"
+def _common_word(prompts: Sequence[Prompt]) -> str:
+    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in prompts]
+    common = [word for word in words[0] if all(word in others for others in words)]
+    if len(common) != 1:
+        hint = f"all have {', '.join(common)}" if common else "they share no word; give --word once for each text"
         raise InputError("which word? give --word WORD", hint)
-    return both[0]
+    return common[0]

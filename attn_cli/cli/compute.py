@@ -1,7 +1,7 @@
 """Compute attention from scratch on your own matrices or words."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -45,7 +45,7 @@ CallReducers = Callable[[Call], Sequence[Reducer]]
 class ProblemOptions:
     """Options for the operands of attention and its rule: matrices or words, projections, heads, positions, masks."""
 
-    text: str | None = argument("TEXT", "Attend between these words, in place of --x; - reads stdin.")
+    texts: list[str] | None = argument("TEXT", "Attend between these words, in place of --x; of each text by itself.")
     model: str = option(
         "--model -m TABLE",
         "Take the words' vectors from this table: toy or toy:NAME.",
@@ -94,7 +94,8 @@ class ProblemOptions:
     def options(self, *, decodes: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
         values = asdict(self)
-        if self.text is not None:
+        values["text"] = next(iter(values.pop("texts") or ()), None)
+        if values["text"] is not None:
             values |= {"context": None, "context_text": self.context}
             names = [name for name in ("text", "context_text") if values[name] is not None]
             values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
@@ -135,7 +136,7 @@ def compute(
       attn compute "the cat sat" --steps            every step in numbers
       attn compute --q q.npy --k k.npy --v v.npy --causal -o out.npz
       attn compute --q "1 0; 0 1" --k "1 1; 0 1" --v "1 2; 3 4"
-      attn compute --scores "2 4 6" --scale 0.5
+      attn compute "river bank" "bank loan" --weights uniform   each alone
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute --q problem.npz --json | jq .matrices    q, k and v by name
       attn compute "the cat sat down" --decode      with a key/value cache
@@ -150,33 +151,40 @@ def compute(
         raise InputError("--token needs --steps", "add it")
     if tol is not None and not expect:
         raise InputError("--tol needs --expect", "add --expect FILE")
+    verdicts: list[Mapping[str, bool]] = []
     with output.view() as view:
-        matrices = open_matrices(problem.options(decodes=decode, precise=bool(expect)))
-        if steps:
-            prompt = matrices.labelled
-            walk = WalkSteps(None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0])
-            report = replace(_report("steps", matrices, lambda call: [walk]), digits=digits)
-        elif decode:
-            decoding = WalkDecoding()
-            report = _report("decode", matrices, also=decoding.add)
-            report = replace(report, answer=decoding.answer())
-        elif expect:
-            report = _check_report(matrices, expect, tol)
-        else:
-            alone, shape = output.written_format.name == "npy", (matrices.q.shape[-2], matrices.k.shape[-2])
-            pools = view.largest is not None and any(np.greater(shape, view.largest))
-            products = not (alone or pools or "scores" in matrices.stand_ins)
-            reducers = _whole(matrices, None if alone else view)
-            report = _report("compute", matrices, reducers, products=products)
-            operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
-            answer = computation(
-                report.summaries, matrices.lead, operands, head_axis=matrices.made.head_axis, joined=matrices.joined
-            )
-            report = replace(report, answer=answer)
-        print_notes(report.warnings, quiet=output.quiet)
-        view.show(report)
-    verdicts = report.answer["verdicts"] if expect and report.answer is not None else ()
+        texts = problem.texts or []
+        for number, text in enumerate([[text] for text in texts] or [None]):
+            matrices = open_matrices(replace(problem, texts=text).options(decodes=decode, precise=bool(expect)))
+            if steps:
+                report = _steps_report(matrices, token, digits)
+            elif decode:
+                decoding = WalkDecoding()
+                report = _report("decode", matrices, also=decoding.add)
+                report = replace(report, answer=decoding.answer())
+            elif expect:
+                report = _check_report(matrices, expect, tol)
+            else:
+                alone, shape = output.written_format.name == "npy", (matrices.q.shape[-2], matrices.k.shape[-2])
+                pools = view.largest is not None and any(np.greater(shape, view.largest))
+                products = not (alone or pools or "scores" in matrices.stand_ins)
+                reducers = _whole(matrices, None if alone else view)
+                report = _report("compute", matrices, reducers, products=products)
+                operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
+                answer = computation(
+                    report.summaries, matrices.lead, operands, head_axis=matrices.made.head_axis, joined=matrices.joined
+                )
+                report = replace(report, answer=answer)
+            print_notes(report.warnings, quiet=output.quiet)
+            view.show(report if len(texts) < 2 else replace(report, index=number))
+            verdicts += report.answer["verdicts"] if expect and report.answer is not None else ()
     return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
+
+
+def _steps_report(matrices: Matrices, token: str | None, digits: int) -> Report:
+    prompt = matrices.labelled
+    walk = WalkSteps(None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0])
+    return replace(_report("steps", matrices, lambda call: [walk]), digits=digits)
 
 
 def _check_report(matrices: Matrices, expect: Sequence[str], tol: float | None) -> Report:

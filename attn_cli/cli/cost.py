@@ -7,10 +7,12 @@ from attn_cli.cli.kit.options.command import OutputOptions, about_of, shows_repo
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
+from attn_cli.sources.numbers import numbers_in
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
 from attn_cli.summaries.report import Report
 
+_LONGEST = 10**12
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
@@ -19,9 +21,9 @@ class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
     model: str | None = option("--model -m MODEL", "Take sizes from a model folder, or a .gguf file.")
-    heads: int | None = option("--heads H", "Set the number of query heads.", min=1)
+    heads: int | None = option("--heads H", "Set the number of query heads; default: 1.", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads; default: H.", min=1)
-    dim: int | None = option("--dim D", "Set the head size, such as 64 (width / H).", min=1)
+    dim: int | None = option("--dim D", "Set the head size (width / H); default: 64.", min=1)
     layers: int | None = option("--layers L", "Set the number of layers.", min=1)
     latent: int | None = option("--latent R", "Use latent keys (MLA) of rank R.", min=1)
     window: int | None = option("--window W", "Limit queries to a window of W keys.", min=1)
@@ -30,10 +32,9 @@ class SizeOptions:
         """The sizes of the model, each replaced by its option if given; else options alone."""
         if self.model is not None:
             sizes = read_sizes(self.model)
-        elif self.heads is None or self.dim is None:
-            raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
         else:
-            layer = LayerSizes(self.heads, self.heads, self.dim, self.dim, self.heads * self.dim)
+            heads, dim = self.heads or 1, self.dim or 64
+            layer = LayerSizes(heads, heads, dim, dim, heads * dim)
             sizes = Sizes(layer, self.layers or 1, 0, None)
         layer = sizes.layer
         if self.heads is not None and self.heads != layer.heads:
@@ -58,7 +59,7 @@ class SizeOptions:
 @shows_report
 def cost(
     *,
-    n: int | None = option("--tokens -n N", "Set the length of the text; default: the model's longest.", min=1),
+    n: str | None = option("--tokens -n N,N,...", "Set lengths of texts; default: the model's longest."),
     size_options: SizeOptions,
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float8"] = option(
         "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8.", "auto"
@@ -71,19 +72,25 @@ def cost(
 
     \b
     Examples:
+      attn cost -n 1000,2000                 one head of 64
       attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32
       attn cost -m ./my-model
-      attn cost -n 128000 -m ./my-model
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --json
     """
     if n is None and size_options.model is None:
         example = "try: attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32"
         raise InputError("the length of the text is missing", example)
+    lengths = [] if n is None else numbers_in(n, "-n", "such as -n 1000,2000")
+    if any(length != int(length) or not 1 <= length <= _LONGEST for length in lengths):
+        raise InputError(f"-n {n} is not a length", f"whole numbers from 1 to {_LONGEST:,}")
+    about = size_options.model or "what attention takes"
     sizes = size_options.sizes()
-    length = n or sizes.longest
-    if length is None:
+    lengths = lengths or [sizes.longest or 0]
+    if not lengths[0]:
         raise InputError(f"{size_options.model} doesn't say how long its texts may be", "give it with -n")
     dtype_name = (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
     itemsize, is_longest = _BYTES.get(dtype_name, 2), n is None
-    answer = cost_of(sizes.layer, sizes.layers, sizes.windowed, length, itemsize=itemsize, is_longest=is_longest)
-    return Report("cost", about_of(size_options.model or "what attention takes", "cost", dtype_name), answer=answer)
+    answer = cost_of(
+        sizes.layer, sizes.layers, sizes.windowed, list(map(int, lengths)), itemsize=itemsize, is_longest=is_longest
+    )
+    return Report("cost", about_of(about, "cost", dtype_name), answer=answer)

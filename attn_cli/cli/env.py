@@ -27,15 +27,14 @@ def env(json: bool = o.JSON) -> None:
       attn env
       attn env --json | jq -r '.tables.models[].model'
     """
+    from attn_cli.sources.huggingface.load.cache import cached_models  # here, as below: other commands need none of it
+
     with open_view("json" if json else None) as view:
         warnings: list[str] = []
-        devices, cache, kept = _devices(warnings), _cache(warnings), unpacked_models()
-        unpacked = [
-            {"unpacked": model.path.name, "bytes": model.size, "folder": str(model.path.parent)}
-            for model in (kept.models() if kept else ())  # none where the cache is off
-        ]
+        devices, (folder, models, broken), kept = _devices(warnings), cached_models(), unpacked_models()
+        models = models | {str(model.path): model.size for model in (kept.models() if kept else ())}
         print_notes(warnings, quiet=False)
-        answer = installation(devices, cache, unpacked, _stdout())
+        answer = installation(devices, (folder, models, broken), _stdout())
         about = about_of("this installation", "installation")
         view.show(Report("env", about, warnings=tuple(warnings), answer=answer))
 
@@ -51,15 +50,6 @@ def _devices(warnings: list[str]) -> list[Any]:
     except (ImportError, OSError) as error:  # OSError: a library that it links is missing
         warnings.append(f"torch can't be imported: {error}")
         return []
-
-
-def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:
-    try:
-        from attn_cli.sources.huggingface.load.cache import cached_models
-    except ImportError as error:
-        warnings.append(f"huggingface_hub can't be imported: {error}")
-        return None, {}, 0
-    return cached_models()
 
 
 def _stdout() -> str:

@@ -15,10 +15,6 @@ from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.sink import Sink
 
 _LATER = ("working", "architectures", "errors", "settings", "costs")  # pages that few people begin with
-_OTHER_NAMES = {  # what people look for that a page has under another name
-    "tutorial": "ladder", "start": "tour", "introduction": "tour", "prompt": "parts", "notebook": "python",
-    "jupyter": "python", "kernel": "matrices", "config": "settings", "json": "formats", "csv": "formats",
-}  # fmt: skip
 FOLDER = Path(__file__).parents[1] / "guide"
 
 
@@ -29,6 +25,7 @@ def guide(
         "Show this page; without it, the list.",
         autocompletion=completion.one_of(lambda: topics()),
     ),
+    number: str | None = argument("N", "Show this section alone, of a page whose sections have numbers."),
 ) -> None:
     """Read the guide: a tour, a tutorial, the reference.
 
@@ -39,11 +36,13 @@ def guide(
     Examples:
       attn guide
       attn guide tour
+      attn guide ladder 5                 one rung
       attn guide induction                where it is explained
       FORCE_COLOR=1 attn guide ladder | less -R
     """
     screen = screen_of(sys.stdout)
-    text = _contents(screen) if topic is None else _page(topic, screen)
+    topic, _, within = (topic or "").partition(" ")
+    text = _page(topic, number or within, screen) if topic else _contents(screen)
     if is_leafed(text, screen.height):
         leaf_through(text)
     else:
@@ -73,10 +72,12 @@ def _contents(screen: Screen) -> str:
     return "\n".join([*summaries, "", last, ""])
 
 
-def _page(name: str, screen: Screen) -> str:
+def _page(name: str, number: str, screen: Screen) -> str:
     texts = topics()
+    if name in texts and number:
+        texts[name] = _section(name, texts[name], number)
     if name not in texts:
-        if found := _search(name, screen):
+        if found := _search(f"{name} {number}".rstrip(), screen):
             return found
         near = get_close_matches(name, texts, 3)
         hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(texts)}"
@@ -90,10 +91,21 @@ def _page(name: str, screen: Screen) -> str:
     return draw_markdown(texts[name], screen)
 
 
+def _section(name: str, page: str, number: str) -> str:
+    """A section by its number, and the line that shows the next."""
+    sections = re.split(r"^(?=## \d+\. )", page, flags=re.MULTILINE)[1:]
+    if not number.isdecimal() or not 1 <= int(number) <= len(sections):
+        numbers = f"it has 1 to {len(sections)}" if sections else "its sections have no numbers"
+        raise InputError(f"{name} has no section {cut(number, 20)}", numbers)
+    at = int(number)
+    onwards = f"attn guide {name} {at + 1}" if at < len(sections) else "attn guide models"
+    return f"{sections[at - 1].rstrip()}\n\nnext: `{onwards}`\n"
+
+
 def _search(word: str, screen: Screen) -> str:
     """The lines of all pages that say a word, as page, line number and line, cut to a terminal's width."""
     says = re.compile(rf"(?<!\w){re.escape(word)}s?(?!\w)", re.IGNORECASE)
-    called = (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
+    called = (word.lower(), f"{word.lower()}s")
     pages = [(name, _summary(text), text) for name, text in topics().items()]
     pages.sort(key=lambda page: (page[0] not in called, not says.search(page[1]), page[0] in _LATER))
     found: list[str] = []

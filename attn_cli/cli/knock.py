@@ -1,7 +1,5 @@
 """Ablate each head and measure what the answer loses."""
 
-from typing import Literal
-
 from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_without_model
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
@@ -28,22 +26,18 @@ def knock(
     ),
     together: str | None = option("--together HEADS", "Ablate these heads together, and one by one: 18.6,17.3."),
     mean: bool = option("--mean", "Mean ablation (over the other rows) instead of zero ablation."),
-    vector: Literal["mean", "first"] | None = option(
-        "--vector WHICH", "Compare an encoder's mean vector or its first: mean, first."
-    ),
 ) -> ExitCode:
     """Ablate each head and measure what the answer loses.
 
     A head's output is set to 0 at the position that predicts the next token; the rest of the run is the model's own.
     Effects are changes of log2 p of the likeliest next token, or with --generate N of all generated tokens. For an
-    encoder: the cosine distance of its vector.
+    encoder: the cosine distance of its mean vector.
 
     \b
     Examples:
       attn knock "The capital of France is" -m gpt2
       attn knock "The capital of France is" -m gpt2 --everywhere -k 5
       attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
-      attn knock "river bank" -m ./my-encoder --vector first
     """
     if token is not None and everywhere:
         raise InputError("--token and --everywhere at once", "leave out one of them")
@@ -54,8 +48,6 @@ def knock(
 
     def report(source: Source, view: View, text: str, number: int) -> Report:
         assert isinstance(source, Predicting)
-        if vector is not None and source.has_lm_head:
-            raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
         if token is not None and not source.has_lm_head:
             raise InputError(
                 "--token is for models that choose next tokens; of others all rows are changed", "leave out --token"
@@ -63,7 +55,7 @@ def knock(
         prompt = source.read([text], options.pair)[0]
         tokens = prompt.others.get("decoder", prompt.tokens)
         rows, notes = (None, ()) if token is None else picked_tokens(token, tokens, prompt.text)
-        ablation = Ablation(rows, everywhere, mean, together is not None, vector or "mean")
+        ablation = Ablation(rows, everywhere, mean, together is not None)
         shown = None if view.largest is None else k
         layers, quiet = 2 * len(source.planned_layers(selection)), options.quiet  # each runs, and then its heads
         with Progress(layers, 1, number, quiet=quiet, verbose=options.verbose, noun="step") as progress:

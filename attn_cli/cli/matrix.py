@@ -36,6 +36,7 @@ def matrix(
     token: str | None = o.TOKEN,
     key: str | None = option("--key WORD|INDEX", "Show these keys only, as --token picks queries: who attends here?"),
     scores: bool = option("--scores", "Show scores: scaled and masked, before the softmax."),
+    scale: Literal["on", "off"] = option("--scale HOW", "With --scores: on, or off for q · k itself.", "on"),
     color_scale: o.ColorScale = o.COLOR_SCALE,
     words: bool = o.WORDS,
     by: Literal["weight", "value", "output"] = option(
@@ -67,6 +68,8 @@ def matrix(
     refuse_norms_of_words(by, words=merges)
     if scores and by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
+    if scale == "off" and not scores:
+        raise InputError("--scale needs --scores", "add it")
 
     chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
     chosen_by_nobody = chosen_by_nobody and by == "weight" and key is None
@@ -109,7 +112,7 @@ def matrix(
             )
 
         return CommandPlan(
-            of_call, token, hiding, merges, by, scale=color_scale, memory=memory,
+            of_call, token, hiding, merges, by, scale=color_scale, unscaled=scale == "off", memory=memory,
             settle=with_one_head if chooses else None, key=key,
             finish=with_one_matrix_alone if chooses else _say_no_scores if holds_both else None,
         )  # fmt: skip

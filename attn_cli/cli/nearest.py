@@ -14,7 +14,7 @@ from attn_cli.summaries.report import Report
 @takes_options
 def nearest(
     text: str | None = argument(
-        "WORDS", "Look up a word, or words with + and - between them; - or nothing reads stdin."
+        "WORDS", "Look up a word, two words to compare, or words with + and -; - or nothing reads stdin."
     ),
     lines: bool = option("--lines", "Answer every line of the input by itself."),
     model: str = o.TABLE,
@@ -29,6 +29,7 @@ def nearest(
     \b
     Examples:
       attn nearest bank
+      attn nearest "apple phone"                   the cosine of both, too
       attn nearest "king - man + woman"
       attn nearest "paris - france + italy" -m glove.6B.50d.txt -k 3
       attn nearest bank --json | jq -r '.tables.nearest[].word'
@@ -40,7 +41,7 @@ def nearest(
         def report(number: int, question: str) -> Report:
             prompt, signs = source.read_terms(question)
             rows = [token.id for token in prompt.tokens if token.id is not None]
-            neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
+            neighbours = nearest_words(prompt.tokens, signs, source.table.rows(rows), source.table.blocks(), k)
             return Report("nearest", source.about, (prompt,), answer=neighbours, index=number if lines else None)
 
         return answer(Texts(text, None, lines=lines), view, report, lines=lines, quiet=output.quiet)

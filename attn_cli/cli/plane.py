@@ -18,8 +18,8 @@ def plane(
 ) -> Report:
     """Place words as points in the plane, before and after attention.
 
-    The plane is spanned by the first two principal components of all points, before and after together. In a model,
-    before is the input of the first chosen layer, after the output of the last.
+    The plane is spanned by the first two principal components of all points; vectors of two numbers keep their axes.
+    In a model, before is the input of the first chosen layer, after the output of the last.
 
     \b
     Examples:

@@ -8,14 +8,17 @@ from attn_cli.summaries.answers.scale import scaling
 from attn_cli.summaries.report import Report
 
 _LARGEST = 2**16
+_HINT = "with commas: 1,2,4"
 
 
 @takes_options
 @shows_report
 def scale(
-    scores: str = option("--scores S,S,...", "Show the softmax of these scores, scaled up step by step.", "50,45,40"),
-    factors: str = option("--factors F,F,...", "Multiply the scores by these factors.", "0.0625,0.125,0.25,0.5,1"),
-    dims: str = option("--dims D,D,...", "Draw products of q and k of these sizes.", "1,4,16,64,256,1024"),
+    scores: str | None = option(
+        "--scores S,S,...", "Show the softmax of these scores alone; default: 50,45,40, scaled."
+    ),
+    factors: str | None = option("--factors F,F,...", "Multiply the scores by these factors, in as many rows."),
+    dims: str | None = option("--dims D,D,...", "Draw products of q and k of these sizes."),
     *,
     output: OutputOptions,
 ) -> Report:
@@ -26,12 +29,14 @@ def scale(
     \b
     Examples:
       attn scale
+      attn scale --scores 2,1,0.5                   one softmax
       attn scale --scores 2,1,0.5 --factors 1,2,4,8
       attn scale --dims 64,128,4096 --json | jq .tables.variance
     """
-    score_list = numbers_in(scores, "--scores", "with commas: --scores 1,2,4")
-    factor_list = numbers_in(factors, "--factors", "with commas: --factors 1,2,4")
-    sizes = numbers_in(dims, "--dims", "with commas: --dims 1,2,4")
+    own = scores is not None
+    score_list = numbers_in("50,45,40" if scores is None else scores, "--scores", _HINT)
+    factor_list = numbers_in(factors or ("1" if own else "0.0625,0.125,0.25,0.5,1"), "--factors", _HINT)
+    sizes = [] if own and dims is None else numbers_in(dims or "1,4,16,64,256,1024", "--dims", _HINT)
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a valid size", f"whole numbers from 1 to {_LARGEST:,}")

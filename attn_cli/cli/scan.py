@@ -11,7 +11,7 @@ from typing import Any, Self
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import LoadOptions, LookOptions
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
-from attn_cli.cli.kit.stderr import StatusLine, print_notes
+from attn_cli.cli.kit.stderr import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.interrupts import last_words
 from attn_cli.model.source import Source
@@ -81,10 +81,10 @@ def line_of(progress: ScanProgress, total: int | None) -> str:
 @takes_options
 def scan(
     looking: LookOptions,
-    output: str | None = option("--output -o DIR", "Write the results to this folder."),
+    output: str = option("--output -o DIR", "Write the results to this folder.", ...),
     *,
-    inputs: list[str] | None = argument(
-        "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."
+    inputs: list[str] = argument(
+        "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -.", ...
     ),
     field: str | None = o.reading("--field NAME", "Read the text from this field or column (default: text)."),
     kind: str | None = o.reading("--as KIND", f"Read the inputs as {', '.join(KINDS)}."),
@@ -107,21 +107,15 @@ def scan(
       attn scan lines.txt -m ./my-model -o part --sample 10000
       attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """
-    if output is None:
-        raise InputError("no folder for the results", "add -o DIR")
     if is_table(looking.model):
         raise InputError(
             f"{excerpt(looking.model)} is a table of words, and scans are of models", "name a model with -m"
         )
-    if not inputs:
-        raise InputError("no INPUT", "give files, folders, globs, or - for standard input")
     seed = seed or 0
     if seed >= 2**63:
         raise InputError(f"--seed {excerpt(str(seed), 40)} is too large", "a number below 2**63")
     corpus = open_corpus(inputs, field=field, kind=kind, sample=sample, seed=seed)
     opens: Callable[[], Source] = partial(loading.open, looking.model, quiet=True)
-    if ray is None:
-        opens = partial(_noting_gpus, opens, quiet=quiet)
     what = ScanOptions(looking.selection, chunk, seed)
     loads = excerpt(looking.model, 40)
     before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
@@ -142,16 +136,6 @@ def scan(
             print(f"{counted(done['missing'], 'part')} of {done['parts'] + done['missing']:,} left to other processes")
         if sys.stdout is not None and sys.stdout.isatty():  # None where it is closed: the folder is there
             print(f"next: attn scan show {quoted(excerpt(output))}")
-
-
-def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
-    source = opens()
-    if str(source.about.get("device")).startswith("cuda"):
-        from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
-
-        gpus = sum(str(row["device"]).startswith("cuda") for row in devices())
-        print_notes([f"one of {gpus} GPUs is used; --ray auto scans on all"] * (gpus > 1), quiet=quiet)
-    return source
 
 
 def share_of(part: str | None) -> tuple[int, int] | None:

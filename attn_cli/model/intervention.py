@@ -120,8 +120,6 @@ class Experiment(Protocol):
     tokens     all tokens of the stack that these rows are of
     target     the answer: one token or those generated; None for a model without a language-model head
     likeliest  the five likeliest next tokens with their probabilities; empty without a language-model head
-    vector     without a language-model head the vector that is compared: "mean" of all tokens, or the "first", such as
-               that of [CLS]; may be set before the first outcome
     noise      the largest |effect| of runs without changes so far, which is rounding alone
     visited    whether the visitor saw the baseline's attention: some shows itself only in a run of its own
     """
@@ -131,7 +129,6 @@ class Experiment(Protocol):
     tokens: Sequence[Token]
     target: Target | None
     likeliest: tuple[tuple[Token, float], ...]
-    vector: Literal["mean", "first"]
     visited: bool
     noise: float
 

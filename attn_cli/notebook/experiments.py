@@ -1,7 +1,7 @@
 """Kinds of heads, ablated heads, parts of a text: experiments as functions."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Predicting, Source
@@ -37,8 +37,7 @@ def head_kinds(
 def knock(
     text: str | Prompt, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
     rows: Sequence[int] | None = None, everywhere: bool = False, mean: bool = False, layers: Numbers = None,
-    heads: Numbers = None, together: bool = False,
-    vector: Literal["mean", "first"] = "mean", **loading: Unpack[Opening],
+    heads: Numbers = None, together: bool = False, **loading: Unpack[Opening],
 ) -> Answer:  # fmt: skip
     """The answer of a model with each head ablated in turn, held against its baseline, as `attn knock`.
 
@@ -47,11 +46,10 @@ def knock(
     everywhere  ablate in all rows, and measure the change of the text's mean loss (-log2 p) besides, in bits a token
     mean        ablate a head to its mean output over the other rows, not to 0
     together    ablate all chosen heads at once, too
-    vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
-    the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head. InputError for a
-    missing head or row, and for a table; LoadError where heads can't be ablated.
+    the last row, or what was generated. Encoders: 1 - cosine of the mean vectors with and without the head. InputError
+    for a missing head or row, and for a table; LoadError where heads can't be ablated.
 
         for head in knock("The capital of France is", "gpt2")["heads"][:5]:
             print(head["layer"], head["head"], head["bits"])
@@ -59,7 +57,7 @@ def knock(
     source = opened(text, model, tokenizer, loading, predicts=True)
     if not isinstance(source, Predicting):
         raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
-    how = of_knock.Ablation(rows, everywhere, mean, together, vector)
+    how = of_knock.Ablation(rows, everywhere, mean, together)
     return of_knock.knock(source, text, how, selection=selected(layers, heads))
 
 

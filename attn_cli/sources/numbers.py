@@ -10,11 +10,11 @@ from attn_cli.errors import InputError
 def numbers_in(text: str, option: str, hint: str) -> list[float]:
     """The finite numbers in `text`, with commas between; InputError with `hint` for anything else."""
     try:
-        numbers = [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.replace(",", " ").split()]
     except ValueError:
-        raise InputError(f"{option} {text!r} is not numbers", hint) from None
-    if not all(math.isfinite(number) for number in numbers):
-        raise InputError(f"{option} {text!r} is not finite", hint)
+        numbers = []
+    if not numbers or not all(math.isfinite(number) for number in numbers):
+        raise InputError(f"{option} {text!r} is not finite numbers", hint)
     return numbers
 
 

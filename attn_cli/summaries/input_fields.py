@@ -44,13 +44,8 @@ _ALL = (
           optional=True),
     Field("generated", Object(_GENERATED), "what the model generated first, with --generate", optional=True),
 )  # fmt: skip
-_MERGED = Field(
-    "merged_tokens",
-    COUNT,
-    "how many tokens were merged into words with --words; tokens, and all rows and columns, are then words: weights on "
-    "a word's tokens are summed, the rows of its tokens averaged",
-    optional=True,
-)
+_MERGED = Field("merged_tokens", COUNT, "tokens that --words merged: rows and columns are words, their tokens' weights "
+                "summed over keys, averaged over queries", optional=True)  # fmt: skip
 INPUT = object_schema((*_ALL, _MERGED))
 
 

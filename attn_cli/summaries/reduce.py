@@ -10,7 +10,6 @@ import numpy as np
 
 from attn_cli.call import Call, Place
 from attn_cli.display import Displayed
-from attn_cli.kernel.stats.packed import apart, together
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
@@ -93,7 +92,7 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
     Raises LoadError where a reducer needs scores or values that the model doesn't show.
     """
-    wanted = _wanted(call, reducers)
+    wanted = reduce_all(or_, (reducer.wanted(call) for reducer in reducers), Wanted())
     stats = RowStats(wanted) if wanted.is_nothing else call.device_stats(wanted)
     return _summary(call, tuple(reducer.part(call, stats) for reducer in reducers))
 
@@ -104,19 +103,7 @@ def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> l
     parts = None if of_texts is None else of_texts(packed)
     if parts is not None:
         return [_summary(call, (part,)) for call, part in zip(packed.calls, parts, strict=True)]
-    wanted = [_wanted(call, own) for call, own in zip(packed.calls, reducers, strict=True)]
-    request = together(wanted, packed.texts, packed.n)
-    if request is None or request.is_nothing:
-        return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]
-    answers = apart(packed.stats_of_texts(request), wanted, packed.texts)
-    return [
-        _summary(call, tuple(reducer.part(call, stats) for reducer in own))
-        for call, own, stats in zip(packed.calls, reducers, answers, strict=True)
-    ]
-
-
-def _wanted(call: Call, reducers: Sequence[Reducer]) -> Wanted:
-    return reduce_all(or_, (reducer.wanted(call) for reducer in reducers), Wanted())
+    return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]
 
 
 def _summary(call: Call, parts: tuple[Part, ...]) -> Summary:

@@ -53,8 +53,8 @@ def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine
 
 def _header(report: Report, screen: Screen) -> Text:
     title = Text()
-    if report.index is not None:
-        title.append(f"line {report.index + 1}: ", BOLD)
+    if report.index is not None and len(report.prompts) < 2:
+        title.append(f"{'line' if report.batch is None else 'text'} {report.index + 1}: ", BOLD)
     for number, prompt in enumerate(report.prompts, 1):
         text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
         if text:

@@ -33,13 +33,19 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
     assert kept["multi-head"]["cache_bytes"] == 4 * 2**30
     assert kept["multi-query"]["cache_bytes"] == 2**27
     # 32 heads * 8192 * 8192 * 4 bytes = 8 GiB a layer
-    assert found["matrix_bytes_per_layer"] == 8 * 2**30
     assert found["matrix_bytes"] == 256 * 2**30
     # half of the 8192 x 8192 cells and the diagonal: 33,558,528, times 32 heads, 128 numbers, 2 operations, 32 layers
     assert found["operations"]["scores"] == 33_558_528 * 32 * 128 * 2 * 32
     assert found["operations"]["mixing"] == found["operations"]["scores"]
     # W_Q and W_O 4096 x 4096, W_K and W_V 4096 x 1024: 41,943,040 multiplications a token and layer
     assert found["operations"]["projections"] == 2 * 41_943_040 * 8192 * 32
+
+
+def test_scores_grow_with_the_square_of_the_length() -> None:
+    run = attn("cost", "-n", "1000,2000", "--json").json
+    found = [(row["tokens"], row["cells"], row["head_bytes"]) for row in run["tables"]["lengths"]]
+    assert found == [(1000, 1_000_000, 4_000_000), (2000, 4_000_000, 16_000_000)]
+    assert run["findings"][0] == "2,000 tokens: 4,000,000 scores a head, 4 times those of 1,000"
 
 
 def test_deepseeks_cache_is_576_numbers_a_token() -> None:
@@ -126,7 +132,7 @@ def test_without_a_length_a_model_is_counted_at_its_longest_text(tmp_path: Path)
 
 def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
     refused(attn("cost", "--heads", "4"), 2, "the length of the text is missing", "try: attn cost -n 32000 --heads 32 ")
-    refused(attn("cost", "-n", "10"), 2, "the sizes are missing", "--heads H --dim D")
+    refused(attn("cost", "-n", "10,2.5"), 2, "-n 10,2.5 is not a length", "whole numbers from 1 to")
     refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--kv-heads", "3"), 2, "3 key heads don't divide 4")
     refused(attn("cost", "-n", "10", "-m", "./nothing"), 3, "no config.json at ./nothing")
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 2}')

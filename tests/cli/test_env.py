@@ -16,7 +16,7 @@ from attn_cli.cli import env as command
 from attn_cli.kernel.cpu.c_library import VECTORS, is_built, widest_vectors
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
-from attn_cli.summaries.answers.env import EXTRAS, PACKAGES, TOLD, UNTOLD
+from attn_cli.summaries.answers.env import EXTRAS, HEEDED, PACKAGES
 from tests.conftest import ROOT
 from tests.program import attn
 from tests.test_rooms import modules_after
@@ -75,12 +75,13 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
         for file in (ROOT / "attn_cli").rglob("*.py")
         for name in re.findall(r'(?:environ\.\w+\(|environ\[|getenv\()"(\w+)"', file.read_text("utf-8"))
     }
-    assert {"NO_COLOR", "ATTN_DEBUG"} < read <= set(TOLD)
+    assert {"NO_COLOR", "ATTN_DEBUG"} < read and all(map(HEEDED.fullmatch, read))
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_no_password_is_told(options: list[str]) -> None:
-    text = attn("env", *options, env=dict.fromkeys(UNTOLD, "http://me:hidden@host") | {"COLORTERM": "24bit"}).text
+    secret = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "http_proxy")
+    text = attn("env", *options, env=dict.fromkeys(secret, "http://me:hidden@host") | {"COLORTERM": "24bit"}).text
     assert "hidden" not in text and "24bit" in text
 
 

@@ -76,8 +76,6 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
         (("--mean",), "mean ablation over 7 rows"),
         (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
         (("--together", "x"), "x"),
-        (("--vector", "first"), "--vector is for encoders"),
-        (("--vector", "cls"), "'mean', 'first'"),
     ],
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:

@@ -37,6 +37,6 @@ def test_without_the_scale_long_vectors_put_all_weight_on_one_key() -> None:
 
 
 def test_wrong_numbers_are_said() -> None:
-    refused(attn("scale", "--scores", "a,b"), 2, "--scores 'a,b' is not numbers")
+    refused(attn("scale", "--scores", "a,b"), 2, "--scores 'a,b' is not finite numbers")
     refused(attn("scale", "--factors", "1,inf"), 2, "not finite")
     refused(attn("scale", "--dims", "0"), 2, "--dims 0 is not a valid size")

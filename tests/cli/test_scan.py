@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 import attn_cli
-from attn_cli.cli.scan import _noting_gpus
 from attn_cli.errors import InputError
 from attn_cli.scans.scan import scan
-from attn_cli.sources import open_source
-from attn_cli.sources.huggingface.load import device
 from tests.program import SHORT, attn, environment, heeding_signals, program, refused
 from tests.real_models import MINILM
 
@@ -71,15 +68,6 @@ def test_a_word_table_is_refused(lines: Path, tmp_path: Path, model: tuple[str, 
     assert not (tmp_path / "scan").exists()
     with pytest.raises(InputError, match="runs no model"):
         scan("toy", str(lines), str(tmp_path / "scan"))
-
-
-def test_one_of_several_gpus_is_noted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    source = open_source("toy")
-    monkeypatch.setitem(source.about, "device", "cuda:0")
-    for count, said in ((4, "attn: one of 4 GPUs is used; --ray auto scans on all\n"), (1, "")):
-        monkeypatch.setattr(device, "devices", lambda count=count: [{"device": f"cuda:{at}"} for at in range(count)])
-        assert _noting_gpus(lambda: source, quiet=False) is source
-        assert capsys.readouterr().err == said
 
 
 def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: Path) -> None:

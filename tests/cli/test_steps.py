@@ -34,7 +34,12 @@ CAT = ["--q", "2 4 6 0", "--k", "1 0 0 0; 0 1 0 0; 0 0 1 0", "--v", VALUES, "--l
 
 def test_the_walk_of_the_worked_example() -> None:
     found = stages("compute", *CAT)
-    assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
+    assert list(found) == [
+        *("q", "k", "v", "score parts", "scores", "scaled", "largest", "shifted", "exp", "sum", "weights"),
+        *("output parts", "output"),
+    ]
+    assert found["largest"].tolist() == [[[3]]] and found["score parts"][0, 2].tolist() == [0, 0, 6, 0]
+    np.testing.assert_allclose(found["output parts"].sum(axis=1), found["output"][:, 0], **FOUR_DIGITS)
     assert found["scores"].tolist() == [[[2, 4, 6]]]
     assert found["scaled"].tolist() == [[[1, 2, 3]]]
     assert found["shifted"].tolist() == [[[-2, -1, 0]]]
@@ -107,7 +112,7 @@ def test_a_models_layer_is_walked_too() -> None:
     layer = ("-m", str(Path(spec.origin).parent / "model"), "-l", "2", "-H", "3")
     found = stages("inspect", "he sat on the river bank", *layer, "--steps", "-t", "river")
     shown = attn("matrix", "he sat on the river bank", *layer, "-t", "river", "--json").json["tables"]["matrices"][0]
-    assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
+    assert found["sum"].item() == pytest.approx(found["exp"].sum(), rel=1e-5)
     np.testing.assert_allclose(found["weights"][0], shown["weights"][0], rtol=1e-5, atol=1e-7)  # float32
     np.testing.assert_allclose(found["scaled"][0], shown["scores"][0], rtol=1e-5, atol=1e-5)
     last = attn("inspect", "he sat", *layer[:2], "-H", "0", "--steps", "--json").json["tables"]

@@ -77,7 +77,7 @@ def test_a_second_command_loads_the_copy(packed: Path, cache: dict[str, str], mo
     link.symlink_to(packed)
     assert attn("top", TEXT, "-m", link, env=cache).code == 0
     assert attn("top", TEXT, "-m", packed, "--generate", "2", "--json", env=cache).code == 0
-    (shown,) = attn("env", "--json", env=cache).json["tables"]["unpacked"]
+    (shown,) = attn("env", "--json", env=cache).json["tables"]["models"]
     assert shown["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
 
 

@@ -33,7 +33,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "nearest": ("nearest", "king - man + woman"),
     "compare": ("compare", SENTENCE, "the bank gave me a loan", "--word", "bank"),
     "plane": ("plane", SENTENCE, "the bank gave me a loan"),
-    "learn": ("learn", "I love apple phone", "an apple phone is no fruit", "--word", "apple", "--to", "phone"),
+    "learn": ("learn", "I love apple phone", "apple phone", "--word", "apple", "--to", "phone"),
     "kinds": ("heads", " ".join(["the bank of the river bank ."] * 8), "--kinds"),
     "scale": ("scale",),
     "cost": (

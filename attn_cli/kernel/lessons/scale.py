@@ -1,26 +1,13 @@
 """Why 1 / sqrt(d): dot products of d numbers grow with sqrt(d), and the softmax of large scores is all on one key."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attn_cli.kernel.definition.softmax import softmax
 
 _AT_ONCE = 2**20  # random numbers held at a time
-
-
-class Saturation(NamedTuple):
-    """The softmax of m scores that were multiplied by a factor: the scores `[m]`, weights `[m]`, and entropy in bits.
-
-    `slope` is the largest of the keys' w (1 - w), the derivative of a weight w by its own score.
-    """
-
-    factor: float
-    scores: np.ndarray
-    weights: np.ndarray
-    entropy_bits: float
-    slope: float
 
 
 class Spread(NamedTuple):
@@ -33,16 +20,25 @@ class Spread(NamedTuple):
     scaled_top_weight: float
 
 
-def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Saturation]:
-    """The softmax of m scores times each factor, with its entropy in bits and its steepest slope."""
-    rows = []
+def saturation(scores: Sequence[float], factors: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """For each factor the softmax of the scores times it: e^(score - largest), their sum, weights and their entropy.
+
+    `slope` is the largest of the keys' w (1 - w), the derivative of a weight w by its own score.
+    """
     for factor in factors:
         grown = np.array(scores) * factor  # [m]
-        weights = softmax(grown[None, None])[0, 0]  # [m]
+        powers = np.exp(grown - grown.max())
+        weights = powers / powers.sum()
         positive = weights[weights > 0]
-        entropy = float(-(positive * np.log2(positive)).sum())
-        rows.append(Saturation(factor, grown, weights, abs(entropy), float((weights * (1 - weights)).max())))
-    return rows
+        yield {
+            "factor": factor,
+            "scores": grown.tolist(),
+            "exponentials": powers.tolist(),
+            "sum": float(powers.sum()),
+            "weights": weights.tolist(),
+            "entropy_bits": abs(float((positive * np.log2(positive)).sum())),
+            "slope": float((weights * (1 - weights)).max()),
+        }
 
 
 def spread(d: int, *, keys: int, samples: int, seed: int) -> Spread:

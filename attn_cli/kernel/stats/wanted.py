@@ -86,11 +86,6 @@ class Wanted:
         both = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
         return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
-    def of_rows(self, rows: tuple[int, ...]) -> "Wanted":
-        """The same request for these rows alone, where it was for all rows; requests for other rows stay."""
-        columns = tuple(replace(x, rows=rows) if x.rows is None else x for x in self.column_sums)
-        return replace(self, rows=rows if self.rows is None else self.rows, column_sums=columns)
-
     @property
     def notes_rows(self) -> bool:
         """True if any number of single rows is wanted, and not only sums over rows or blocks."""

@@ -24,7 +24,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
     lines = _lines(decode_text(data, label))
     if not lines:
         raise InputError(f"{label} holds no numbers", "expected one row of numbers per line")
-    separator = _separator(lines[min(1, len(lines) - 1)].text)
+    separator = _separator(lines[min(1, len(lines) - 1)].text) or _separator(lines[0].text)
     first = _cells(lines[0].text, separator)
     has_names = all(map(_is_name, first))
     body = lines[1:] if has_names else lines

@@ -172,6 +172,7 @@ class Matrices(InHeads):
             None if self.value_up is None else self.value_up[list(heads)],
             self._latent(at, heads),
             self.made.is_product,
+            None if embedded is None else embedded.positions,
             self.made.projections,
             self.rotation,
             self.stand_ins,

@@ -46,6 +46,7 @@ class Embedded:
     x        `[*lead, n, width]`: for queries, and for keys and values unless there is a context
     context  `[*lead, m, width]`: for keys and values; None where that is x
     heads    how many heads q is cut into: the option --heads, else those of the table's own q, k and v, else 1
+    positions              the sinusoidal positions in x `[n, width]`; None for none
     words, context_words   the words behind x and context, with their vectors; None for matrices
     """
 
@@ -54,6 +55,7 @@ class Embedded:
     heads: int
     words: Words | None = None
     context_words: Words | None = None
+    positions: np.ndarray | None = None
 
     @property
     def source(self) -> np.ndarray:
@@ -80,17 +82,19 @@ def embed(options: MatrixOptions) -> Embedded:
         x = words.x
     context = read_matrix(options, "context") if context_words is None else context_words.x
     heads = options.heads or (words.heads if words is not None and words.are_projected else 1)
+    positions = None
     if options.positions == "sinusoidal":
-        x, context = _with_sinusoids(x), None if context is None else _with_sinusoids(context)
-    embedded = Embedded(x, context, heads, words, context_words)
+        positions = _sinusoids(x)
+        x, context = x + positions, None if context is None else context + _sinusoids(context)
+    embedded = Embedded(x, context, heads, words, context_words, positions)
     source = embedded.source
     if source.shape[:-2] != x.shape[:-2]:
         raise InputError(f"the batch axes differ (x {x.shape}, context {source.shape})", "all but the last two axes")
     return embedded
 
 
-def _with_sinusoids(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x + sinusoidal(np.arange(x.shape[-2], dtype=np.float64), x.shape[-1]).astype(x.dtype))
+def _sinusoids(x: np.ndarray) -> np.ndarray:
+    return np.asarray(sinusoidal(np.arange(x.shape[-2], dtype=np.float64), x.shape[-1]), x.dtype)
 
 
 def words_of(text: str, model: str, dtype: type | None = None) -> Words:

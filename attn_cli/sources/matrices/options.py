@@ -161,7 +161,7 @@ REFUSALS = (
     Refusal(
         lambda o: o.text is not None and bool(o.q or o.k or o.v),
         "a text and --q, --k or --v at once",
-        "give either x with projections, or q, k and v",
+        "give either x with projections, or q, k and v; quote labels: --labels 'The cat'",
     ),
     Refusal(
         lambda o: o.x is not None and bool(o.q or o.k or o.v),

@@ -36,7 +36,7 @@ _SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
 
 
 class Term(NamedTuple):
-    """One word with its sign (1 or -1), and where it stands: `text[start:end] == word`."""
+    """One word with its sign (1, -1, or 0 for none), and where it stands: `text[start:end] == word`."""
 
     sign: int
     word: str
@@ -62,13 +62,14 @@ def split_terms(text: str) -> list[Term]:
             sign = _SIGNS[piece]
         elif piece in _SIGNS:
             raise InputError(f"two signs before a word in {excerpt(text)!r}", _EXAMPLE)
-        elif sign is None:
-            raise InputError(f"no + or - between {excerpt(terms[-1].word)!r} and {excerpt(piece)!r}", _EXAMPLE)
         else:
-            terms.append(Term(sign, piece, start, match.end()))
+            terms.append(Term(sign or 0, piece, start, match.end()))
             sign = None
     if not terms or sign is not None:
         raise InputError("no word" if not terms else f"{excerpt(text)!r} ends with a sign", _EXAMPLE)
+    bare = [term.word for term in terms if not term.sign]
+    if bare and (len(bare) < len(terms) - 1 or terms[0].sign < 0):
+        raise InputError(f"no + or - before {excerpt(bare[0])!r}", _EXAMPLE)
     return terms
 
 

@@ -46,9 +46,8 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     findings = [
         f"{head_name(named)} attends most to {whence}: {weight:.2f}" if weight else f"no head attends to {whence}"
     ]
-    several = [f"sum over {counted(keys_summed, 'key')}"] * (keys_summed > 1)
-    several += [f"mean over {counted(rows, 'row')}"] * (rows > 1)
-    findings += [", ".join(several)] if several and weight else []
+    several = [f"sum over {counted(keys_summed, 'key')}"] * (keys_summed > 1) if weight else []
+    findings += several + [f"mean over {counted(rows, 'row')}"] * (rows > 1 and weight > 0)
     tables = {"heads": Table.of([row for row, *_ in found][:count])}
     onwards = Next("matrix", None, ("-H", head_choice(named)))
     answer = Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards)

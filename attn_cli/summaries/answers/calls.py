@@ -113,7 +113,7 @@ SHAPES = {
         _COLUMNS
         | {
             "step": Column(COUNT, "its place in the walk, from 1"),
-            "stage": Column(TEXT, "x, q, k, v, scores, scaled, masked, largest, shifted, exp, sum, weights, output, ..."),
+            "stage": Column(TEXT, "x, q, k, v, scores, scaled, largest, shifted, exp, sum, weights, output, ..."),
             "formula": Column(TEXT, "how it came of the one before, in words"),
             "axes": Column(each(TEXT), "what its axes are"),
             "shape": Column(each(COUNT), "how long they are"),

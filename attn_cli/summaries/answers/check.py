@@ -79,11 +79,8 @@ class OutputChecks:
     def answer(self) -> Answer:
         """The verdict with its cause, the heads, and those that are wrong, with most wrong numbers first."""
         wrong = [head for head in self.heads if head["bad"]]
-        tables = {
-            "heads": Table.of(self.heads),
-            "wrong": Table.of(sorted(wrong, key=lambda head: -int(head["bad"]))),
-            "verdicts": Table.of(self.verdicts),
-        }
+        ordered = Table.of(sorted(wrong, key=lambda head: -int(head["bad"])))
+        tables = {"heads": Table.of(self.heads), "wrong": ordered, "verdicts": Table.of(self.verdicts)}
         more: tuple[str, ...] = ()
         if wrong:
             head = wrong[0]["head"]

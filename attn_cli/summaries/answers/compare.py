@@ -18,7 +18,7 @@ from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.text import quoted
 
 SHAPE = Shape(
-    "attn.compare/2",
+    "attn.compare/3",
     "One word in two contexts: its vectors, and what moved them.",
     {
         "keys": ("layer", "context", "key", "key_token", "weight", "pull"),
@@ -26,9 +26,7 @@ SHAPE = Shape(
             *("layer", "cosine_before", "cosine_after"),
             *("key1", "key_token1", "pull1", "key2", "key_token2", "pull2"),
         ),
-        "pulls": ("context", "key", "key_token", "weight", "pull"),
         "heads": ("layer", "head", "change"),
-        "words": ("context", "row", "word"),
     },
     screen={
         "layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2"),
@@ -37,7 +35,6 @@ SHAPE = Shape(
             "pull: a token's part of the word's attention output, measured along it"),
     several_texts=True,
 )  # fmt: skip
-_STRONGEST = 3  # keys of a text, by their mean over layers
 _LEAST_PULL = 0.05  # of a word that is a finding
 
 
@@ -99,7 +96,7 @@ def comparison_of(*journeys: Journey) -> Answer:
         np.array([[getattr(step, name).mean(axis=0) for step in journey.steps] for journey in journeys])
         for name in ("before", "after")
     )  # [2, layers, d]
-    layers, keys, pulls = [], [], []
+    layers, keys = [], []
     for at, step in enumerate(journeys[0].steps):
         row = {
             "layer": step.layer,
@@ -112,12 +109,8 @@ def comparison_of(*journeys: Journey) -> Answer:
             strongest = max(listed, key=_strength)
             row |= {f"{name}{text}": strongest[name] for name in ("key", "key_token", "pull")}
         layers.append(row)
-    for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
-        means = sorted(_keys(journey, of_text.mean(axis=0)), key=_strength, reverse=True)
-        pulls += [{"context": text} | key for key in means if _strength(key)][:_STRONGEST]
-    words = [{"context": text, "row": row, "word": of.word} for text, of in enumerate(journeys, 1) for row in of.rows]
     heads = _differing_heads(*journeys)
-    tables = {"keys": keys, "layers": layers, "pulls": pulls, "heads": heads, "words": words}
+    tables = {"keys": keys, "layers": layers, "heads": heads}
     return Answer(
         SHAPE,
         tuple(_findings(journeys, shares, tables)),
@@ -159,7 +152,7 @@ def _findings(
         if after < len(tokens) and not of_text[:, 0, after:].any():
             seen.append(f"{after} of {len(tokens)} in {text}")
     if best:
-        verb = "attends most to" if tables["pulls"][0]["pull"] is None else "is pulled most by"
+        verb = "attends most to" if tables["keys"][0]["pull"] is None else "is pulled most by"
         yield f"of the other words, it {verb} {', '.join(best)}"
     if heads := [f"{head['layer']}.{head['head']} ({head['change']:.2f})" for head in tables["heads"][:3]]:
         yield f"heads whose row for it moves most: {', '.join(heads)}"

@@ -13,7 +13,7 @@ _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precisio
 _WINDOW = 4096
 
 SHAPE = Shape(
-    "attn.cost/3",
+    "attn.cost/4",
     "What attention takes, counted from sizes.",
     {
         "variants": (
@@ -23,11 +23,12 @@ SHAPE = Shape(
         "operations": ("part", "operations", "share"),
         "sizes": (
             *("tokens", "layers", "windowed_layers", "heads", "kv_heads", "head_size", "value_size", "width"),
-            *("latent_size", "window", "bytes_per_number", "matrix_bytes_per_layer", "matrix_bytes"),
-            "band_bytes",
+            *("latent_size", "window", "bytes_per_number", "matrix_bytes", "band_bytes"),
         ),
+        "lengths": ("tokens", "cells", "head_bytes", "cache_bytes"),
     },
     screen={
+        "lengths": ("tokens", "cells", "head_bytes", "cache_bytes"),
         "variants": ("variant", "cache_bytes", "matrix_operations", "next_token_operations"),
         "operations": ("part", "operations", "share"),
     },
@@ -37,39 +38,47 @@ SHAPE = Shape(
 
 
 def cost_of(
-    layer: LayerSizes, layers: int, windowed: int, n: int, *, itemsize: int = 2, is_longest: bool = False
-) -> Answer:  # fmt: skip
-    """The cost of `layers` such layers, `windowed` of them with the window, over a text of n tokens."""
-    operations = _operations(((layer, windowed), (replace(layer, window=None), layers - windowed)), n)
+    layer: LayerSizes, layers: int, windowed: int, lengths: Sequence[int], *, itemsize: int, is_longest: bool
+) -> Answer:
+    """The cost of `layers` such layers, `windowed` of them with the window, over texts so long, mostly the last."""
+    n = lengths[-1]
+    kinds = ((layer, windowed), (replace(layer, window=None), layers - windowed))
+    operations = _operations(kinds, n)
     tile = tile_of(layer.heads, layer.kv_heads, n)
-    rows = min(tile.height, n)
-    total, matrix_bytes = sum(operations.values()), layer.heads * n * n * _SCORE_BYTES
+    total = max(sum(operations.values()), 1)
     variants = list(_variants(layer, layers, windowed, n, itemsize))
     sizes = {
         "tokens": n, "layers": layers, "windowed_layers": windowed, "heads": layer.heads,
         "kv_heads": layer.kv_heads, "head_size": layer.d, "value_size": layer.e, "width": layer.width,
         "latent_size": layer.rank or None, "window": layer.window, "bytes_per_number": itemsize,
-        "matrix_bytes_per_layer": matrix_bytes, "matrix_bytes": matrix_bytes * layers,
-        "band_bytes": tile.heads * rows * n * _SCORE_BYTES,
+        "matrix_bytes": layer.heads * layers * n * n * _SCORE_BYTES,
+        "band_bytes": tile.heads * min(tile.height, n) * n * _SCORE_BYTES,
     }  # fmt: skip
-    parts = [
-        {"part": part, "operations": number, "share": number / max(total, 1)} for part, number in operations.items()
-    ]
-    findings = list(_findings(layer, variants, sizes, is_longest))
+    parts = ({"part": part, "operations": number, "share": number / total} for part, number in operations.items())
+    findings = list(_findings(variants, sizes, lengths, is_longest=is_longest))
     tables = {"variants": Table.of(variants), "operations": Table.of(parts), "sizes": Table.of([sizes])}
+    tables["lengths"] = Table.of(
+        {
+            **{"tokens": x, "cells": x * x, "head_bytes": x * x * _SCORE_BYTES},
+            "cache_bytes": sum(times * kind.kept(x) for kind, times in kinds) * itemsize,
+        }
+        for x in lengths
+    )
     return Answer(SHAPE, tuple(findings), tables, next=Next("guide", ("costs",), takes_model=False))
 
 
 def _findings(
-    layer: LayerSizes, variants: Sequence[dict[str, Any]], sizes: dict[str, Any], is_longest: bool
+    variants: Sequence[dict[str, Any]], sizes: dict[str, Any], lengths: Sequence[int], *, is_longest: bool
 ) -> Iterator[str]:
     """What a cache takes, how much shared keys save, and what the weights would take if they were stored."""
     asked = next(variant for variant in variants if variant["requested"])
-    text = f"{sizes['tokens']:,} tokens"
+    text, squares = f"{sizes['tokens']:,} tokens", [n * n for n in lengths]
+    more = f", {squares[-1] / squares[0]:.3g} times those of {lengths[0]:,}" if len(lengths) > 1 else ""
+    yield f"{text}: {squares[-1]:,} scores a head{more}"
     longest = ", the model's longest text" if is_longest else ""
     yield f"the KV cache of {text}{longest}: {binary_bytes(asked['cache_bytes'])}"
     whole = next(variant["cache_bytes"] for variant in variants if variant["variant"] == "multi-head")
-    if 0 < asked["cache_bytes"] < whole and layer.window is None:
+    if 0 < asked["cache_bytes"] < whole and sizes["window"] is None:
         yield f"{whole / asked['cache_bytes']:.2g} times smaller than with a key head for every query head"
     stored, held = binary_bytes(sizes["matrix_bytes"]), binary_bytes(sizes["band_bytes"])
     yield f"storing all weights would take {stored}; attn holds {held} at a time"

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -16,37 +17,26 @@ EXTRAS = {
     "explore": ("textual",), "figure": ("resvg-py", "svg2pdf-py"), "scan": ("pyarrow",),
     "scan-ray": ("ray", "pyarrow"),
 }  # fmt: skip
-# Variables whose value is told ...
-TOLD = (
-    "ATTN_MODEL", "ATTN_DEVICE", "ATTN_DTYPE", "ATTN_COLOR_SCALE", "ATTN_QUIET",
-    "ATTN_DEBUG", "ATTN_CACHE", "XDG_CACHE_HOME",
-    "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "COLORFGBG", "TERM", "COLUMNS",
-    "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT",
-    "TRANSFORMERS_OFFLINE", "TQDM_DISABLE",
-    "DISABLE_SAFETENSORS_CONVERSION", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-    "VISUAL", "EDITOR", "PAGER", "LESS", "RAY_DEDUP_LOGS_SKIP_REGEX", "PYTHONIOENCODING", "LC_ALL", "LANG",
+HEEDED = re.compile(  # variables that attn or a library under it reads
+    r"(ATTN|HF|HUGGING_FACE|TRANSFORMERS|TQDM|CUDA|OMP|MKL|RAY|LC|XDG_CACHE|DISABLE_SAFETENSORS)_.*|(CLI|NO_|FORCE_)COLOR.*"
+    r"|COLOR.*|TERM|COLUMNS|LANG|PYTHONIOENCODING|VISUAL|EDITOR|PAGER|LESS|HTTPS?_PROXY", re.IGNORECASE
 )  # fmt: skip
-# ... and those that may hold a password, of which only that they are set.
-UNTOLD = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+SECRET = re.compile("TOKEN|ENDPOINT|PROXY|KEY|PASS", re.IGNORECASE)  # of these it is told only that they are set
 
 _TABLES = {
     "facts": ("fact", "value"),
     "packages": ("package", "version"),
     "devices": ("device", "name", "cores", "threads", "bytes"),
-    "extras": ("extra", "missing", "install"),
+    "extras": ("extra", "install"),
     "variables": ("variable", "value"),
     "models": ("model", "bytes"),
-    "unpacked": ("unpacked", "bytes", "folder"),
 }
-SHAPE = Shape(
-    "attn.env/3", "What is installed here. input is empty.", _TABLES, screen=_TABLES | {"extras": ("extra", "install")}
-)
+SHAPE = Shape("attn.env/4", "What is installed here. input is empty.", _TABLES, screen=_TABLES)
 
 
 def installation(
     devices: Sequence[Mapping[str, Any]],
     cache: tuple[str | None, Mapping[str, int], int],
-    unpacked: Sequence[Mapping[str, Any]],
     stdout: str,
 ) -> Answer:
     """The installation, by what Python itself knows, and given rows on devices and caches; torch isn't imported."""
@@ -61,29 +51,21 @@ def installation(
         "cache": "unknown" if folder is None else folder,
         **({"broken in cache": str(broken)} if broken else {}),
     }
-    lacking = {extra: [name for name in names if _version(name) is None] for extra, names in EXTRAS.items()}
     tables = {
         "facts": Table.of({"fact": name, "value": value} for name, value in facts.items()),
         "packages": Table.of({"package": name, "version": _version(name)} for name in PACKAGES),
         "devices": Table.of(devices),
         "extras": Table.of(
-            {"extra": extra, "missing": ", ".join(names), "install": install_line(extra) if names else "installed"}
-            for extra, names in lacking.items()
+            {"extra": extra, "install": "installed" if all(map(_version, of)) else f"pip install 'attn-cli[{extra}]'"}
+            for extra, of in EXTRAS.items()
         ),
         "variables": Table.of(
-            {"variable": name, "value": os.environ[name] if name in TOLD else "set"}
-            for name in (*TOLD, *UNTOLD)
-            if name in os.environ
+            {"variable": name, "value": "set" if SECRET.search(name) else value}
+            for name, value in sorted(os.environ.items()) if HEEDED.fullmatch(name)
         ),
         "models": Table.of({"model": name, "bytes": size} for name, size in models.items()),
-        "unpacked": Table.of(unpacked),
-    }
+    }  # fmt: skip
     return Answer(SHAPE, (), tables, next=Next("inspect", ("he sat on the river bank",)))
-
-
-def install_line(extra: str) -> str:
-    """The command that installs an extra."""
-    return f"pip install 'attn-cli[{extra}]'"
 
 
 def _version(package: str) -> str | None:

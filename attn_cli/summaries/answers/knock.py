@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import InputError
@@ -46,7 +46,6 @@ class Ablation(NamedTuple):
     everywhere: bool = False
     mean: bool = False  # to the mean output over the other rows, not to 0
     together: bool = False  # all of them at once, too
-    vector: Literal["mean", "first"] = "mean"  # of an encoder: of all tokens, or the first, such as [CLS]
 
 
 AT_THE_ANSWER = Ablation()
@@ -67,7 +66,7 @@ def knock(
     the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
     Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be ablated.
     """
-    rows, everywhere, mean, together, vector = how
+    rows, everywhere, mean, together = how
     prompt = source.read([text])[0] if isinstance(text, str) else text
     last = len(prompt.others.get("decoder", prompt.tokens)) - 1
     choosing = rows_before_generated(prompt) or (last if rows is None or everywhere else max(rows),)
@@ -83,7 +82,7 @@ def knock(
 
     look = Look(selection, visit)
     experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean, look=look)
-    experiment.vector, predicts = vector, experiment.target is not None
+    predicts = experiment.target is not None
     layers = _chosen_heads(experiment.layers, selection)
     if not experiment.visited:
         top_keys.clear()
@@ -133,7 +132,7 @@ def baseline(experiment: Experiment | None) -> tuple[Table, dict[str, Any]]:
     run |= {name: getattr(experiment, name) for name in ("run_mode", "no_cache_reason", "noise")}
     target = experiment.target
     if target is None:
-        return Table({}), run | {"vector": experiment.vector}
+        return Table({}), run | {"vector": "mean"}
     rows = zip(target.rows, target.tokens, strict=True)
     answer = Table.of({"row": row, "id": token.id, "token": token.text} for row, token in rows)
     return answer, run | {"probability": target.probability, "generated": target.generated}
@@ -179,8 +178,7 @@ def _findings(tables: Mapping[str, Table], experiment: Experiment) -> Iterator[s
         return
     first = heads[0]
     if experiment.target is None:
-        what = "mean vector" if experiment.vector == "mean" else "first token's vector"
-        yield f"head {head_name(first)} moves the {what} most: 1 - cosine {first[effect]:.4f}"
+        yield f"head {head_name(first)} moves the mean vector most: 1 - cosine {first[effect]:.4f}"
         return
     generated = experiment.target.generated
     what = "the generated text" if generated else quoted(experiment.target.tokens[0].text)

@@ -1,6 +1,7 @@
 """attn plane: words as points in the plane before and after attention, by principal components of both together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,7 +39,11 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     if unit:
         lengths = np.linalg.norm(both, axis=1, keepdims=True)
         both = both / np.where(lengths > 0, lengths, 1.0)
-    centre, axes, shares = principal_axes(both)
+    shape, (centre, axes, shares) = SHAPE, principal_axes(both)
+    if both.shape[1] == 2:
+        shape = replace(SHAPE, legend=("x, y: the two numbers of each vector",))
+        centre, axes = np.zeros(2), np.eye(2)
+        shares = both.var(axis=0) / max(both.var(axis=0).sum(), 1e-30)
     places = (both - centre) @ axes.T
     before, after = places[: len(before)], places[len(before) :]
     tokens = [
@@ -62,7 +67,7 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     spans = [float(np.ptp(cloud, axis=0).max()) for cloud in (before, after)]
     if min(spans) < max(spans) / 8 and not unit:
         findings.append("one cloud of points is much larger: --unit compares directions alone")
-    return Answer(SHAPE, tuple(findings), tables, {"axes": axes, "centre": centre}, next=_next(prompts))
+    return Answer(shape, tuple(findings), tables, {"axes": axes, "centre": centre}, next=_next(prompts))
 
 
 def _next(prompts: Sequence[Prompt]) -> Next:

@@ -1,6 +1,7 @@
 """attn scale: two demonstrations of the scale, with growing scores and with growing vectors."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
@@ -8,14 +9,14 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table
 _KEYS, _SAMPLES = 16, 1000  # of random queries, for each size: how many, and the keys that each meets
 _EXAMPLE = "he sat on the river bank"
 SHAPE = Shape(
-    "attn.scale/3",
+    "attn.scale/4",
     "Why scores are divided by sqrt(d). input is empty.",
     {
         "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
-        "saturation": ("factor", "scores", "weights", "entropy_bits", "slope"),
+        "saturation": ("factor", "scores", "exponentials", "sum", "weights", "entropy_bits", "slope"),
     },
     screen={
-        "saturation": ("factor", "scores", "weights", "entropy_bits", "slope"),
+        "saturation": ("factor", "scores", "exponentials", "sum", "weights", "entropy_bits", "slope"),
         "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
     },
     bars=("top_weight",),
@@ -26,11 +27,13 @@ SHAPE = Shape(
 
 def scaling(scores: Sequence[float], factors: Sequence[float], sizes: Sequence[int]) -> Answer:
     """Softmax of growing scores, and the variance of q · k as d grows: why scores are divided by sqrt(d)."""
-    grown = [row._asdict() for row in saturation(scores, factors)]
-    rows = [row | {name: row[name].tolist() for name in ("scores", "weights")} for row in grown]
     tables = {
         "variance": Table.of(spread(d, keys=_KEYS, samples=_SAMPLES, seed=0)._asdict() for d in sizes),
-        "saturation": Table.of(rows),
+        "saturation": Table.of(saturation(scores, factors)),
     }
+    last = tables["saturation"][-1]
+    found = f"{max(last['scores']):g} takes {max(last['weights']):.5g} of the weight"
     findings = ("large scores give all weight to one key", "the variance of q · k grows with d, 1 / sqrt(d) removes it")
-    return Answer(SHAPE, findings, tables, next=Next("compute", (_EXAMPLE,), ("--decode",), takes_model=False))
+    onwards = Next("compute", (_EXAMPLE,), ("--decode",), takes_model=False)
+    shape = replace(SHAPE, legend=SHAPE.legend[: 1 + bool(sizes)])
+    return Answer(shape, findings if sizes else (found,), tables, next=onwards)

@@ -104,8 +104,13 @@ class WalkSteps:
         source = "x" if ingredients.context is None else "context"
         if ingredients.x is not None:
             is_whole = source == "x" and call.n == call.m  # the keys' vectors, too
-            x, axis = (ingredients.x, "keys") if is_whole else (ingredients.x[list(rows)], "queries")
-            yield Stage("x", "embeddings", (axis, "width"), to_numpy(x))
+            picked, axis = (slice(None), "keys") if is_whole else (list(rows), "queries")
+            x, formula = to_numpy(ingredients.x)[picked], "embeddings"
+            if ingredients.positions is not None:
+                positions, formula = to_numpy(ingredients.positions)[picked], "word + position"
+                yield Stage("word", "embeddings", (axis, "width"), x - positions)
+                yield Stage("position", "sinusoidal", (axis, "width"), positions)
+            yield Stage("x", formula, (axis, "width"), x)
         if ingredients.context is not None:
             yield Stage("context", "embeddings", ("keys", "width"), to_numpy(ingredients.context))
         for name, matrix in ingredients.projections.items():

@@ -125,14 +125,8 @@ def read_parts(
         except LoadError as error:
             experiment, obstacle = None, error.message
     answer, run = baseline(experiment)
-    run |= {
-        "cut": cut,
-        "stream": "cross" if crosses else "self",
-        "queries_from": queries_from,
-        "everywhere": everywhere,
-        "obstacle": obstacle,
-        "learned_sink": read.learned_sink,
-    }
+    run |= {"cut": cut, "stream": "cross" if crosses else "self", "queries_from": queries_from}
+    run |= {"everywhere": everywhere, "obstacle": obstacle, "learned_sink": read.learned_sink}
     measure = "hidden_bits" if answer else "hidden_cosine_distance"
     listed = list(_part_rows(prompt, parts, {measure: effects}, read, sinks, context))
     sign = 1 if answer else -1  # the most negative bits, but the largest distance first

@@ -11,7 +11,6 @@ import numpy as np
 
 from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy_together
 from attn_cli.call import Call
-from attn_cli.kernel.stats.packed import packed_keys
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.packed_call import PackedCall
@@ -387,8 +386,10 @@ class HeadStatistics:
         def make() -> tuple[Rows, Wanted]:
             asked = Rows([TextRows.of(call) for call in packed.calls])
             wanted = asked.wanted()
-            of_texts = ([keys[rows] for rows in packed.texts] for keys in wanted.key_sets)
-            return asked, replace(wanted, key_sets=tuple(packed_keys(x, packed.texts, packed.n) for x in of_texts))
+            starts = np.concatenate([np.full((rows.stop - rows.start, 1), rows.start) for rows in packed.texts])
+            more = ((0, packed.n - len(starts)), (0, 0))
+            sets = (np.pad(np.where(keys < 0, -1, keys + starts), more, constant_values=-1) for keys in wanted.key_sets)
+            return asked, replace(wanted, key_sets=tuple(sets))
 
         asked, wanted = packed.keep((Rows, packed.place.stream, packed.rule.sink is None), make)
         return heads_of(asked, replace(packed.stats_of_texts(wanted), wanted=asked.wanted()))

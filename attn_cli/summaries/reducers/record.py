@@ -27,7 +27,7 @@ from attn_cli.summaries.calls.read_shares import key_head_norms
 from attn_cli.summaries.reduce import Part, Reducer, reduce, with_part
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
-from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, residual_lengths_of
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.told.story import kept_name, looked_and_told
 from attn_cli.text import counted, decimal_bytes, excerpt
@@ -96,6 +96,10 @@ class Record:
             return Recorded(call)
         stats = stats.in_numpy
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
+        operands, lengths = operands_of(call), residual_lengths_of(call)
+        size = sum(itemsize(x) * math.prod(x.shape) for x in operands.values())
+        fits = self.budget.take(size, call.place.layer)
+        cells: dict[str, Any] = {name: kept(x) for name, x in operands.items() if fits}
         assert pooled.weights is not None and stats.logsumexp is not None and stats.masked is not None
         layer = RecordedLayer(
             call.place,
@@ -108,35 +112,19 @@ class Record:
             None if norms is None else norms.astype(np.float32),
             np.empty(0, np.uint8),
             pooled.block,
-            residual_norms=_residual_norms(call),
-            **self._operands(call),
+            residual_norms=None if lengths is None else np.asarray(lengths, np.float32),
+            shows_scores=isinstance(call, AttentionCall) or getattr(call, "scores", None) is not None,
+            **cells,
         )
         return Recorded(replace(layer, thumbnail=_levels(layer, pooled.weights)))
 
-    def _operands(self, call: Call) -> dict[str, Any]:
-        """The operands of a layer's cells: q and k, or the cells themselves of a model that shows only those."""
-        fits = self.budget.take(operand_bytes(call), call.place.layer)
-        if isinstance(call, AttentionCall):
-            return {"q": kept(call.q), "k": kept(call.k)} if fits else {}
-        scores = getattr(call, "scores", None)
-        shown = {"shows_scores": scores is not None}
-        return {"seen": kept(call.like if scores is None else scores), **shown} if fits else shown
 
-
-def operand_bytes(call: Call) -> int:
-    """The bytes of a layer's q and k; of a model that doesn't show these, of its scores, or else of its weights."""
+def operands_of(call: Call) -> dict[str, Array]:
+    """The arrays of a layer's cells: q and k; of a model that doesn't show these, its scores, or else its weights."""
     if isinstance(call, AttentionCall):
-        operands = [call.q, call.k]
-    else:
-        scores = getattr(call, "scores", None)
-        operands = [call.like if scores is None else scores]
-    return sum(itemsize(x) * math.prod(x.shape) for x in operands)
-
-
-def _residual_norms(call: Call) -> np.ndarray | None:
-    find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
-    lengths = None if find is None else find()
-    return None if lengths is None else np.asarray(lengths, np.float32)
+        return {"q": call.q, "k": call.k}
+    scores = getattr(call, "scores", None)
+    return {"seen": call.like if scores is None else scores}
 
 
 def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ def answer_line(knock: Answer) -> str:
     """What was predicted, generated or compared."""
     run, answer = knock["run"][0], knock["answer"]
     if not answer:
-        return f"compared: the {'mean vector' if run['vector'] == 'mean' else 'vector of the first token'}"
+        return "compared: the mean vector"
     if run["generated"]:
         return f"generated {counted(len(answer), 'token')} · probability {run['probability']:.2g}"
     return f"next {quoted(answer[0]['token'])} {run['probability']:.0%}"

@@ -31,8 +31,6 @@ from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_TITLES = {"scores": "scaled scores"}
-
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
@@ -66,7 +64,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 
 
 def matrix_maps(
-    matrix: Matrix, summary: Summary, report: Report, screen: Screen, titles: Mapping[str, str] = _TITLES
+    matrix: Matrix, summary: Summary, report: Report, screen: Screen, titles: Mapping[str, str] | None = None
 ) -> Iterator[HeatMap]:
     """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output."""
     rows = matrix.row_numbers(summary)
@@ -75,7 +73,9 @@ def matrix_maps(
     alone = is_compute and len(matrix.head_names(summary)) == 1
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
-            title = titles.get(kind, kind)
+            title = (titles or {"scores": "scores = q · k" if summary.rule["scale"] == 1 else "scaled scores"}).get(
+                kind, kind
+            )
             title = title if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {title}"
             yield HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],

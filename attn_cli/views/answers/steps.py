@@ -49,7 +49,7 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
     keys = [text_with_mark(token) for token in summary.keys]
     words = {"queries": (queries, list(steps.rows)), "keys": (keys, list(range(len(keys))))}
     maps: list[HeatMap] = []
-    for number, stage in enumerate(steps.stages, 1):
+    for number, stage in enumerate((x for x in steps.stages if x.axes[-1] != "row"), 1):
         size = stage.values.shape[-2]
         labels, numbers = words.get(stage.axes[-2], ([""] * size, list(range(size))))
         most = max(8, screen.width - 1 - _label_columns(labels, numbers, screen))
@@ -135,7 +135,7 @@ class _Walk:
     def _words(self, at: int, keys: np.ndarray) -> Iterator[Text]:
         """The vectors of the words: x, this row's q, and k and v; those that are the same once."""
         groups: list[tuple[str, np.ndarray]] = []
-        for name in ("x", "context", "latent", "q", "k", "v"):
+        for name in ("word", "position", "x", "context", "latent", "q", "k", "v"):
             stage, values = self.steps.stage(name), self._stage(name, at)
             if stage is None or values is None:
                 continue

@@ -1,6 +1,7 @@
 """Rows of a table on a screen: headings and digits from COLUMNS, a bar beside one number."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
@@ -13,10 +14,14 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import binary_bytes, decimal_bytes, magnitude, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.decimals import rounded
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_SIZES: Mapping[str, Callable[[float], str]] = {"bytes": binary_bytes, "decimal": decimal_bytes, "magnitude": magnitude}
+_SHOWN: Mapping[str, Callable[[float], str]] = {
+    **{"bytes": binary_bytes, "decimal": decimal_bytes, "magnitude": magnitude},
+    "rounded": partial(rounded, digits=3),
+}
 _BETWEEN = 2  # columns
 _SHORTEST = 12  # columns into which a text is cut
 _LONGEST, _BAR = 20, 24  # columns of a token, and of the longest bar
@@ -107,7 +112,5 @@ def shown_value(row: Mapping[str, Any], name: str) -> str:
         return "yes" if value else ""
     if isinstance(value, str):
         return visible(value)
-    how = COLUMNS[name].format
-    if isinstance(value, list):
-        return " ".join(format(number, how) for number in value)
-    return _SIZES[how](value) if how in _SIZES else format(value, how)
+    show = _SHOWN.get(how := COLUMNS[name].format) or (lambda number: format(number, how))
+    return " ".join(map(show, value)) if isinstance(value, list) else show(value)

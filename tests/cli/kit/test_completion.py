@@ -12,21 +12,20 @@ from tests.test_rooms import modules_after
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("attn inspect -m my", ["my-model/", "my.gguf"]),
         ("attn compute --mask cau", ["causal", "causal:2"]),
         ("attn guide t", ["tour"]),
         ("attn top --by ", ["weight", "value"]),
     ],
 )
-def test_values_complete(words: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my-model").mkdir()
-    (tmp_path / "my.gguf").touch()
-    (tmp_path / "my.txt.bak").touch()
+def test_values_complete(words: str, expected: list[str]) -> None:
     variables = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     printed = process(env=variables).text.split("\n")
     assert set(expected) <= set(printed)
-    assert "my.txt.bak" not in printed
+
+
+def test_files_are_left_to_the_shell() -> None:
+    env = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": "attn inspect -m ./my", "COMP_CWORD": "3"}
+    assert not process(env=env).text.strip()
 
 
 @pytest.mark.parametrize(

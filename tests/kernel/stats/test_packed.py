@@ -15,10 +15,8 @@ from attn_cli.kernel.definition.mask import Intervals, Mask
 from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS
-from attn_cli.kernel.stats.packed import apart, together
-from attn_cli.kernel.stats.wanted import ColumnSums, Pool, TopK, Wanted
+from attn_cli.kernel.stats.wanted import TopK, Wanted
 from attn_cli.packed_call import PackedCall
-from tests.kernel.stats.test_row_stats import assert_are_the_definitions
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 H, G, D, E = 4, 2, 8, 6
@@ -57,11 +55,7 @@ def packed(mask: Mask, rule: Rule, of_none: int = OF_NONE) -> PackedCall:
     return PackedCall(q, k, v, rule, place, (), (), Output(output), texts=TEXTS, call_of=call_of)
 
 
-def wanted_of(text: int) -> Wanted:
-    n = LENGTHS[text]
-    cells = -np.sort(-np.random.default_rng(text).integers(-1, n, size=(n, 1 + text)))
-    sets = (cells, cells[:, :1])
-    return Wanted(moments=("masked", *NOTED_MOMENTS), key_sets=sets, tops=(TopK(3),), column_sums=(ColumnSums(),))
+REQUEST = Wanted(moments=("masked", *NOTED_MOMENTS), tops=(TopK(3),))
 
 
 @pytest.mark.parametrize("softcap", [None, 1.0])
@@ -72,31 +66,26 @@ def test_each_text_is_as_dense_attention_of_it_alone(
 ) -> None:
     sink = torch.randn(H, generator=torch.Generator().manual_seed(2)) if has_sink else None
     whole = packed(mask, Rule(0.5, softcap, sink=sink))
-    wanted = [wanted_of(text) for text in range(len(TEXTS))]
-    request = together(wanted, whole.texts, whole.n)
-    assert request is not None
-    answers = list(apart(whole.stats_of_texts(request), wanted, whole.texts))
+    stats = whole.stats_of_texts(REQUEST)
     assert whole.has_output_of_texts
     assert whole.output is not None
     assert whole.output.complete == (walked == "compiled")  # which fills the rows of none, too
-    for call, answer in zip(whole.calls, answers, strict=True):
+    for call, rows in zip(whole.calls, TEXTS, strict=True):
         alone = replace(call, rule=replace(call.rule, sink=None if sink is None else sink.double().numpy()))
-        assert_are_the_definitions(answer, alone, CLOSE)
         exact = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (call.q, call.k, call.v)), alone.rule)
+        weights = exact.weights
+        logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+        np.testing.assert_allclose(stats.entropy_nats[:, rows], -(weights * logarithms).sum(-1), **CLOSE)
+        np.testing.assert_allclose(stats.weight_sum[:, rows], weights.sum(axis=-1), **CLOSE)
+        heaviest = -np.sort(-weights, axis=-1)[..., :3]
+        np.testing.assert_allclose(stats.tops[TopK(3)].weights[:, rows, : heaviest.shape[-1]], heaviest, **CLOSE)
         np.testing.assert_allclose(call.output.array, exact.output, **CLOSE)
-
-
-def test_what_is_of_a_text_by_itself_is_no_request_to_all(walked: str) -> None:
-    for more in (Wanted(pools=(Pool(2, 2),)), Wanted(seen=True), Wanted(rows=(0,), tops=(TopK(2),))):
-        assert together([wanted_of(0), wanted_of(1) | more], TEXTS[:2], ROWS) is None
-    other = replace(wanted_of(1), tops=(TopK(2),))
-    assert together([wanted_of(0), other], TEXTS[:2], ROWS) is None
 
 
 def test_a_text_that_is_visited_by_itself_fills_its_part_of_the_output(walked: str) -> None:
     whole = packed(Causal(), Rule(0.5))
     for call in whole.calls:
         assert not whole.has_output_of_texts
-        call.row_stats(wanted_of(0) if call.n == LENGTHS[0] else Wanted(moments=("masked", *NOTED_MOMENTS)))
+        call.row_stats(REQUEST)
     assert whole.has_output_of_texts
     assert not whole.output.complete

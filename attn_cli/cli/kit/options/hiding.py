@@ -73,10 +73,7 @@ class HidingOptions:
         if self.hide == [SPECIAL]:
             return counted(len(hidden), "special token")
         names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden), _FEW)
-        if len(hidden) == 1:
-            return cut(names, _WIDEST)
-        count = counted(len(hidden), "key")
-        return f"{count} ({names})" if len(count) + len(names) + 3 <= _WIDEST else count
+        return cut(names, _WIDEST) if len(hidden) == 1 or len(names) <= _WIDEST else counted(len(hidden), "key")
 
 
 NOTHING_HIDDEN = HidingOptions()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
@@ -16,6 +17,7 @@ from attn_cli.cli.kit.run.loop import Shown, answer
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr import Progress, StatusLine, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.source import Source
 from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Prompt, Token
@@ -64,6 +66,7 @@ class CommandPlan:
     budget: MemoryBudget | None = None  # the memory for a recording
     tells: bool = False  # whether each report says what words and heads the model's answer needs, on one text
     key: str | None = None  # names the keys: calls that lack them are left out
+    unscaled: bool = False  # whether scores are q · k itself: neither scaled nor masked
 
 
 @contextmanager
@@ -136,6 +139,8 @@ class _TextsVisit(PackedVisit):
         """The call as it is measured, without hidden keys and in words if so asked, and its reducers."""
         plan, at = self.plan, call.place.text
         text = self.texts[at]
+        if plan.unscaled and isinstance(call, AttentionCall):
+            call = replace(call, rule=Rule(1.0))
         if text.display is not text.prompt and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
         rows, picked = self._rows_of[at](call.queries), self._keys_of[at](call.keys)

@@ -56,6 +56,7 @@ def _help_line(name: str) -> str:
         return lines.readline().strip().strip('"')
 
 
+_OTHER_NAMES = {"softmax": "scale --scores 2,1,0.5", "attention": "compute", "similarity": "nearest", "ask": "inspect"}
 COMMANDS = {name: _help_line(name) for names in GROUPS.values() for name in names}
 
 
@@ -148,7 +149,8 @@ class Commands(TyperGroup):
             return super().resolve_command(ctx, args)
         name = cut(args[0], 60)
         near = get_close_matches(args[0], COMMANDS, 1)
-        line = f"did you mean {near[0]}?" if near else f"try: attn inspect {quoted(name)}"
+        meant = _OTHER_NAMES.get(args[0]) or (near[0] if near else "")
+        line = f"did you mean {meant}?" if meant else f"try: attn inspect {quoted(name)}"
         raise InputError(f"no command {name!r}", f"{line}    all commands: attn --help")
 
     def get_help(self, ctx: Any) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import log
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -77,7 +77,7 @@ class ModelExperiment:
         output = self._runner.baseline(answers, prompt, look)
         self._readout = Readout(loaded, self.tokens, self.rows, generated, output, with_loss=every)
         self.target, self.likeliest = self._readout.target, self._readout.likeliest
-        self.visited, self.vector = self._runner.visited, "mean"
+        self.visited = self._runner.visited
         self.layers: Sequence[AttentionLayer] = tuple(self._runner.calls.layers.values())
         self.noise = 0.0
         self._is_batchable = not isinstance(prompt, ArrayPrompt)
@@ -86,8 +86,6 @@ class ModelExperiment:
         self._obstacle = "" if self._runner.has_cache else self._runner.calls.no_cache_reason
         if not self._is_batchable or not self._runner.first:
             self._obstacle = "all rows run" if self._is_batchable else "inputs other than text run one by one"
-
-    vector: Literal["mean", "first"]
 
     @property
     def run_mode(self) -> RunMode:
@@ -204,7 +202,7 @@ class ModelExperiment:
         first = 0 if with_loss else self._readout.first
         for some in [changes] if self._is_batchable else [[change] for change in changes]:
             output = self._runner.with_changes(self._batch(some, plan.first), plan.mode, plan.skip, first)
-            outcomes += self._readout.outcomes(output, some, with_loss=with_loss, vector=self.vector)
+            outcomes += self._readout.outcomes(output, some, with_loss=with_loss)
         return outcomes
 
     def _batches(self, changes: Sequence[Change], with_loss: bool) -> Iterator[tuple[RunPlan, list[Change]]]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.nn.functional import cosine_similarity, cross_entropy
@@ -91,12 +91,10 @@ class Readout:
             text = torch.stack([-loss.double().mean() for loss in losses])
         return LogProbs(targets, last, text)
 
-    def outcomes(
-        self, output: Any, changes: Sequence[Change], *, with_loss: bool, vector: Literal["mean", "first"]
-    ) -> list[Outcome]:
+    def outcomes(self, output: Any, changes: Sequence[Change], *, with_loss: bool) -> list[Outcome]:
         """What each change does against the baseline: log2 p of the answer, less that without it."""
         if self.target is None:
-            return self._outcomes_of_vectors(self._vectors_of(output), changes, vector)
+            return self._outcomes_of_vectors(self._vectors_of(output), changes)
         before, changed = self._log_p, self.read(output, with_loss=with_loss)
         bits = ((changed.targets - before.targets) / log(2)).sum(-1)
         kl = (before.last.exp() * (before.last - changed.last)).sum(-1).clamp(min=0) / log(2)
@@ -105,15 +103,12 @@ class Readout:
             losses = ((before.text - changed.text) / log(2)).tolist()
         return [Outcome(*numbers) for numbers in zip(bits.tolist(), kl.tolist(), losses, strict=True)]
 
-    def _outcomes_of_vectors(
-        self, changed: torch.Tensor, changes: Sequence[Change], vector: Literal["mean", "first"]
-    ) -> list[Outcome]:
-        """1 - cosine of a changed run's vector and the baseline's, from outputs `[S, n, d]` and `[1, n, d]`."""
-        n = self._vectors.shape[1]
-        before = self._vectors[0, : n if vector == "mean" else 1].double().mean(0)
+    def _outcomes_of_vectors(self, changed: torch.Tensor, changes: Sequence[Change]) -> list[Outcome]:
+        """1 - cosine of a changed run's mean vector and the baseline's, from outputs `[S, n, d]` and `[1, n, d]`."""
+        n, before = self._vectors.shape[1], self._vectors[0].double().mean(0)
         outcomes = []
         for vectors, change in zip(changed, changes, strict=True):
-            rest = [row for row in range(n) if row not in set(change.hidden)] if vector == "mean" else [0]
+            rest = [row for row in range(n) if row not in set(change.hidden)]
             if not rest:
                 raise InputError("all tokens are hidden", "leave one of them")
             cosine = cosine_similarity(before, vectors[rest].double().mean(0), dim=0)

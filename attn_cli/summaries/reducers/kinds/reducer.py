@@ -336,8 +336,13 @@ def first_is_sink(call: Call) -> np.ndarray:
     return np.repeat(values[:, :1] < SHORT_VALUE, call.h // len(values), axis=0)
 
 
-def _residual_lengths(call: Call) -> np.ndarray | None:
+def residual_lengths_of(call: Call) -> np.ndarray | None:
+    """The lengths of the keys' vectors between blocks, before the call's, `[m]`; None where they aren't seen."""
     find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
-    lengths = call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
+    return call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
+
+
+def _residual_lengths(call: Call) -> np.ndarray | None:
+    lengths = residual_lengths_of(call)
     middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
     return None if lengths is None or not middle > 0 else lengths / middle
