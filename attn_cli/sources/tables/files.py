@@ -184,24 +184,20 @@ def _is_number(cell: bytes) -> bool:
 
 
 class RecordTable:
-    """A table in a file that is read on until the words looked up are found; only theirs are kept."""
+    """A table in a file that is read until the words looked up are found; only theirs are kept."""
 
     heads = 1
     dtype: np.dtype[Any] = np.dtype(np.float32)
 
     def __init__(self, name: str, format: TextFormat) -> None:
-        self.name, self.format = name, format
-        self._next = (0, 0)  # number and offset of the first record not yet read
-        self._hashes, self._places = array("q"), array("q")
-        self._rows: dict[str, int] = {}
+        self.name, self.format, self._seen = name, format, 0
+        self._rows: dict[str, int | None] = {}
         self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
-        self._missing: set[str] = set()
-        self._at_end = False
 
     @property
     def extent(self) -> str:
         """How many words were read so far, as text such as "22,016 words": all of the file once one was not found."""
-        return f"{len(self._hashes):,} words"
+        return f"{self._seen:,} words"
 
     @property
     def width(self) -> int:
@@ -209,30 +205,30 @@ class RecordTable:
         return self.format.d
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Find the rows of these words in the file: among words read already, then by reading on."""
+        """Find the rows of these words, as they are written or else in any case, in one pass over the file."""
+        left = {word for word in words if word not in self._rows}
+        by_key: dict[bytes, list[str]] = {}
+        for word in left:
+            by_key.setdefault(_lowered(word.encode("utf-8", "backslashreplace")), []).append(word)
+        self._rows |= dict.fromkeys(left)
         with parse_errors(self.format.label):
-            self._find({word for word in words if word not in self._rows and word not in self._missing})
-
-    def _find(self, new_words: set[str]) -> None:
-        open_keys: dict[int, set[str]] = {}
-        for word in new_words:
-            open_keys.setdefault(_key(word.encode("utf-8", "backslashreplace")), set()).add(word)
-        other_case_rows: dict[str, int] = {}  # rows of words that the file has in another case
-        for record in self._candidates(open_keys):
-            self._take(record, open_keys, other_case_rows)
-        if open_keys and not self._at_end:
-            self._walk_on(open_keys, other_case_rows)
-        for word in set().union(*open_keys.values()):
-            if word in other_case_rows:
-                self._rows[word] = other_case_rows[word]
-            else:
-                self._missing.add(word)
+            for record in self.format.records(0, 0) if left else ():
+                self._seen = max(self._seen, record.row + 1)
+                if not (wanted := by_key.get(_lowered(record.first))):
+                    continue
+                word, vector = self.format.parse(record)
+                for variant in wanted:
+                    if variant.lower() == word.lower() and (self._rows[variant] is None or variant in left & {word}):
+                        self._rows[variant] = record.row
+                        self._vectors[record.row] = word, vector
+                left.discard(word)
+                if not left:
+                    return
 
     def index(self, word: str) -> int | None:
         """The row of a word as it is written, or else in any case; None if the table lacks it."""
-        if word not in self._rows and word not in self._missing:
-            self.look_up([word])
-        return self._rows.get(word)
+        self.look_up([word])
+        return self._rows[word]
 
     def word(self, row: int) -> str:
         """The word in the row `row`, one that was looked up before."""
@@ -263,43 +259,9 @@ class RecordTable:
         if words:
             yield first, words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
 
-    def _walk_on(self, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
-        for record in self.format.records(*self._next):
-            key = _key(record.first)
-            self._hashes.append(key)
-            self._places.append(record.start)
-            self._next = (record.row + 1, record.stop)
-            if key in open_keys:
-                self._take(record, open_keys, other_case_rows)
-                if not open_keys:
-                    return
-        self._at_end = True
 
-    def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[WordRecord]:
-        hashes = np.array(self._hashes)  # a copy: an array with a view of it can't grow
-        for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
-            yield next(self.format.records(int(row), self._places[int(row)]))
-
-    def _take(self, record: WordRecord, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
-        key = _key(record.first)
-        open_words = open_keys.get(key, set())
-        if not open_words:
-            return
-        word, vector = self.format.parse(record)
-        if word in open_words:
-            self._rows[word] = record.row
-            open_words.discard(word)
-        variants = [variant for variant in open_words if variant.lower() == word.lower()]
-        for variant in variants:
-            other_case_rows.setdefault(variant, record.row)
-        if variants or self._rows.get(word) == record.row:
-            self._vectors.setdefault(record.row, (word, vector))
-        if not open_words:
-            del open_keys[key]
-
-
-def _key(word: bytes) -> int:
-    return hash(word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode())
+def _lowered(word: bytes) -> bytes:
+    return word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode()
 
 
 def open_table_file(name: str) -> WordTable:
