@@ -20,7 +20,7 @@ from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from tests.kernel.cpu.test_walk import holed, masks
+from tests.kernel.cpu.test_walk import masks
 from tests.strategies import as_tensors
 
 pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
@@ -29,7 +29,6 @@ REDUCERS = {
     "heads": lambda: [HeadStatistics()],
     "heads and received": lambda: [HeadStatistics(), ReceivedShares()],
     "overall": lambda: [OverallKeys(4)],
-    "overall of the mean head": lambda: [OverallKeys(4, mean_heads=True)],
     "top": lambda: [TopKeys(5)],
     "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
     "largest of blocks": lambda: [MatrixOf((6, 7)), HeadStatistics()],
@@ -37,11 +36,7 @@ REDUCERS = {
     "numbers of some rows and of all": lambda: [TopKeys(3, rows=[0]), HeadStatistics()],
     "sums of some rows": lambda: [OverallKeys(4, rows=[0]), HeadStatistics(rows=[0]), TopKeys(2, rows=[0])],
     "blocks of some rows": lambda: [MatrixOf((6, 7), rows=[0])],
-    "the mean head": lambda: [TopKeys(3, mean_heads=True), HeadStatistics()],
-    "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
-    "blocks of the mean head": lambda: [MatrixOf((6, 7), mean_heads=True), ReceivedShares()],
     "two matrices": lambda: [MatrixOf((5, 5)), MatrixOf((3, 3))],
-    "heads and their mean": lambda: [TopKeys(3), TopKeys(3, mean_heads=True)],
     "sums of some rows and of all": lambda: [OverallKeys(4, rows=[0]), OverallKeys(4)],
 }
 
@@ -72,8 +67,7 @@ def calls(draw: st.DrawFn) -> AttentionCall:
     d, e = draw(st.integers(1, 20)), draw(st.integers(1, 20))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     solid = {name: mask for name, mask in masks(n, m).items() if name != "part of a batch"}
-    every_mask = solid | {f"{name}, with holes": mask for name, mask in holed(h, n, m, random).items()}
-    mask = every_mask[draw(st.sampled_from(list(every_mask)))]
+    mask = solid[draw(st.sampled_from(list(solid)))]
     sink = draw(st.sampled_from([None, torch.tensor(random.normal(size=h), dtype=torch.float32)]))
     q, k, v = (torch.tensor(random.normal(size=size), dtype=torch.float32)
                for size in ((h, n, d), (groups, m, d), (groups, m, e)))  # fmt: skip

@@ -12,14 +12,12 @@ from attn_cli.kernel.bands.threads import cores
 from attn_cli.kernel.cpu.c_library import library
 from attn_cli.kernel.cpu.c_structs import AttentionStruct
 from attn_cli.kernel.cpu.c_threads import pool, team
-from attn_cli.kernel.cpu.gaps import Gaps
 from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS, OneWalk, WalkStats
 
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
-_MEAN_ROWS = 48  # the same where it takes them of all heads
 _NOTED = {  # fields of the struct, by those of `WalkStats`
     **{"entropy" if name == "entropy_nats" else name: name for name in NOTED_MOMENTS},
     **{name: name for name in ("key_sums", "vector_sums", "top_weights", "top_scores", "top_keys", "pooled")},
@@ -98,7 +96,6 @@ class CompiledCall:
     k: np.ndarray
     v: np.ndarray
     span: Intervals
-    gaps: Gaps | None
     rule: CompiledRule
     asked: AskedKeys
     wanted: OneWalk
@@ -108,7 +105,7 @@ class CompiledCall:
     def parts(self) -> Iterator[slice]:
         """Slices of key heads to compute one after the other: each as many as a copy of their keys in 16 MiB allows."""
         g, m, d = self.k.shape
-        at_once = g if self.wanted.mean_heads else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
+        at_once = max(1, _PANEL_BYTES // (4 * d * _padded(m)))
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
     def walk(self, key_heads: slice) -> bool:
@@ -124,19 +121,13 @@ class CompiledCall:
             setattr(job, name, x.ctypes.data)
             setattr(job, f"{name}_head", x.strides[0] // x.itemsize)
             setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
-        self._write_keys(job, heads.start)
+        job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
         job.panels, job.locks = panels.ctypes.data, locks.ctypes.data
-        job.task_rows = _MEAN_ROWS if self.wanted.mean_heads else _TASK_ROWS
+        job.task_rows = _TASK_ROWS
         self.rule.write(job, heads)
         self._write_wanted(job, heads)
         cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
         return _run(job, self.vectors, h * cells * d)
-
-    def _write_keys(self, job: AttentionStruct, head: int) -> None:
-        job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
-        if self.gaps is not None:
-            job.gap_head = len(self.span.first) if self.gaps.of_heads else 0
-            job.gap_rows, job.gaps = self.gaps.rows[head * job.gap_head :].ctypes.data, self.gaps.keys.ctypes.data
 
     def _write_wanted(self, job: AttentionStruct, heads: slice) -> None:
         """Say in the job what is noted, and where."""
@@ -144,7 +135,7 @@ class CompiledCall:
             memory = getattr(self.stats, name)
             if memory is not None:
                 setattr(job, field, memory[heads].ctypes.data)
-        job.count, job.means, asked = self.wanted.top, int(self.wanted.mean_heads), self.asked
+        job.count, asked = self.wanted.top, self.asked
         job.noted = asked.rows
         if asked.places is not None:
             job.places = asked.places.ctypes.data

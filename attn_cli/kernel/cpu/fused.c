@@ -9,7 +9,7 @@
    row's scores are all there before its softmax, a few rows high: a processor's cache holds them, and whoever asks for
    the largest weights or for blocks of the matrix reads them once, finished.
 
-   Query i may attend to keys first[i] .. last[i] - 1, without those of its gaps. Threads call attn_fused_work on one
+   Query i may attend to keys first[i] .. last[i] - 1. Threads call attn_fused_work on one
    Attention at the same time, and share its tasks; attn_fused_team has those of an OpenMP do so.
 
    This file has the arguments, the threads and their tasks. fused_tile.h has the arithmetic of some rows of one head,
@@ -44,9 +44,6 @@ typedef struct {
     const float *q, *k, *v;
     int64_t q_head, q_row, k_head, k_row, v_head, v_row;
     const int32_t *first, *last; /* [n] */
-    const int64_t *gap_rows; /* where the gaps of each row begin in `gaps` [n + 1], or [h * n + 1]; NULL for none */
-    const int32_t *gaps;     /* [gaps, 2]: masked keys from the first up to and without the second */
-    int64_t gap_head;        /* n if heads have gaps of their own, else 0 */
     const int32_t *places;   /* [n]: where the numbers of each row are noted, -1 for nowhere; NULL for row i at i */
     int64_t noted;           /* how many rows are noted */
     float scale, softcap;  /* scores become softcap * tanh(score / softcap); 0 for none */
@@ -66,7 +63,6 @@ typedef struct {
     const float *vector_values; /* [vectors, m rounded up to 64] */
     float *vector_sums;         /* [h, noted, vectors] */
     double *received;            /* [h, m] or NULL; added to */
-    int64_t means; /* whether the largest cells and the blocks are of the mean over all heads; then their h is 1 */
     int64_t count; /* how many of the largest cells of a row are noted, the largest first */
     float *top_weights, *top_scores; /* [h, noted, count]; 0 and -infinity where there are fewer */
     int64_t *top_keys;               /* -1 where there are fewer */
@@ -86,7 +82,6 @@ typedef struct {
     float *output;  /* [rows, e], before it is divided by the sums */
     float *columns; /* [m, rounded up]: the sums of weights on each key over a task's rows */
     float *shares;  /* [rows]: 1 / sum of a row */
-    float *means;   /* [rows, m rounded up]: the sums of weights over the heads, or NULL */
 } Buffers;
 
 /* m in whole panels, of any width of vectors. */
@@ -98,18 +93,6 @@ static void lock(const Attention *t, int64_t head) {
 }
 
 static void unlock(const Attention *t, int64_t head) { __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE); }
-
-/* Whether a key lies in a gap of query i; of any head, if `head` is -1. */
-static int in_gap(const Attention *t, int64_t head, int64_t i, int64_t key) {
-    if (!t->gap_rows) return 0;
-    const int64_t heads = head < 0 && t->gap_head ? t->h : 1;
-    for (int64_t x = 0; x < heads; x++) {
-        const int64_t *row = t->gap_rows + (head < 0 ? x : head) * t->gap_head + i;
-        for (int64_t gap = row[0]; gap < row[1] && t->gaps[2 * gap] <= key; gap++)
-            if (key < t->gaps[2 * gap + 1]) return 1;
-    }
-    return 0;
-}
 
 /* Where the numbers of query i are noted; -1 for nowhere. */
 static int64_t place_of(const Attention *t, int64_t i) { return t->places ? t->places[i] : i; }
@@ -159,7 +142,6 @@ static const float *panels_of(const Attention *t, int64_t head) {
 /* The functions of fused_tile.h that threads call, whatever the width of vectors. */
 typedef void (*Pack)(const Attention *, const float *k, float *panels, int64_t first, int64_t last);
 typedef void (*Rows)(const Attention *, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers);
-typedef void (*Means)(const Attention *, int64_t start, int64_t stop, Buffers);
 
 /* The widest vectors that this processor and the caller allow: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
 int attn_fused_widest(void) {
@@ -216,26 +198,24 @@ static void hand_over(Attention *t, int64_t head, float *columns) {
 int attn_fused_work(Attention *t, int width_of_vectors) {
     Pack pack = pack_plain;
     Rows rows = rows_plain;
-    Means means = means_plain;
     int64_t panel = 16;
 #if defined(__x86_64__)
-    if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, means = means_avx512, panel = 64;
-    if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, means = means_avx2, panel = 16;
+    if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, panel = 64;
+    if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, panel = 16;
 #endif
     /* width: keys in whole panels; at_once: rows whose scores fit into the cache, in multiples of a product's ROWS */
     const int64_t width = (t->m + panel - 1) / panel * panel, pieces_of_head = (t->m + PIECE - 1) / PIECE;
     const int64_t pieces = pieces_of_head * t->g, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
-    int64_t at_once = CACHE / (t->means ? 2 : 1) / (width > 0 ? width : 1) / 6 * 6;
+    int64_t at_once = CACHE / (width > 0 ? width : 1) / 6 * 6;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
-    size_t floats = (size_t)(at_once * (width * (t->means ? 2 : 1) + 64 + t->d + t->e + 1) + width + 256);
+    size_t floats = (size_t)(at_once * (width + 64 + t->d + t->e + 1) + width + 256);
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
     if (!memory) return 2;
-    Buffers b = {memory, 0, 0, 0, 0, 0};
+    Buffers b = {memory, 0, 0, 0, 0};
     b.columns = b.scores + at_once * (width + 64);
     b.queries = b.columns + width;
     b.output = b.queries + at_once * t->d;
     b.shares = b.output + at_once * t->e;
-    b.means = t->means ? b.shares + at_once : NULL;
     memset(b.columns, 0, (size_t)width * sizeof(float));
     for (;;) {
         const int64_t piece = __atomic_fetch_add(&t->next_piece, 1, __ATOMIC_RELAXED);
@@ -251,23 +231,16 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     const int broken = __atomic_load_n(&t->broken_values, __ATOMIC_RELAXED) != 0;
     while (!broken) {
         const int64_t task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED);
-        if (task >= (t->means ? 1 : t->h) * tasks_of_head) break;
-        /* A task is of one head, or of all of them where their mean is wanted. The last rows of a causal head see the
-           most keys: they come first, and little is left for the end. */
-        const int64_t first = t->means ? 0 : task % t->h, after = t->means ? t->h : first + 1;
-        const int64_t begin = (tasks_of_head - 1 - (t->means ? task : task / t->h)) * t->task_rows;
+        if (task >= t->h * tasks_of_head) break;
+        /* A task is of one head. The last rows of a causal head see the most keys: they come first, and little is left
+           for the end. */
+        const int64_t head = task % t->h, begin = (tasks_of_head - 1 - task / t->h) * t->task_rows;
         const int64_t end = begin + t->task_rows < t->n ? begin + t->task_rows : t->n;
         for (int64_t i = begin; i < end; i += at_once) {
             const int64_t stop = i + at_once < end ? i + at_once : end;
-            if (!wanted(t, i, stop)) continue;
-            if (t->means) memset(b.means, 0, (size_t)((stop - i) * width) * sizeof(float));
-            for (int64_t head = first; head < after; head++) {
-                rows(t, head, i, stop, panels_of(t, head), b);
-                if (t->received && t->means) hand_over(t, head, b.columns);
-            }
-            if (t->means) means(t, i, stop, b);
+            if (wanted(t, i, stop)) rows(t, head, i, stop, panels_of(t, head), b);
         }
-        if (t->received && !t->means) hand_over(t, first, b.columns);
+        if (t->received) hand_over(t, head, b.columns);
     }
     free(memory);
     return broken;

@@ -129,9 +129,8 @@ static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b,
 /* The t->count largest of a row's weights, largest first, equal ones by key; 0, and key -1, where there are fewer.
 
    The count-th largest of the lanes' own maxima is at most the count-th largest of all: nearly every stretch of the row
-   holds nothing above it, and takes one comparison. Of query i of a head, or of the mean over heads, which is head -1.
-   weights, keys `[count]`. */
-static TARGET void NAMED(rank)(const Attention *t, int64_t head, int64_t i, const float *e, float share, float *weights,
+   holds nothing above it, and takes one comparison. weights, keys `[count]`. */
+static TARGET void NAMED(rank)(const Attention *t, int64_t i, const float *e, float share, float *weights,
                                int64_t *keys) {
     const int64_t first = t->first[i], last = t->last[i], count = t->count;
     float bar = -1;
@@ -142,12 +141,12 @@ static TARGET void NAMED(rank)(const Attention *t, int64_t head, int64_t i, cons
         bar = NAMED(largest)(tops);
         int64_t j = first;
         while (j < last && e[j] != bar) j++;
-        if (j < last && !(bar == 0 && t->gap_rows)) {
+        if (j < last) {
             *weights = bar * share;
             *keys = j;
             return;
         }
-        bar = -1; /* NaN, or no weight at all among keys some of which are masked */
+        bar = -1; /* NaN */
     }
     if (count <= LANES && last - first >= 4 * LANES) {
         floats tops = {0};
@@ -177,7 +176,7 @@ static TARGET void NAMED(rank)(const Attention *t, int64_t head, int64_t i, cons
                 continue;
             }
             const float x = e[j];
-            if (!(x > bar) || (x == 0 && in_gap(t, head, i, j))) continue;
+            if (!(x > bar)) continue;
             int64_t at = held < count ? held++ : count - 1;
             for (; at > 0 && weights[at - 1] < x; at--) {
                 weights[at] = weights[at - 1];
@@ -248,15 +247,6 @@ static TARGET void NAMED(cap_and_bias)(const Attention *t, int64_t head, int64_t
     }
 }
 
-/* The scores of a row's gaps, among from:to, become those of masked cells. */
-static TARGET void NAMED(mask)(const Attention *t, int64_t head, int64_t i, float *s, int64_t from, int64_t to) {
-    const int64_t *row = t->gap_rows + head * t->gap_head + i;
-    for (int64_t gap = row[0]; gap < row[1]; gap++) {
-        const int64_t first = t->gaps[2 * gap], last = t->gaps[2 * gap + 1];
-        for (int64_t j = first < from ? from : first; j < last && j < to; j++) s[j] = -INFINITY;
-    }
-}
-
 /* The scores s[begin:end] of a row become e^(score - reference), and its moments are noted; returns its share.
 
    reference  the largest score, or a larger sink: no exponential overflows
@@ -273,7 +263,6 @@ static TARGET float NAMED(softmax_row)(const Attention *t, int64_t head, int64_t
         if (t->softcap > 0 || t->bias) NAMED(cap_and_bias)(t, head, i, s, from, to);
         for (int64_t j = from; j < first; j++) s[j] = -INFINITY;
         for (int64_t j = last; j < to; j++) s[j] = -INFINITY;
-        if (t->gap_rows) NAMED(mask)(t, head, i, s, from, to);
         floats tops = NAMED(all)(-INFINITY);
         ints odd = {0};
         for (int64_t j = from; j < to; j += LANES) {
@@ -341,48 +330,23 @@ static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t 
                                const float *panels) {
     const int64_t o = head * t->noted + place_of(t, i);
     if (t->key_sets || t->vectors) NAMED(key_and_vector_sums)(t, head, i, e, share);
-    if (!t->count || t->means) return;
+    if (!t->count) return;
     const int64_t *keys = t->top_keys + o * t->count;
-    NAMED(rank)(t, head, i, e, share, t->top_weights + o * t->count, t->top_keys + o * t->count);
+    NAMED(rank)(t, i, e, share, t->top_weights + o * t->count, t->top_keys + o * t->count);
     const int known = t->count == 1 && t->maximum && keys[0] >= 0; /* the largest weight is of the largest score */
     if (known) t->top_scores[o] = t->maximum[o];
     for (int64_t c = 0; c < t->count && !known; c++) /* scores were overwritten: these few are multiplied again */
         t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, q, panels, keys[c]);
 }
 
-/* Note the largest cells and the blocks of rows start:stop of the mean over heads, from the sums of their weights. */
-static TARGET void NAMED(means)(const Attention *t, int64_t start, int64_t stop, Buffers b) {
-    const int64_t whole = (t->m + PANEL - 1) / PANEL * PANEL;
-    const float share = 1.0f / (float)t->h;
-    for (int64_t i = start; i < stop; i++) {
-        const int64_t place = place_of(t, i);
-        const float *e = b.means + (i - start) * whole;
-        if (place < 0) continue;
-        if (t->pooled) NAMED(pool)(t, 0, i, e, share);
-        if (!t->count) continue;
-        const int64_t *keys = t->top_keys + place * t->count;
-        NAMED(rank)(t, -1, i, e, share, t->top_weights + place * t->count, t->top_keys + place * t->count);
-        for (int64_t c = 0; c < t->count; c++) {
-            float sum = keys[c] < 0 || in_gap(t, -1, i, keys[c]) ? -INFINITY : 0;
-            for (int64_t head = 0; head < t->h && sum > -INFINITY; head++) {
-                const float *q = t->q + head * t->q_head + i * t->q_row;
-                for (int64_t x = 0; x < t->d; x++) b.queries[x] = q[x] * t->scale;
-                sum += NAMED(score)(t, head, i, b.queries, panels_of(t, head), keys[c]);
-            }
-            t->top_scores[place * t->count + c] = sum * share;
-        }
-    }
-}
-
 /* Rows start:stop of a head, from scores to output; panels are its packed keys, b is the thread's own memory.
 
    A tile of ROWS rows is multiplied with no keys but those that one of them may attend to, in whole vectors:
-   begins[tile] .. ends[tile] - 1. Side by side, short texts have few each. Column sums stay in b.columns, and sums over
-   heads in b.means, for the caller to hand on. */
+   begins[tile] .. ends[tile] - 1. Side by side, short texts have few each. Column sums stay in b.columns,
+   for the caller to hand on. */
 static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels,
                                Buffers b) {
     const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g);
-    const int64_t whole = (t->m + PANEL - 1) / PANEL * PANEL;
     int64_t begins[MOST_ROWS / ROWS + 1], ends[MOST_ROWS / ROWS + 1], begin = t->m, end = 0;
     for (int64_t tile = 0; tile < tiles; tile++) {
         int64_t first = t->m, last = 0;
@@ -417,13 +381,8 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
         b.shares[r] = NAMED(softmax_row)(t, head, start + r, s, begins[r / ROWS], ends[r / ROWS]);
         if (place_of(t, start + r) >= 0)
             NAMED(write_stats)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
-        if (t->means)
-            for (int64_t j = begins[r / ROWS]; j < ends[r / ROWS]; j += LANES) {
-                float *mean = b.means + r * whole + j;
-                NAMED(store)(mean, NAMED(load)(mean) + NAMED(load)(s + j) * b.shares[r]);
-            }
     }
-    if (t->pooled && !t->means)
+    if (t->pooled)
         for (int64_t r = 0; r < rows; r++)
             if (place_of(t, start + r) >= 0) NAMED(pool)(t, head, start + r, b.scores + r * width - begin, b.shares[r]);
     for (int64_t tile = 0; t->received && tile < tiles; tile++) {

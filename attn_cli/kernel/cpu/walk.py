@@ -6,7 +6,6 @@ import mmap
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
-from attn_cli.kernel.cpu.gaps import intervals_and_gaps
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
@@ -84,14 +83,9 @@ def row_stats(
     from attn_cli.kernel.cpu.c_library import widest_vectors
     from attn_cli.kernel.cpu.compiled_call import AskedKeys, CompiledCall, CompiledRule
 
-    if wanted.top > MOST_TOP:
+    span = intervals(rule.mask, q.shape[1], k.shape[1])
+    if span is None or wanted.top > MOST_TOP:
         return None
-    span, gaps = intervals(rule.mask, q.shape[1], k.shape[1]), None
-    if span is None:
-        found = intervals_and_gaps(rule.mask, q.shape[1], k.shape[1], q)
-        if found is None:
-            return None
-        span, gaps = found
     queries, keys, values = (_rows_without_gaps(to_numpy(at_least_float32(x))) for x in (q, k, v))
     memory = (
         None if output is None else to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
@@ -103,7 +97,7 @@ def row_stats(
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
     before_softmax = CompiledRule(float(rule.scale), float(rule.softcap or 0), bias, sink)
     vectors = widest_vectors() if vectors is None else vectors
-    work = CompiledCall(queries, keys, values, span, gaps, before_softmax, asked, wanted, stats, vectors)
+    work = CompiledCall(queries, keys, values, span, before_softmax, asked, wanted, stats, vectors)
     if not all(work.walk(key_heads) for key_heads in work.parts()):
         return None
     if output is not None and itemsize(output) < 4:
@@ -119,7 +113,7 @@ def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | Non
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
         return zeros(shape, dtype) if needed else None
 
-    pool, ranked = wanted.pool or Pool(1, 1), 1 if wanted.mean_heads else h
+    pool = wanted.pool or Pool(1, 1)
     moments = {name: zeros_if(wanted.moments, h, n) for name in NOTED_MOMENTS}
     return WalkStats(
         output,
@@ -127,8 +121,8 @@ def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | Non
         key_sums=zeros_if(bool(wanted.key_sets), h, n, len(wanted.key_sets)),
         vector_sums=zeros_if(bool(wanted.vectors), h, n, len(wanted.vectors)),
         column_sums=zeros_if(wanted.column_sums, h, m, dtype=np.float64),
-        top_weights=zeros_if(wanted.top > 0, ranked, n, wanted.top),
-        top_scores=zeros_if(wanted.top > 0, ranked, n, wanted.top),
-        top_keys=zeros_if(wanted.top > 0, ranked, n, wanted.top, dtype=np.int64),
-        pooled=zeros_if(wanted.pool is not None, ranked, -(-n // pool.rows), -(-m // pool.keys)),
+        top_weights=zeros_if(wanted.top > 0, h, n, wanted.top),
+        top_scores=zeros_if(wanted.top > 0, h, n, wanted.top),
+        top_keys=zeros_if(wanted.top > 0, h, n, wanted.top, dtype=np.int64),
+        pooled=zeros_if(wanted.pool is not None, h, -(-n // pool.rows), -(-m // pool.keys)),
     )

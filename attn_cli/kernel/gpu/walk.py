@@ -52,7 +52,7 @@ def row_stats(
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; output `[h, n, e]` is filled, if it isn't None.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1])
-    if span is None or wanted.top > MOST_TOP or wanted.mean_heads:
+    if span is None or wanted.top > MOST_TOP:
         return None
     every = KernelCall(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
     walk = every.of_rows(wanted.rows)

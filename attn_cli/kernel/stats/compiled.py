@@ -57,14 +57,15 @@ def _is_of_weights(wanted: Wanted) -> bool:
     return (
         not any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _KNOWN)
         and {*wanted.moments} <= {"masked", *NOTED_MOMENTS}
-        and all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
+        and all(x.by == "weight" and x.count <= MOST_TOP and not x.mean_heads for x in wanted.tops)
         and all(x.by == "weight" for x in wanted.column_sums)
         and all(_is_plain(pool) for pool in wanted.pools)
     )
 
 
 def _is_plain(pool: Pool) -> bool:
-    return (pool.by, pool.of, pool.columns, pool.lowest) == ("weight", "weights", None, False)
+    known = (pool.by, pool.of, pool.columns, pool.lowest, pool.mean_heads)
+    return known == ("weight", "weights", None, False, False)
 
 
 @dataclass
@@ -76,13 +77,6 @@ class _Walk:
     tops: list[TopK] = field(default_factory=list)
     columns: ColumnSums | None = None
     pool: Pool | None = None
-
-    def takes_top(self, top: TopK) -> bool:
-        return self.pool is None if not self.tops else self.tops[0].mean_heads == top.mean_heads
-
-    def takes_pool(self, pool: Pool) -> bool:
-        same_heads = not self.tops or self.tops[0].mean_heads == pool.mean_heads
-        return self.pool is None and self.rows == pool.picked and same_heads
 
     def added(self, stats: RowStats, noted: WalkStats) -> RowStats:
         """The statistics with what was noted."""
@@ -111,16 +105,16 @@ def _walks(wanted: Wanted, m: int) -> list[_Walk]:
     rows = wanted.rows
     if not wanted.notes_rows:  # then sums over rows choose them
         rows = next((x.rows for x in wanted.column_sums), next((x.picked for x in wanted.pools), rows))
-    walks = [_Walk(rows, one)]
-    for top in wanted.tops:
-        _place(walks, rows, [walk.rows == rows and walk.takes_top(top) for walk in walks]).tops.append(top)
+    walks = [_Walk(rows, one, tops=list(wanted.tops))]
     for columns in wanted.column_sums:
         takes = [walk.rows == columns.rows and walk.columns is None for walk in walks]
         _place(walks, columns.rows, takes).columns = columns
     for pool in wanted.pools:
-        _place(walks, pool.picked, [walk.takes_pool(pool) for walk in walks]).pool = pool
+        _place(walks, pool.picked, [walk.pool is None and walk.rows == pool.picked for walk in walks]).pool = pool
+    top = min(m, max((top.count for top in wanted.tops), default=0))
     for walk in walks:
-        walk.one = _with_sums(walk, wanted, m)
+        walk.one = replace(walk.one, rows=walk.rows, column_sums=walk.columns is not None, pool=walk.pool)
+    walks[0].one = replace(walks[0].one, top=top)
     return walks
 
 
@@ -129,18 +123,6 @@ def _place(walks: list[_Walk], rows: Rows, takes: list[bool]) -> _Walk:
         walks.append(_Walk(rows, OneWalk()))
         return walks[-1]
     return walks[takes.index(True)]
-
-
-def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
-    pool = walk.pool
-    return replace(
-        walk.one,
-        rows=walk.rows,
-        top=min(m, max((top.count for top in walk.tops), default=0)),
-        column_sums=walk.columns is not None,
-        pool=pool,
-        mean_heads=any(top.mean_heads for top in walk.tops) or (pool is not None and pool.mean_heads),
-    )
 
 
 def walked_at_once(q: Array, k: Array, v: Array, rule: Rule, wanted: OneWalk, output: Array | None) -> WalkStats | None:

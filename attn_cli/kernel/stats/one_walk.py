@@ -20,7 +20,6 @@ class OneWalk:
     vectors         numbers of the m keys, by which each row's weights are multiplied `[m]` each
     top             how many of the largest weights of a row, at most 64
     rows            the ascending rows that all this is of; None for all
-    mean_heads      whether `top` and `pool` are of the mean over all heads, not of every head
     """
 
     moments: bool = False
@@ -30,14 +29,13 @@ class OneWalk:
     top: int = 0
     pool: Pool | None = None
     rows: tuple[int, ...] | None = None
-    mean_heads: bool = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class WalkStats(RowNumbers):
     """The result of one pass of compiled code over h heads, for R rows; None for what was not asked for.
 
-    Tensors where a GPU computed it, else NumPy's. For a mean over heads h is 1 in `top_...` and `pooled`.
+    Tensors where a GPU computed it, else NumPy's.
 
     output         `[h, n, e]`
     column_sums    the sum of the weights on each key `[h, m]` in float64

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from attn_cli.kernel.bands.threads import available_cores
 from attn_cli.kernel.cpu.c_library import is_built, widest_vectors
-from attn_cli.kernel.cpu.gaps import intervals_and_gaps
 from attn_cli.kernel.cpu.walk import row_stats, suits
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
@@ -21,11 +20,9 @@ from attn_cli.kernel.definition.mask import Mask, intervals
 from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.masks import (
     Causal,
-    Dilated,
     Given,
     Intersection,
     Keys,
-    MaskFunction,
     Open,
     Prefix,
     Submask,
@@ -69,19 +66,6 @@ def masks(n: int, m: int) -> dict[str, Mask]:
     }
 
 
-def holed(h: int, n: int, m: int, random: np.random.Generator) -> dict[str, Mask]:
-    """Masks whose rows are no intervals."""
-    offset = m - n
-    return {
-        "padding between": Intersection((Causal(offset), Keys(random.random(m) < 0.7))),
-        "dilated": Dilated(4, 3, offset),
-        "given": Given(random.random((n, m)) < 0.6),
-        "given for each head": Given(random.random((h, n, m)) < 0.6),
-        "a row of a batch": Submask(MaskFunction(lambda i, j: (i + j) % 7 > 2), 2, 1, m),
-        "seldom any": Given(random.random((h, n, m)) < 0.01),
-    }
-
-
 @pytest.mark.parametrize("name", masks(1, 1))
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
 def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
@@ -98,23 +82,6 @@ def test_masks_with_holes_have_no_intervals() -> None:
     assert intervals(Given(np.ones((2, 2, 2), dtype=bool)), 2, 2) is None  # a mask for each head
     assert intervals(Keys(np.array([True, False, True])), 3, 3) is None
     assert intervals(Intersection((Causal(), Keys(np.array([True, False, True])))), 3, 3) is None
-
-
-@pytest.mark.parametrize("name", holed(1, 1, 1, np.random.default_rng(0)))
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
-def test_intervals_without_their_gaps_are_the_masks_rows(name: str, n: int, m: int) -> None:
-    h, mask = 2, holed(2, n, m, np.random.default_rng(1))[name]
-    found = intervals_and_gaps(mask, n, m, np.empty(0))
-    assert found is not None
-    (seen, gaps), j = found, np.arange(m)
-    cells = np.repeat(((j >= seen.first[:, None]) & (j < seen.last[:, None]))[None], h, axis=0)
-    for head in range(h):
-        for i in range(n):
-            row = (head * n if gaps.of_heads else 0) + i
-            for begin, end in gaps.keys[gaps.rows[row] : gaps.rows[row + 1]]:
-                assert cells[head, i, begin:end].all()
-                cells[head, i, begin:end] = False
-    np.testing.assert_array_equal(cells, np.broadcast_to(dense_mask(mask, n, m, like=np.empty(0)), (h, n, m)))
 
 
 def walked(
@@ -155,8 +122,6 @@ def agree(numbers: WalkStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule:
     for number, vector in enumerate(needs.vectors):
         np.testing.assert_allclose(numbers.vector_sums[..., number], weights @ vector, **CLOSE)
     np.testing.assert_allclose(numbers.column_sums, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
-    if needs.mean_heads:
-        weights, scores = weights.mean(axis=0, keepdims=True), scores.mean(axis=0, keepdims=True)
     count = min(needs.top, m)
     np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
     named = numbers.top_keys >= 0
@@ -167,6 +132,12 @@ def agree(numbers: WalkStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule:
     edges = [np.arange(0, size, step) for size, step in ((len(picked), needs.pool.rows), (m, needs.pool.keys))]
     pooled = np.maximum.reduceat(np.maximum.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
     np.testing.assert_allclose(numbers.pooled, pooled, rtol=2e-5, atol=1e-4)
+
+
+@built
+def test_masks_with_holes_are_left_to_bands() -> None:
+    q = np.ones((1, 3, 4), np.float32)
+    assert row_stats(q, q, q, Rule(1.0, mask=Keys(np.array([True, False, True]))), OneWalk(True), None) is None
 
 
 def key_lists(random: np.random.Generator, n: int, m: int, columns: int) -> np.ndarray:
@@ -185,7 +156,7 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     n, m = data.draw(st.integers(1, 220)), data.draw(st.integers(1, 220))
     d, e = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 70))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    every_mask = masks(n, m) | {f"{name}, with holes": mask for name, mask in holed(h, n, m, random).items()}
+    every_mask = masks(n, m)
     mask = every_mask[data.draw(st.sampled_from(list(every_mask)))]
     sink = data.draw(st.sampled_from([None, random.normal(size=h).astype(np.float32)]))
     softcap = data.draw(st.sampled_from([None, None, 0.5, 50.0]))
@@ -200,8 +171,7 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
     top = data.draw(st.integers(1, 20))
     rows = data.draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3)), tuple(range(n // 2, n))]))
-    means = data.draw(st.booleans())
-    needs = OneWalk(True, key_sets, tuple(marks), True, top, pool, rows, means)
+    needs = OneWalk(True, key_sets, tuple(marks), True, top, pool, rows)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
 
 
