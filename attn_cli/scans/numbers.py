@@ -17,14 +17,7 @@ from attn_cli.summaries.reducers.heads import STATISTICS, Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads import Rows as HeadRows
 from attn_cli.summaries.reducers.heads import TextRows as HeadTextRows
 from attn_cli.summaries.reducers.kinds.reducer import KindNumbers, first_is_sink, kind_numbers
-from attn_cli.summaries.reducers.kinds.targets import (
-    KINDS,
-    TextRows,
-    factors_of,
-    hashed,
-    is_punctuation,
-    targets_of,
-)
+from attn_cli.summaries.reducers.kinds.targets import KINDS, TextRows, factors_of, hashed, is_punctuation, targets_of
 from attn_cli.summaries.sight import Sight
 
 _LARGEST = TopK(1, scores=False)

@@ -193,7 +193,7 @@ COLUMNS: Mapping[str, Column] = {
     "top_weight": Column(FINITE, "mean of a row's largest weight, without the scale", "top weight", ".3f"),
     "scaled_top_weight": Column(FINITE, "with the scale", "scaled", ".3f"),
     "factor": Column(FINITE, "what the scores were multiplied with", "factor", "g"),
-    "scores": Column(each(FINITE), "the scores then", "scores", "g"),
+    "scores": Column(each(FINITE), "the scores then", "scores", ".4g"),
     "exponentials": Column(each(FINITE), "e^(score - largest score)", "e^s", "rounded"),
     "sum": Column(FINITE, "their sum", "sum", ".3f"),
     "weights": Column(each(FINITE), "their softmax", "weights", "rounded"),

@@ -27,10 +27,11 @@ _USUAL = {"dtype": "float32", "device": "cpu"}  # what a header needn't say
 _FEW_TOKENS = 32  # that stand before the answer
 
 
-def render(report: Report, screen: Screen, invocation: Invocation | None = None) -> str:
+def render(report: Report, screen: Screen, invocation: Invocation | None = None, *, goes_on: bool = True) -> str:
     """A report, the answer on one text, as text for a screen, with escape codes if it has colours."""
-    next_words = None if invocation is None else next_words_of(report, invocation)
-    return printed(chain(renderables(report, screen), _last_line(next_words, screen)), screen)
+    next_words = next_words_of(report, invocation) if invocation is not None and goes_on else None
+    ids = _ids(report, screen) if invocation is not None and invocation.has("verbose") else []
+    return printed(chain(renderables(report, screen), ids, _last_line(next_words, screen)), screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -42,6 +43,12 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     are_first = not tokens or (report.story is None and len(every) <= _FEW_TOKENS)
     parts = chain(tokens, answer) if are_first else chain(answer, [""], tokens)
     return chain([_header(report, screen)], parts)
+
+
+def _ids(report: Report, screen: Screen) -> Iterator[Text]:
+    """The tokens with their numbers in the vocabulary."""
+    if ids := [f"{visible(x.text)} {x.id}" for prompt in report.prompts for x in prompt.tokens if x.id is not None]:
+        yield packed_text(["token ids", *ids], screen, DIM)
 
 
 def _last_line(words: list[str] | None, screen: Screen) -> Iterator[UnbrokenLine]:

@@ -32,8 +32,7 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
     assert kept["grouped-query, 8 key heads"]["requested"]
     assert kept["multi-head"]["cache_bytes"] == 4 * 2**30
     assert kept["multi-query"]["cache_bytes"] == 2**27
-    # 32 heads * 8192 * 8192 * 4 bytes = 8 GiB a layer
-    assert found["matrix_bytes"] == 256 * 2**30
+    assert found["matrix_bytes"] == 256 * 2**30  # 32 heads * 8192 * 8192 * 4 bytes = 8 GiB a layer
     # half of the 8192 x 8192 cells and the diagonal: 33,558,528, times 32 heads, 128 numbers, 2 operations, 32 layers
     assert found["operations"]["scores"] == 33_558_528 * 32 * 128 * 2 * 32
     assert found["operations"]["mixing"] == found["operations"]["scores"]
@@ -45,7 +44,7 @@ def test_scores_grow_with_the_square_of_the_length() -> None:
     run = attn("cost", "-n", "1000,2000", "--json").json
     found = [(row["tokens"], row["cells"], row["head_bytes"]) for row in run["tables"]["lengths"]]
     assert found == [(1000, 1_000_000, 4_000_000), (2000, 4_000_000, 16_000_000)]
-    assert run["findings"][0] == "2,000 tokens: 4,000,000 scores a head, 4 times those of 1,000"
+    assert run["findings"][0] == "2,000 tokens: 4,000,000 scores a head, 4 times those of 1,000; 1 head of 64, 64 wide"
 
 
 def test_deepseeks_cache_is_576_numbers_a_token() -> None:

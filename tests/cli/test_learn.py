@@ -55,6 +55,8 @@ def test_what_was_learned_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.M
     used = attn("matrix", LOVE, "-t", "apple", "--mean", "-m", "learned.npz", "--json").json
     assert np.allclose(used["tables"]["matrices"][0]["weights"][0], after, atol=1e-6)
     assert used["about"]["model"] == "learned.npz"
+    computed = attn("compute", LOVE, "-m", "learned.npz", "--json").json["matrices"]["weights"]
+    assert np.allclose(np.mean(computed, axis=0)[LOVE.split().index("apple")], after, atol=1e-6)
     new = attn("top", "her new apple phone", "-t", "apple", "-k", "1", "--mean", "-m", "learned.npz", "--json")
     assert [(key["key_token"], key["weight"] > 0.9) for key in new.json["tables"]["top"]] == [("phone", True)]
     for command in (["inspect", LOVE], ["heads", LOVE], ["plane", LOVE], ["compare", LOVE, FRUIT, "-w", "apple"]):

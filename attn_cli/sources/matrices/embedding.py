@@ -106,6 +106,5 @@ def words_of(text: str, model: str, dtype: type | None = None) -> Words:
     source = open_table_source(model)
     prompt = source.read([text])[0]
     rows = [token.id for token in prompt.tokens if token.id is not None]
-    parts = (source.table.rows(rows, part) for part in ("vectors", "q", "k", "v"))
-    x, q, k, v = (part if dtype is None else part.astype(dtype) for part in parts)
+    x, q, k, v = (p if dtype is None else p.astype(dtype) for p in (source.table.rows(rows), *source.parts(rows)))
     return Words(prompt, str(source.about["model"]), source.table.heads, x, q, k, v)

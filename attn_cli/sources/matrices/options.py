@@ -159,8 +159,8 @@ REFUSALS = (
         "put the others in files",
     ),
     Refusal(
-        lambda o: o.text is not None and bool(o.q or o.k or o.v),
-        "a text and --q, --k or --v at once",
+        lambda o: o.text is not None and bool(o.q or o.k or (o.v and o.is_latent)),
+        "a text and --q or --k at once",
         "give either x with projections, or q, k and v; quote labels: --labels 'The cat'",
     ),
     Refusal(

@@ -132,6 +132,8 @@ def project(options: MatrixOptions, embedded: Embedded) -> Projected:
         elif embedded.words is not None and embedded.words.are_projected:
             why = "--positions sinusoidal" if options.positions == "sinusoidal" else "--projections"
             notes += (f"the table's own q, k and v are left out: {why} makes them of x",)
+        own = read_matrix(options, "v")
+        kv = kv if own is None else (kv[0], own)
     if names:
         notes += (f"{', '.join(names)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}",)
     return Projected(

@@ -41,13 +41,8 @@ def _is_punctuation(word: str) -> bool:
 __all__ = ["MINILM_FILE", "TABLE_NAMES", "VectorTable", "WordTable", "open_table", "split_words"]
 
 MINILM_FILE = Path(__file__).with_name("minilm.npz")
-TABLE_NAMES = (
-    "minilm",
-    "the-cat-sat",
-    "my-name-is-ankit",
-    "my-name-is-ankit-projected",
-    "the-cat-sat-down",
-)  # in words, so that a shell completes them without NumPy
+# in words, so that a shell completes them without NumPy
+TABLE_NAMES = ("minilm", "the-cat-sat", "my-name-is-ankit", "my-name-is-ankit-projected", "the-cat-sat-down")
 
 
 def open_table(name: str = "") -> VectorTable:

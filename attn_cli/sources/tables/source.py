@@ -254,13 +254,14 @@ class TableSource:
         heads = selection.pick_heads(table.heads)
         rows = [token.id for token in prompt.tokens if token.id is not None]
         x = table.rows(rows)
-        q, k, v = (split_heads(part, table.heads)[list(heads)] for part in self._parts(rows))
+        q, k, v = (split_heads(part, table.heads)[list(heads)] for part in self.parts(rows))
         place = Place(0, self.about["model"], heads, heads, "self", 0, text)
         rule, labels = Rule(scale=q.shape[-1] ** -0.5), prompt.tokens
         require_finite_scores(q, k, rule.scale, f"divide the vectors of {table.name} by a number")
         return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))
 
-    def _parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
+    def parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
+        """q, k and v of rows, heads side by side `[n, d]` each: the table's own, or by what was learned."""
         if self.learned is None:
             return self.table.rows(rows, "q"), self.table.rows(rows, "k"), self.table.rows(rows, "v")
         x = self.table.rows(rows)

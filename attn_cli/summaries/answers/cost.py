@@ -7,7 +7,7 @@ from typing import Any
 from attn_cli.kernel.bands.plan import tile_of
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.text import binary_bytes
+from attn_cli.text import binary_bytes, counted
 
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
 _WINDOW = 4096
@@ -73,8 +73,9 @@ def _findings(
     """What a cache takes, how much shared keys save, and what the weights would take if they were stored."""
     asked = next(variant for variant in variants if variant["requested"])
     text, squares = f"{sizes['tokens']:,} tokens", [n * n for n in lengths]
-    more = f", {squares[-1] / squares[0]:.3g} times those of {lengths[0]:,}" if len(lengths) > 1 else ""
-    yield f"{text}: {squares[-1]:,} scores a head{more}"
+    more = f", {squares[-1] / squares[0]:,.4g} times those of {lengths[0]:,}" if len(lengths) > 1 else ""
+    wide = f"{counted(sizes['heads'], 'head')} of {sizes['head_size']}, {sizes['heads'] * sizes['head_size']} wide"
+    yield f"{text}: {squares[-1]:,} scores a head{more}; {wide}"
     longest = ", the model's longest text" if is_longest else ""
     yield f"the KV cache of {text}{longest}: {binary_bytes(asked['cache_bytes'])}"
     whole = next(variant["cache_bytes"] for variant in variants if variant["variant"] == "multi-head")

@@ -64,10 +64,6 @@ def learning_of(
             ]
     weights.sort(key=lambda row: row["step"])
     target_weights = np.mean(on_targets, axis=0).tolist()
-    stages = [
-        {"step": step, "loss": float(losses[step]), "target_weight": weight}
-        for step, weight in zip(milestones, target_weights, strict=True)
-    ]
     identity = np.eye(len(descent.wq)).tolist()
     rows_of_w = [
         {"projection": f"{name} {row}", "numbers_before": identity[row], "numbers_after": numbers}
@@ -75,16 +71,17 @@ def learning_of(
         for row, numbers in enumerate(matrix.tolist() if len(matrix) <= _SMALL else [])
     ]
     run = {"word": word, "heads": len(descent.weights[0][0]), "rate": descent.rate, "steps": steps}
+    moved = [np.linalg.norm(w - identity) / np.linalg.norm(identity) for w in (descent.wq, descent.wk)]
     words = " or ".join(map(quoted, targets))
     findings = (
         f"{quoted(word)} attends to {words} with {target_weights[-1]:.2f} after {counted(steps, 'step')}, "
         f"{target_weights[0]:.2f} before",
-        f"rate {descent.rate:.4g}, from the identity as W_Q and W_K",
+        f"rate {descent.rate:.4g}; W_Q and W_K were the identity, and now differ by {moved[0]:.0%} and {moved[1]:.0%}",
     )
     tables = {
         "weights": Table.of(weights),
         "losses": Table({"step": range(steps + 1), "loss": losses}),
-        "stages": Table.of(stages),
+        "stages": Table({"step": milestones, "loss": losses[milestones], "target_weight": target_weights}),
         "tokens": Table.of(tokens),
         "projections": Table.of(rows_of_w),
         "run": Table.of([run]),

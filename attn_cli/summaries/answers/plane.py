@@ -42,8 +42,7 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     shape, (centre, axes, shares) = SHAPE, principal_axes(both)
     if both.shape[1] == 2:
         shape = replace(SHAPE, legend=("x, y: the two numbers of each vector",))
-        centre, axes = np.zeros(2), np.eye(2)
-        shares = both.var(axis=0) / max(both.var(axis=0).sum(), 1e-30)
+        centre, axes, shares = np.zeros(2), np.eye(2), both.var(axis=0) / max(both.var(axis=0).sum(), 1e-30)
     places = (both - centre) @ axes.T
     before, after = places[: len(before)], places[len(before) :]
     tokens = [

@@ -7,6 +7,7 @@ from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 
 _KEYS, _SAMPLES = 16, 1000  # of random queries, for each size: how many, and the keys that each meets
+_FEW = 4  # scores
 _EXAMPLE = "he sat on the river bank"
 SHAPE = Shape(
     "attn.scale/4",
@@ -16,7 +17,7 @@ SHAPE = Shape(
         "saturation": ("factor", "scores", "exponentials", "sum", "weights", "entropy_bits", "slope"),
     },
     screen={
-        "saturation": ("factor", "scores", "exponentials", "sum", "weights", "entropy_bits", "slope"),
+        "saturation": ("factor", "scores", "weights", "entropy_bits", "slope"),
         "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
     },
     bars=("top_weight",),
@@ -35,5 +36,7 @@ def scaling(scores: Sequence[float], factors: Sequence[float], sizes: Sequence[i
     found = f"{max(last['scores']):g} takes {max(last['weights']):.5g} of the weight"
     findings = ("large scores give all weight to one key", "the variance of q · k grows with d, 1 / sqrt(d) removes it")
     onwards = Next("compute", (_EXAMPLE,), ("--decode",), takes_model=False)
-    shape = replace(SHAPE, legend=SHAPE.legend[: 1 + bool(sizes)])
+    has_room = len(factors) == 1 and len(scores) <= _FEW  # for every step
+    every = {"saturation": SHAPE.tables["saturation"]} if has_room else {}
+    shape = replace(SHAPE, screen={**SHAPE.screen, **every}, legend=SHAPE.legend[: 1 + bool(sizes)])
     return Answer(shape, findings if sizes else (found,), tables, next=onwards)

@@ -16,14 +16,7 @@ from attn_cli.summaries.standing_out import StandOut
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
-from attn_cli.views.drawing.labels import (
-    head_choice,
-    head_name,
-    place_prefix,
-    text_with_mark,
-    token_label,
-    which_heads,
-)
+from attn_cli.views.drawing.labels import head_choice, head_name, place_prefix, text_with_mark, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.styles import BOLD

@@ -25,7 +25,7 @@ from attn_cli.views.same_input import on_same_input
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _SMALL = 8  # the most rows of a projection that is spelled out
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
-_AFTER = {"raised": "mixed latents U_V", "joined": "heads, joined", "projected": "times W_O"}
+_AFTER = {"raised": "mixed latents U_V", "joined": "joined", "projected": "times W_O"}
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -77,10 +77,8 @@ def _label_columns(labels: Sequence[str], numbers: Sequence[int], screen: Screen
 
 
 def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
-    if stage.axes[0] != "heads":
-        return [("", stage.values)]
-    if len(stage.values) == 1:
-        return [("", stage.values[0])]
+    if stage.axes[0] != "heads" or len(stage.values) == 1:
+        return [("", stage.values.reshape(stage.values.shape[-2:]))]
     heads = heads_of(stage, summary)
     word = "head" if heads == summary.place.heads else "key head"
     return [(f" · {word} {head}", values) for head, values in zip(heads, stage.values, strict=True)]
@@ -196,6 +194,8 @@ class _Walk:
             rows = [str(row) for row in range(max(len(stage.values) for stage in stages))]
             yield Text("")
             yield from self._table("", [(stage.formula, stage.values) for stage in stages], rows)
+        elif any(stage.name == "wq" for stage in self.steps.stages):
+            yield Text("\nW_Q, W_K and W_V are too large to print: -o FILE.npz saves them", DIM)
         x, q = self._stage("x", at), self._stage("q", at)
         if not stages or stages[0].name != "wq" or x is None or q is None:
             return
@@ -216,16 +216,16 @@ class _Walk:
     def _sums(
         self, heading: str, a: np.ndarray, rows: np.ndarray, totals: np.ndarray, labels: Sequence[str]
     ) -> Iterator[Text]:
-        """Products of a with each row, as they are added up by hand; nothing where a sum is longer than a line."""
+        """Products of a with each row, as they are added up by hand; where a sum is longer than a line, how many."""
         places, shown = digits_of(np.vstack([a, rows]), self.digits), digits_of(rows * a, self.digits + 1)
         factors = [_added([f"{x:z.{places}f} x {y:z.{places}f}" for x, y in zip(a, row, strict=True)]) for row in rows]
         parts = [_added([f"{x:z.{shown}f}" for x in row * a]) for row in rows]
         widths = [max(map(len, texts), default=0) for texts in (factors, parts)]
         room = self.screen.width - self.label_width - shown - 8
+        yield Text("")
+        yield Text(heading, BOLD).append(f"  {len(a)} products each: -f json has them" if widths[1] > room else "", DIM)
         if widths[1] > room:
             return
-        yield Text("")
-        yield Text(heading, BOLD)
         printed = np.round(rows * a, shown).sum(axis=1)
         for at, (label, total) in enumerate(zip(labels, totals, strict=True)):
             sides = [f"{factors[at]:<{widths[0]}}"] if len(a) == 1 or sum(widths) + 3 <= room else []

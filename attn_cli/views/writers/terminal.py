@@ -22,7 +22,7 @@ class TerminalView(View):
 
     def show(self, report: Report) -> None:
         """Print the report, after an empty line if it is not the first; one that is too tall waits for the pager."""
-        text = render(report, self.screen, self.settings.invocation if self.is_terminal else None)
+        text = render(report, self.screen, self.settings.invocation, goes_on=self.is_terminal)
         if report.index is None and self.is_terminal and is_leafed(text, self.screen.height):
             waiting.append(text)
         else:
