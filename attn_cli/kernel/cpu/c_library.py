@@ -1,13 +1,50 @@
-"""The compiled code of `fused.c`: where it was built, whether it fits this version, how wide its vectors are."""
+"""The compiled code of `fused.c`: its arguments, where it was built, whether it fits this version, its vectors."""
 
 import ctypes
 from functools import cache
 from importlib.util import find_spec
 
-from attn_cli.kernel.cpu.c_structs import AttentionStruct
-
-_POINTER = ctypes.c_void_p
+_INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
+
+
+class AttentionStruct(ctypes.Structure):
+    """The C struct `Attention` of fused.c: the arguments of one pass over some heads of one layer's attention."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
+        *((name, _POINTER) for name in ("q", "k", "v")),
+        *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
+        ("first", _POINTER),
+        ("last", _POINTER),
+        ("places", _POINTER),
+        ("noted", _INT),
+        ("scale", _FLOAT),
+        ("softcap", _FLOAT),
+        ("bias", _POINTER),
+        ("bias_head", _INT),
+        ("bias_row", _INT),
+        ("sink", _POINTER),
+        ("offset", _INT),
+        ("output", _POINTER),
+        ("output_head", _INT),
+        ("output_row", _INT),
+        *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy", "distance")),
+        *((name, _INT) for name in ("key_sets", "set_columns")),
+        *((name, _POINTER) for name in ("set_keys", "set_ends", "key_sums")),
+        ("vectors", _INT),
+        *((name, _POINTER) for name in ("vector_values", "vector_sums")),
+        ("received", _POINTER),
+        ("count", _INT),
+        ("top_weights", _POINTER),
+        ("top_scores", _POINTER),
+        ("top_keys", _POINTER),
+        *((name, _INT) for name in ("pool_rows", "pool_keys")),
+        ("pooled", _POINTER),
+        ("panels", _POINTER),
+        *((name, _INT) for name in ("task_rows", "next_piece", "packed_pieces", "next_task", "broken_values")),
+        ("locks", _POINTER),
+    ]
 
 
 def _built_file() -> str | None:

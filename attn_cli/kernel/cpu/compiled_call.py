@@ -1,17 +1,18 @@
 """A call as the compiled code takes it: laid out in memory, asked for numbers of rows, walked by some threads."""
 
 import ctypes
+import os
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 
 import numpy as np
 
 from attn_cli.kernel.bands.threads import cores
-from attn_cli.kernel.cpu.c_library import library
-from attn_cli.kernel.cpu.c_structs import AttentionStruct
-from attn_cli.kernel.cpu.c_threads import pool, team
+from attn_cli.kernel.cpu.c_library import AttentionStruct, library
 from attn_cli.kernel.definition.mask import Intervals
 from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS, OneWalk, WalkStats
 
@@ -155,16 +156,52 @@ def _padded(m: int) -> int:
     return -(-m // _PANEL) * _PANEL
 
 
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """The pool of cores() - 1 threads, at least 1, that work beside the calling one; one pool for all callers."""
+    return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
+
+
+_forked: list[int] = []  # the processes that were forked on the way here, of which OpenMP knows nothing
+
+
+def _after_fork() -> None:
+    _pool.cache_clear()
+    _forked.append(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _openmp() -> int | None:
+    """The address of the function by which torch's OpenMP starts a team of threads; None where there is none."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    try:
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
+
+
+def _team() -> tuple[int, int] | None:
+    """What runs compiled code on torch's own OpenMP threads: the address of OpenMP's function, and their number."""
+    openmp = None if _forked else _openmp()
+    return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())
+
+
 def _run(job: AttentionStruct, vectors: int, size: int) -> bool:
     code = library()
     assert code is not None
     work: Callable[[int, int], int] = code.attn_fused_work
     address, threads = ctypes.addressof(job), cores() if size >= _THREADED else 1
-    started_by = team() if threads > 1 else None
+    started_by = _team() if threads > 1 else None
     if started_by is not None:
         codes = int(code.attn_fused_team(address, vectors, *started_by))
     else:
-        helping = [pool().submit(work, address, vectors) for _ in range(threads - 1)]
+        helping = [_pool().submit(work, address, vectors) for _ in range(threads - 1)]
         codes = reduce(or_, (helper.result() for helper in helping), work(address, vectors))
     if codes & _NO_MEMORY:
         raise MemoryError

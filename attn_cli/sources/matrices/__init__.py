@@ -19,7 +19,7 @@ from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import Projected, own_matrices, project
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
 from attn_cli.sources.matrices.shapes import ScoreShape, batch_axes, check_output_projection, cut_into_heads
-from attn_cli.sources.score_overflow import require_finite_scores
+from attn_cli.sources.numbers import require_finite_scores
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 

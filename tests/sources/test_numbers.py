@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.sources.score_overflow import require_finite_scores
+from attn_cli.sources.numbers import require_finite_scores
 from tests.program import attn, refused
 
 
