@@ -86,9 +86,9 @@ def scan(
     inputs: list[str] = argument(
         "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -.", ...
     ),
-    field: str | None = o.reading("--field NAME", "Read the text from this field or column (default: text)."),
+    field: str | None = o.reading("--column NAME", "Read the text from this field or column (default: text)."),
     kind: str | None = o.reading("--as KIND", f"Read the inputs as {', '.join(KINDS)}."),
-    chunk: int | None = o.reading("--chunk N", "Split documents into chunks of N tokens.", min=2),
+    chunk: int | None = o.reading("--max-tokens N", "Split documents into chunks of N tokens.", min=2),
     sample: int | None = o.reading("--sample N", "Scan N random documents, drawn with --seed.", min=1),
     seed: int | None = option("--seed N", "Seed random draws (default: 0).", min=0),
     part: str | None = option("--part K/N", "Scan one of N shares of the corpus, such as 3/8."),
@@ -103,7 +103,7 @@ def scan(
     \b
     Examples:
       attn scan reviews.jsonl -m gpt2 -o reviews
-      attn scan "corpus/*.txt.gz" -m ./my-model -o corpus-scan --chunk 512
+      attn scan "corpus/*.txt.gz" -m ./my-model -o corpus-scan --max-tokens 512
       attn scan lines.txt -m ./my-model -o part --sample 10000
       attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """

@@ -167,7 +167,7 @@ def test_the_next_line_opens_the_strongest_example(scans: Scans) -> None:
 def test_pieces_of_long_documents_have_the_text_that_the_model_read(tmp_path: Path, scans: Scans) -> None:
     file, folder = tmp_path / "long.txt", tmp_path / "long"
     file.write_text("first\n" + " ".join(scans["longer"].lines))
-    made = attn("scan", file, "-m", scans["one"].model, "-o", folder, "--chunk", "64", "-q")
+    made = attn("scan", file, "-m", scans["one"].model, "-o", folder, "--max-tokens", "64", "-q")
     assert made.code == 0, made.errors
     results = attn("scan", "show", folder, "--head", "0.2", "--json").json["tables"]
     assert {each["piece"] for each in results["examples"]} > {1, 2, 3}

@@ -116,7 +116,7 @@ def _check(file: CorpusFile, field: str | None) -> None:
                 other = other or error.fields
     if other:
         raise InputError(f"{excerpt(file.name)} has no field {field or 'text'!r}: it has {listed(map(excerpt, other))}",
-                         f"--field {excerpt(other[0], 40)}, if that is the text")  # fmt: skip
+                         f"--column {excerpt(other[0], 40)}, if that is the text")  # fmt: skip
 
 
 def pieces_of(
@@ -130,8 +130,8 @@ def pieces_of(
         yield document
         return
     if room < 1:
-        raise InputError(f"--chunk {size} has no room for text besides {size - room} tokens that the tokenizer adds",
-                         f"--chunk {size - room + 2} or more")  # fmt: skip
+        raise InputError(f"--max-tokens {size} has no room for text beside {size - room} tokens that the tokenizer adds",
+                         f"--max-tokens {size - room + 2} or more")  # fmt: skip
     first = number = begin = 0
     while first < len(starts):
         most = min(first + room, len(starts))
