@@ -217,8 +217,8 @@ def _example(scan: ScanResults, document: int, at: int) -> Row:
     with parse_errors(f"{excerpt(scan.name)}, part {number}", DAMAGED):
         table = scan.folder.open(number)[1].read([*_WHERE, *PEAK, "text", "starts", "ends"])
         said, peak = table.slice(first, 1).to_pylist()[0], table.slice(first + at, 1).to_pylist()[0]
-        where = {name: said[name] for name in _WHERE}
-        text, cell = said["text"], {name: peak[f"peak_{name}"] for name in ("weight", "query", "key")}
+        text, where = said["text"], {name: said[name] for name in _WHERE}
+        cell = where | {name: peak[f"peak_{name}"] for name in ("weight", "query", "key")}
         spans = {name: (said["starts"][cell[name]], said["ends"][cell[name]]) for name in ("query", "key")}
         names = {f"{name}_token": text[max(first, 0) : max(last, 0)].strip() for name, (first, last) in spans.items()}
     start, end = 0, len(text)
@@ -226,8 +226,7 @@ def _example(scan: ScanResults, document: int, at: int) -> Row:
         start, end = max(0, min(spans.values())[0] - _AROUND), max(spans.values())[1] + _AROUND
         if end - start > _WHOLE:  # far apart: the query alone
             start, end = max(0, spans["query"][0] - _WHOLE // 2), spans["query"][1] + _WHOLE // 2
-    shown = {"text": text[start:end], "whole": len(text[start:end]) == len(text)}
-    return cell | where | names | shown
+    return cell | names | {"text": text[start:end], "whole": len(text[start:end]) == len(text)}
 
 
 def differences_of(

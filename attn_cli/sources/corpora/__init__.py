@@ -130,7 +130,7 @@ def pieces_of(
         yield document
         return
     if room < 1:
-        raise InputError(f"--max-tokens {size} has no room for text beside {size - room} tokens that the tokenizer adds",
+        raise InputError(f"--max-tokens {size} has no room for text: the tokenizer adds {size - room} tokens",
                          f"--max-tokens {size - room + 2} or more")  # fmt: skip
     first = number = begin = 0
     while first < len(starts):

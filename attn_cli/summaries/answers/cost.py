@@ -73,7 +73,7 @@ def _findings(
     """What a cache takes, how much shared keys save, and what the weights would take if they were stored."""
     asked = next(variant for variant in variants if variant["requested"])
     text, squares = f"{sizes['tokens']:,} tokens", [n * n for n in lengths]
-    more = f", {squares[-1] / squares[0]:,.4g} times those of {lengths[0]:,}" if len(lengths) > 1 else ""
+    more = f", {round(squares[-1] / squares[0], 2):,.12g} times those of {lengths[0]:,}" if len(lengths) > 1 else ""
     wide = f"{counted(sizes['heads'], 'head')} of {sizes['head_size']}, {sizes['heads'] * sizes['head_size']} wide"
     yield f"{text}: {squares[-1]:,} scores a head{more}; {wide}"
     longest = ", the model's longest text" if is_longest else ""

@@ -197,7 +197,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
     lines: bool = o.reading("--lines", "Read every line of the input as a text of its own.")
-    verbose: bool = o.output("--verbose -v", "Report time and memory; heads: list every one.")
+    verbose: bool = o.output("--verbose -v", "Report time, memory and token ids; heads: list every one.")
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
         """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""
