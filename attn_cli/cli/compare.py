@@ -34,7 +34,6 @@ def compare(
     Examples:
       attn compare "river bank" "bank loan" --word bank
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
-      attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
       attn compare "a ball pitch" "the pitch of music" "a startup pitch" -w pitch
     """
     words = list(word or [])

@@ -91,14 +91,20 @@ class ProblemOptions:
         "--weights HOW|FILE", 'Skip the softmax: scores, uniform, sum (1 each), or weights such as ".2 .4 .3 .1".'
     )
 
+    def alone(self) -> "list[ProblemOptions]":
+        """The problem of each text by itself, all texts read; of matrices itself."""
+        if not self.texts:
+            return [self]
+        beside = [] if self.context is None else [self.context]
+        read = whole_texts([*self.texts, *beside])
+        context = read.pop() if beside else None
+        return [replace(self, texts=[text], context=context) for text in read]
+
     def options(self, *, decodes: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as one record, from which a source of matrices, or of words as vectors, is opened."""
         values = asdict(self)
-        values["text"] = next(iter(values.pop("texts") or ()), None)
-        if values["text"] is not None:
-            values |= {"context": None, "context_text": self.context}
-            names = [name for name in ("text", "context_text") if values[name] is not None]
-            values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
+        (text,) = values.pop("texts") or (None,)
+        values |= {"text": text} if text is None else {"text": text, "context": None, "context_text": self.context}
         values |= projection_options(values.pop("projections") or ()) | position_options(self.positions)
         values |= latent_options(values["latent"])
         weights = values.pop("weights")
@@ -137,7 +143,6 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --causal -o out.npz
       attn compute --q "1 0; 0 1" --k "1 1; 0 1" --v "1 2; 3 4"
       attn compute "river bank" "bank loan" --weights uniform   each alone
-      attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute --q problem.npz --json | jq .matrices    q, k and v by name
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
@@ -153,9 +158,9 @@ def compute(
         raise InputError("--tol needs --expect", "add --expect FILE")
     verdicts: list[Mapping[str, bool]] = []
     with output.view() as view:
-        texts = problem.texts or []
-        for number, text in enumerate([[text] for text in texts] or [None]):
-            matrices = open_matrices(replace(problem, texts=text).options(decodes=decode, precise=bool(expect)))
+        problems = problem.alone()
+        for number, each in enumerate(problems):
+            matrices = open_matrices(each.options(decodes=decode, precise=bool(expect)))
             if steps:
                 report = _steps_report(matrices, token, digits)
             elif decode:
@@ -176,7 +181,7 @@ def compute(
                 )
                 report = replace(report, answer=answer)
             print_notes(report.warnings, quiet=output.quiet)
-            view.show(report if len(texts) < 2 else replace(report, index=number))
+            view.show(report if len(problems) < 2 else replace(report, index=number))
             verdicts += report.answer["verdicts"] if expect and report.answer is not None else ()
     return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
 

@@ -83,7 +83,6 @@ def cost(
     lengths = [] if n is None else numbers_in(n, "-n", "such as -n 1000,2000")
     if any(length != int(length) or not 1 <= length <= _LONGEST for length in lengths):
         raise InputError(f"-n {n} is not a length", f"whole numbers from 1 to {_LONGEST:,}")
-    about = size_options.model or "what attention takes"
     sizes = size_options.sizes()
     lengths = lengths or [sizes.longest or 0]
     if not lengths[0]:
@@ -93,4 +92,4 @@ def cost(
     answer = cost_of(
         sizes.layer, sizes.layers, sizes.windowed, list(map(int, lengths)), itemsize=itemsize, is_longest=is_longest
     )
-    return Report("cost", about_of(about, "cost", dtype_name), answer=answer)
+    return Report("cost", about_of(size_options.model or "what attention takes", "cost", dtype_name), answer=answer)

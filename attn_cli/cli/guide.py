@@ -38,7 +38,6 @@ def guide(
       attn guide tour
       attn guide ladder 5                 one rung
       attn guide induction                where it is explained
-      FORCE_COLOR=1 attn guide ladder | less -R
     """
     screen = screen_of(sys.stdout)
     topic, _, within = (topic or "").partition(" ")

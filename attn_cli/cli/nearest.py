@@ -32,7 +32,6 @@ def nearest(
       attn nearest "apple phone"                   the cosine of both, too
       attn nearest "king - man + woman"
       attn nearest "paris - france + italy" -m glove.6B.50d.txt -k 3
-      attn nearest bank --json | jq -r '.tables.nearest[].word'
       attn nearest --lines -k 1 -f csv < analogies.txt
     """
     with output.view() as view:

@@ -30,13 +30,13 @@ def scale(
     Examples:
       attn scale
       attn scale --scores 2,1,0.5                   one softmax
-      attn scale --scores 2,1,0.5 --factors 1,2,4,8
       attn scale --dims 64,128,4096 --json | jq .tables.variance
     """
-    own = scores is not None
+    usual = "0.0625,0.125,0.25,0.5,1" if scores is None else "1"
     score_list = numbers_in("50,45,40" if scores is None else scores, "--scores", _HINT)
-    factor_list = numbers_in(factors or ("1" if own else "0.0625,0.125,0.25,0.5,1"), "--factors", _HINT)
-    sizes = [] if own and dims is None else numbers_in(dims or "1,4,16,64,256,1024", "--dims", _HINT)
+    factor_list = numbers_in(usual if factors is None else factors, "--factors", _HINT)
+    drawn = dims if dims is not None or scores is not None else "1,4,16,64,256,1024"
+    sizes = [] if drawn is None else numbers_in(drawn, "--dims", _HINT)
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a valid size", f"whole numbers from 1 to {_LARGEST:,}")

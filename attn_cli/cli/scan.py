@@ -104,7 +104,6 @@ def scan(
     Examples:
       attn scan reviews.jsonl -m gpt2 -o reviews
       attn scan "corpus/*.txt.gz" -m ./my-model -o corpus-scan --max-tokens 512
-      attn scan lines.txt -m ./my-model -o part --sample 10000
       attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """
     if is_table(looking.model):

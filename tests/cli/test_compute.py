@@ -205,6 +205,7 @@ def test_a_matrix_may_come_through_a_pipe() -> None:
     named = attn("compute", "--q", "q.npy", "-f", "npy")
     assert Path("piped.npy").read_bytes() == named.bytes
     assert attn("compute", "--q", "-", "-f", "npy", stdin=b"1,0\n0,1\n").code == 0
+    assert attn("compute", "a dog", "a cat", "--context", "-", stdin=b"the cat\n").code == 0  # read once for both
 
 
 def test_how_a_mask_was_read_is_said() -> None:

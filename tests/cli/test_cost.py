@@ -42,8 +42,8 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
 
 def test_scores_grow_with_the_square_of_the_length() -> None:
     run = attn("cost", "-n", "1000,2000", "--json").json
-    found = [(row["tokens"], row["cells"], row["head_bytes"]) for row in run["tables"]["lengths"]]
-    assert found == [(1000, 1_000_000, 4_000_000), (2000, 4_000_000, 16_000_000)]
+    counts = [[row[name] for row in run["tables"]["lengths"]] for name in ("tokens", "cells", "head_bytes")]
+    assert counts == [[1000, 2000], [1_000_000, 4_000_000], [4_000_000, 16_000_000]]
     assert run["findings"][0] == "2,000 tokens: 4,000,000 scores a head, 4 times those of 1,000; 1 head of 64, 64 wide"
 
 

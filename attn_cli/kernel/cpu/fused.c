@@ -9,8 +9,8 @@
    row's scores are all there before its softmax, a few rows high: a processor's cache holds them, and whoever asks for
    the largest weights or for blocks of the matrix reads them once, finished.
 
-   Query i may attend to keys first[i] .. last[i] - 1. Threads call attn_fused_work on one
-   Attention at the same time, and share its tasks; attn_fused_team has those of an OpenMP do so.
+   Query i may attend to keys first[i] .. last[i] - 1. Threads call attn_fused_work on one Attention at the same time,
+   and share its tasks; attn_fused_team has those of an OpenMP do so.
 
    This file has the arguments, the threads and their tasks. fused_tile.h has the arithmetic of some rows of one head,
    compiled once for each width of vectors. */

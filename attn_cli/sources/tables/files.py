@@ -26,12 +26,10 @@ _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
 
 
 class WordRecord(NamedTuple):
-    """One word with its vector, as bytes start:stop of a file; `first` is the word up to a blank."""
+    """One word with its vector, as bytes of a file; `first` is the word up to a blank."""
 
     first: bytes
     row: int
-    start: int
-    stop: int
     raw: bytes
 
 
@@ -59,12 +57,12 @@ class TextFormat:
             raise InputError(
                 f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is not a word with numbers", self.hint
             )
-        self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
+        self.parse(next(self.records()))  # refuses a text that is no table before any look-up
 
-    def records(self, row: int, start: int) -> Iterator[WordRecord]:
-        """The lines of words with their vectors, from number `row` on; blank lines may stand at the end."""
-        start = start or self.begin
-        self.file.seek(start)
+    def records(self) -> Iterator[WordRecord]:
+        """The lines of words with their vectors; blank lines may stand at the end."""
+        row = 0
+        self.file.seek(self.begin)
         while line := self._line(self._number(row)):
             if not line.strip():
                 if self.file.read(LONGEST_LINE).strip():
@@ -73,8 +71,8 @@ class TextFormat:
             first = self._first(line)
             if not first:
                 raise InputError(f"{self.label} line {self._number(row)} has no word", self.hint)
-            yield WordRecord(first, row, start, start + len(line), line)
-            row, start = row + 1, start + len(line)
+            yield WordRecord(first, row, line)
+            row += 1
         if self.word_count is not None and row < self.word_count:
             raise InputError(
                 f"{self.label} is truncated: line 1 promises {self.word_count:,} words, {row:,} are there",
@@ -146,7 +144,7 @@ class CsvFormat(TextFormat):
             line = 2 if self.header and second.strip() else 1
             words = excerpt(_text(sample.strip()), 40)
             raise InputError(f"{label} line {line}: {words!r} is not a word with numbers", self.hint)
-        self.parse(next(self.records(0, 0)))
+        self.parse(next(self.records()))
 
     def _first(self, line: bytes) -> bytes:
         return _cells(line, self.mark)[0]
@@ -212,7 +210,7 @@ class RecordTable:
             by_key.setdefault(_lowered(word.encode("utf-8", "backslashreplace")), []).append(word)
         self._rows |= dict.fromkeys(left)
         with parse_errors(self.format.label):
-            for record in self.format.records(0, 0) if left else ():
+            for record in self.format.records() if left else ():
                 self._seen = max(self._seen, record.row + 1)
                 if not (wanted := by_key.get(_lowered(record.first))):
                     continue
@@ -247,7 +245,7 @@ class RecordTable:
         words: list[str] = []
         numbers = array("f")
         first = 0
-        for record in self.format.records(0, 0):
+        for record in self.format.records():
             word, vector = self.format.parse(record)
             if not words:
                 first = record.row

@@ -64,11 +64,11 @@ def matrix_maps(
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None
     alone = is_compute and len(matrix.head_names(summary)) == 1
+    is_product = summary.rule["scale"] == 1 and not summary.rule["bias"] and summary.rule["softcap"] is None
+    titles = titles or {"scores": "scores = q · k" if is_product else "scaled scores"}
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
-            title = (titles or {"scores": "scores = q · k" if summary.rule["scale"] == 1 else "scaled scores"}).get(
-                kind, kind
-            )
+            title = titles.get(kind, kind)
             title = title if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {title}"
             yield HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],

@@ -141,9 +141,9 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         return deciding_rows.next_words(report, invocation)
     if report.story is not None and needed(report.story["heads"]):
         return on_same_input("parts" if report.prompts[0].template else "knock", report, invocation)
-    word = word_reads.clearest(report.reads or [])
     if report.command == "inspect" and report.source["type"] == "table":
         return ["guide", "ladder", "1"]
+    word = word_reads.clearest(report.reads or [])
     if word is not None:
         return on_same_input("inspect", report, invocation, "-t", str(word["query"]))
     if report.command == "matrix":

@@ -284,11 +284,11 @@ class _Walk:
 
     def _mixture(self, at: int, keys: np.ndarray) -> Iterator[Text]:
         """The output as the weighted sum of values."""
-        weights, v, output = (self._stage(name, at) for name in ("weights", "v", "output"))
-        if weights is None or v is None or output is None:
+        weights, parts, output = (self._stage(name, at) for name in ("weights", "output parts", "output"))
+        if weights is None or parts is None or output is None:
             return
         heavy = [key for key in keys if weights[0, key] != 0]
-        parts = np.vstack([weights[0, heavy][:, None] * v[heavy], output[:1]])
+        parts = np.vstack([parts[heavy], output[:1]])
         labels = [f"{rounded(float(weights[0, key]), self.digits)} v[{self.labels[key]}]" for key in heavy]
         apart = np.abs(np.round(parts[:-1], self.digits).sum(axis=0) - parts[-1]) >= 0.5 * 10.0**-self.digits
         note = "rounded: the sums are of all digits" if apart.any() else ""
