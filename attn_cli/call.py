@@ -114,12 +114,10 @@ class Call(ABC):
     @cached_property
     def is_causal(self) -> bool:
         """True if no query may attend to a key after itself; the last query stands at the last key."""
-        if self.n == 0 or self._looks_ahead(0):
-            return self.n == 0
-        queries = np.arange(1, self.n)
+        queries = np.arange(self.n)
         seen = self.rule.mask.interval(queries, self.m)
         if seen is None:
-            return not any(map(self._looks_ahead, range(1, self.n)))
+            return not any(map(self._looks_ahead, range(self.n)))
         return bool((np.minimum(seen.last, self.m) <= np.maximum(self._after(queries), seen.first)).all())
 
     def _looks_ahead(self, query: int) -> bool:

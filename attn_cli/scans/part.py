@@ -45,12 +45,12 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
             collector = BatchCollector([texts[at][0].text for at in batch], encoded, options.seed)
             try:
                 source.each_encoded(encoded, options.selection, collector)
+                found.append(collector.modules())
             except NotFiniteError as error:
                 detail = "the model makes numbers of it that are not finite"
                 rejects += [texts[batch[at]][0]._replace(reason="not finite", detail=detail) for at in error.args[0]]
                 batch = [at for number, at in enumerate(batch) if number not in error.args[0]]
                 continue
-            found.append(collector.modules())
             done += batch
             break
     modules = [ModuleNumbers.together(parts) for parts in zip(*found, strict=True)]

@@ -1,6 +1,6 @@
 """Summaries of a call: row statistics that all reducers want are computed at once, cells pass in bands."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce as reduce_all
 from operator import or_
@@ -11,7 +11,6 @@ import numpy as np
 from attn_cli.call import Call, Place
 from attn_cli.display import Displayed
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
 
 
@@ -94,17 +93,5 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """
     wanted = reduce_all(or_, (reducer.wanted(call) for reducer in reducers), Wanted())
     stats = RowStats(wanted) if wanted.is_nothing else call.device_stats(wanted)
-    return _summary(call, tuple(reducer.part(call, stats) for reducer in reducers))
-
-
-def reduce_texts(packed: PackedCall, reducers: Sequence[Sequence[Reducer]]) -> list[Summary]:
-    """The summary of each packed text by its own reducers, `reducers[text]`, from one pass over all if that can be."""
-    of_texts = getattr(reducers[0][0], "parts_of_texts", None) if len(reducers[0]) == 1 else None
-    parts = None if of_texts is None else of_texts(packed)
-    if parts is not None:
-        return [_summary(call, (part,)) for call, part in zip(packed.calls, parts, strict=True)]
-    return [reduce(call, *own) for call, own in zip(packed.calls, reducers, strict=True)]
-
-
-def _summary(call: Call, parts: tuple[Part, ...]) -> Summary:
+    parts = tuple(reducer.part(call, stats) for reducer in reducers)
     return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, call.hidden)

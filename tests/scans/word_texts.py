@@ -1,12 +1,12 @@
 """A table of word vectors as a model that can be scanned: quick, and without torch, for tests of parts and folders."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.packed_call import PackedVisit
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
@@ -41,7 +41,7 @@ class WordTexts:
     def tokens_of(self, text: str) -> Sequence[Token]:
         return self.source.read([text])[0].tokens
 
-    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: PackedVisit) -> None:
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Callable[[Call], None]) -> None:
         prompts = [
             Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(text.ids.tolist())))
             for text in texts

@@ -33,7 +33,7 @@ from attn_cli.sources.huggingface.anatomy.unseen_parts import (
 from attn_cli.sources.huggingface.capture.attention_function import called_as, rule_of_layer
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
+from attn_cli.sources.huggingface.capture.layer_rule import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.registry import RegistryCall, in_registry

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +13,6 @@ from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy_tog
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.packed_call import PackedCall
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Part, Summary
@@ -79,41 +78,26 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 
 
 class Rows:
-    """The rows of texts, one after the other, and of each the keys by the rules of `KEYS` `[n, 1]`."""
+    """The rows of a text, and of each the keys by the rules of `KEYS` `[n, 1]`."""
 
-    def __init__(self, texts: Sequence[TextRows]) -> None:
-        if len({text.is_causal for text in texts}) > 1:  # a text of one token has nothing to look ahead to
-            texts = [text._replace(is_causal=False) for text in texts]
-        self.texts = tuple(texts)
-        keys = {name: np.concatenate([rule(text) for text in texts]) for name, rule in KEYS.items()}
-        self.keys = {name: of_rows[:, None] for name, of_rows in keys.items() if (of_rows >= 0).any()}
-        if self.first.is_causal:
+    def __init__(self, text: TextRows) -> None:
+        self.text = text
+        keys = {name: rule(text)[:, None] for name, rule in KEYS.items()}
+        self.keys = {name: of_rows for name, of_rows in keys.items() if (of_rows >= 0).any()}
+        if text.is_causal:
             self.keys.pop("next", None)
 
     def wanted(self, rows: PickedRows = None) -> Wanted:
         """The request for what the numbers are made of."""
-        moments = [name for name in _MOMENTS if not (self.first.is_signed and name in ("entropy_nats", "logsumexp"))]
+        moments = [name for name in _MOMENTS if not (self.text.is_signed and name in ("entropy_nats", "logsumexp"))]
         return Wanted(rows, tuple(moments), tuple(self.keys.values()))
-
-    def answered(self, stats: RowStats, rows: PickedRows = None) -> dict[str, Array]:
-        """Each number by name `[h, texts]`, NaN where a text has none; and the rows that may attend to any key."""
-        seen = SeenRows(self, stats, rows)
-        nothing = seen.xp.full_like(seen.live_rows + 0.0, np.nan)
-        numbers = {number.name: number.of(seen) for number in STATISTICS}
-        numbers = {name: nothing if values is None else values for name, values in numbers.items()}
-        return numbers | {"live_rows": seen.live_rows, "rest": seen.mean(seen.weight_sum)}
-
-    @property
-    def first(self) -> TextRows:
-        """The first text, from which can be read what all texts share."""
-        return self.texts[0]
 
 
 class SeenRows:
     """The statistics of rows, from which the numbers of heads are made."""
 
     def __init__(self, asked: Rows, stats: RowStats, rows: PickedRows) -> None:
-        self.asked, self.first, self.stats, self.rows = asked, asked.first, stats, rows
+        self.asked, self.text, self.stats, self.rows = asked, asked.text, stats, rows
 
     def moment(self, name: str) -> Array:
         """A moment of each row's weights `[h, n]`: the field `name` of `RowStats`, such as "entropy_nats"."""
@@ -150,7 +134,7 @@ class SeenRows:
     @cached_property
     def weight_sum(self) -> Array:
         """The sum of the weights on keys of each row `[h, n]`; less than 1 by hidden keys and a learned sink."""
-        return self.moment("weight_sum") if self.first.has_sink or self.first.hides else as_float64(self.live)
+        return self.moment("weight_sum") if self.text.has_sink or self.text.hides else as_float64(self.live)
 
     @cached_property
     def hidden(self) -> Array:
@@ -160,36 +144,26 @@ class SeenRows:
     @cached_property
     def sink(self) -> Array:
         """The weight of every row on a learned sink `[h, n]`; 0 without one."""
-        if not self.first.has_sink:
+        if not self.text.has_sink:
             return self._nothing
         return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
     def largest(self, values: Array) -> Array:
-        """The largest of `values` `[h, n]` in each text, `[h, texts]`."""
-        if len(self.asked.texts) > 1:
-            return np.maximum.reduceat(values, self._starts, axis=-1)
-        if not values.shape[-1]:
-            return np.full((len(values), 1), -np.inf)
-        return self.xp.max(values, axis=-1, keepdims=True)
+        """The largest of `values` `[h, n]` of each head `[h]`; -inf of no rows."""
+        return self.xp.max(values, axis=-1) if values.shape[-1] else np.full(len(values), -np.inf)
 
     def total(self, values: Array) -> Array:
-        """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
-        if len(self.asked.texts) == 1:
-            return self.xp.sum(values, axis=-1, keepdims=True)
-        return np.add.reduceat(values if values.dtype == np.float64 else values.astype(np.int64), self._starts, axis=-1)
+        """The sum of `values` `[h, n]` over the rows, `[h]`."""
+        return self.xp.sum(values, axis=-1)
 
     def mean(self, values: Array) -> Array:
-        """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
+        """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
         return self.total(values) / (self.live_rows + (self.live_rows == 0))
 
     @cached_property
     def live_rows(self) -> Array:
-        """The number of rows that may attend to any key, by head and text `[h, texts]`."""
+        """The number of rows that may attend to any key, by head `[h]`."""
         return self.total(self.live)
-
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        return np.cumsum([0, *(text.n for text in self.asked.texts[:-1])])
 
 
 _Function = Callable[[SeenRows], Array | None]
@@ -231,10 +205,10 @@ def statistic(heading: str = "", **others: Any) -> Callable[[_Function], _Functi
 @statistic("entropy (bits)", unit="bits", largest_first=False)
 def entropy_bits(rows: SeenRows) -> Array | None:
     """entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0"""
-    if rows.first.is_signed:
+    if rows.text.is_signed:
         return None
     nats = rows.moment("entropy_nats")
-    if rows.first.has_sink or rows.first.hides:  # a learned sink counts as one key, and so do all hidden keys together
+    if rows.text.has_sink or rows.text.hides:  # a learned sink counts as one key, and so do all hidden keys together
         nats = nats - _times_log(rows.sink) - _times_log(rows.hidden)
     # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
     return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
@@ -250,7 +224,7 @@ def distance(rows: SeenRows) -> Array | None:
     """how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ,
     or of weights below 0
     """
-    is_known = rows.first.same_tokens and not rows.first.is_signed
+    is_known = rows.text.same_tokens and not rows.text.is_signed
     return rows.mean(rows.moment("distance")) if is_known else None
 
 
@@ -263,13 +237,13 @@ def first_weight(rows: SeenRows) -> Array:
 @statistic()
 def previous_weight(rows: SeenRows) -> Array | None:
     """weight on the token (or word) before the query; null where queries and keys differ"""
-    return rows.mean(rows.on("previous")) if rows.first.same_tokens else None
+    return rows.mean(rows.on("previous")) if rows.text.same_tokens else None
 
 
 @statistic()
 def self_weight(rows: SeenRows) -> Array | None:
     """weight on the query itself; null where queries and keys differ"""
-    return rows.mean(rows.on("own")) if rows.first.same_tokens else None
+    return rows.mean(rows.on("own")) if rows.text.same_tokens else None
 
 
 @statistic(nothing=(math.nan,))
@@ -293,16 +267,16 @@ def next_weight(rows: SeenRows) -> Array | None:
     """weight on the token (or word) after the query; null where queries and keys differ,
     or no query may attend to what follows it
     """
-    if rows.first.is_causal:
+    if rows.text.is_causal:
         return None
     cells = rows.on("next")
-    return rows.xp.where(rows.xp.any(rows.total(cells != 0), axis=0), rows.mean(cells), np.nan)
+    return rows.xp.where(rows.xp.any(cells != 0), rows.mean(cells), np.nan)
 
 
 @statistic("max score", unit="score", digits=1, nothing=(math.nan,))
 def max_score(rows: SeenRows) -> Array | None:
     """largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden"""
-    if not rows.first.shows_scores or rows.first.hides:  # the largest may be on a hidden key
+    if not rows.text.shows_scores or rows.text.hides:  # the largest may be on a hidden key
         return None
     largest = rows.largest(rows.xp.where(rows.live, rows.moment("maximum"), -np.inf))
     return rows.xp.where(rows.live_rows > 0, largest, np.nan)
@@ -311,7 +285,7 @@ def max_score(rows: SeenRows) -> Array | None:
 @statistic(unit="share of rows", nothing=(0.0, math.nan))
 def ruled(rows: SeenRows) -> Array | None:
     """share of queries whose largest weight is 0.95 or more; null where keys are hidden, or of weights below 0"""
-    if rows.first.hides or rows.first.is_signed:
+    if rows.text.hides or rows.text.is_signed:
         return None
     with np.errstate(invalid="ignore"):  # rows without a key
         exponents = rows.moment("maximum") - rows.moment("logsumexp")
@@ -349,60 +323,31 @@ class Heads(Part):
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 
 
-def heads_of(asked: Rows, stats: RowStats, rows: PickedRows = None) -> list[Heads]:
-    """For each text its head statistics, made of the row statistics of a call."""
-    answered = asked.answered(stats, rows)
-    columns = dict(zip(answered, to_numpy_together([*answered.values()]), strict=True))  # [h, texts]
-    live, rest = columns.pop("live_rows"), columns.pop("rest")
-    return [
-        Heads(
-            {name: values[:, text] for name, values in columns.items()},
-            (asked.texts[text].n if rows is None else len(rows)) - live[:, text],
-            rest[:, text] if asked.first.hides else None,
-        )
-        for text in range(live.shape[1])
-    ]
-
-
 class HeadStatistics:
     """Makes `Heads` of a call: means of a few numbers over `rows` (None for all) that may attend to something."""
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.rows = None if rows is None else tuple(rows)
+        self._asked_of: Callable[[Sequence[Token]], dict[TextRows, Rows]] = memoised(lambda keys: {})
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's sums, and its weight on each key that a statistic is about."""
-        return _asked(call).wanted(self.rows)
+        return self._asked(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
-        return heads_of(_asked(call), stats, self.rows)[0]
+        seen = SeenRows(self._asked(call), stats, self.rows)
+        found = {number.name: number.of(seen) for number in STATISTICS}
+        nothing = seen.xp.full_like(seen.live_rows + 0.0, np.nan)
+        arrays = [nothing if values is None else values for values in found.values()]
+        *numbers, live, rest = to_numpy_together([*arrays, seen.live_rows, seen.mean(seen.weight_sum)])
+        masked = (call.n if self.rows is None else len(self.rows)) - live
+        return Heads(dict(zip(found, numbers, strict=True)), masked, rest if seen.text.hides else None)
 
-    def parts_of_texts(self, packed: PackedCall) -> Sequence[Heads] | None:
-        """The statistics of every head for each packed text in order, means over all its rows; None of some rows."""
-        if self.rows is not None:
-            return None
-
-        def make() -> tuple[Rows, Wanted]:
-            asked = Rows([TextRows.of(call) for call in packed.calls])
-            wanted = asked.wanted()
-            starts = np.concatenate([np.full((rows.stop - rows.start, 1), rows.start) for rows in packed.texts])
-            more = ((0, packed.n - len(starts)), (0, 0))
-            sets = (np.pad(np.where(keys < 0, -1, keys + starts), more, constant_values=-1) for keys in wanted.key_sets)
-            return asked, replace(wanted, key_sets=tuple(sets))
-
-        asked, wanted = packed.keep((Rows, packed.place.stream, packed.rule.sink is None), make)
-        return heads_of(asked, replace(packed.stats_of_texts(wanted), wanted=asked.wanted()))
-
-
-def _asked(call: Call) -> Rows:
-    text, known = TextRows.of(call), _asked_of(call.keys)
-    flags = text._replace(keys=())
-    if flags not in known:
-        known[flags] = Rows([text])
-    return known[flags]
-
-
-@memoised
-def _asked_of(keys: Sequence[Token]) -> dict[TextRows, Rows]:
-    return {}
+    def _asked(self, call: Call) -> Rows:
+        known = self._asked_of(call.keys)
+        text = TextRows.of(call)
+        flags = text._replace(keys=())
+        if flags not in known:
+            known[flags] = Rows(text)
+        return known[flags]

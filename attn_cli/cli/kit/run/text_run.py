@@ -19,7 +19,6 @@ from attn_cli.cli.kit.stderr import Progress, StatusLine, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.source import Source
-from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.sources import Generating, Reading, is_model, is_recording, is_table
@@ -30,7 +29,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
-from attn_cli.summaries.reduce import Reducer, Summary, reduce, reduce_texts
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
 from attn_cli.summaries.report import Ranking, Report
 from attn_cli.text import counted
@@ -108,7 +107,7 @@ class ReadText:
             collected.clear()
 
 
-class _TextsVisit(PackedVisit):
+class _TextsVisit:
     """Collects what is computed of several texts that go through the model together, layer by layer."""
 
     def __init__(self, plan: CommandPlan, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
@@ -119,15 +118,6 @@ class _TextsVisit(PackedVisit):
     def __call__(self, call: Call) -> None:
         measured, reducers = self._seen(call)
         self._take(call, reduce(measured, *reducers) if reducers else None)
-
-    def of_texts(self, packed: PackedCall) -> None:
-        seen = [self._seen(call) for call in packed.calls]
-        if all(reducers and own is call for (own, reducers), call in zip(seen, packed.calls, strict=True)):
-            summaries: Sequence[Summary | None] = reduce_texts(packed, [reducers for _, reducers in seen])
-        else:
-            summaries = [reduce(own, *reducers) if reducers else None for own, reducers in seen]
-        for call, summary in zip(packed.calls, summaries, strict=True):
-            self._take(call, summary)
 
     def _rows(self, text: ReadText, queries: Sequence[Token]) -> PickedRows:
         return self.plan.hiding.rows(rows_of_stream(self.plan.token, queries, text.display.text), queries)

@@ -10,8 +10,7 @@ from torch import nn
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.attend import Attend
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, output_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.registry import RegistryCall
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function, hidden_from_function_modes

@@ -1,6 +1,6 @@
 """The texts of one forward pass: how many there are, the labels of their tokens, and where their padding is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,18 +30,6 @@ class UnpaddedText(NamedTuple):
 def numbered_tokens(count: int) -> tuple[Token, ...]:
     """Placeholder tokens whose labels are their numbers."""
     return tuple(Token(index, str(index)) for index in range(count))
-
-
-class PlacesOfTexts(NamedTuple):
-    """An attention call's place in the model, and for each text its index and how often the module ran before."""
-
-    place: Place
-    texts: tuple[int, ...]
-    calls: tuple[int, ...]
-
-    def at(self, index: int) -> Place:
-        """The `Place` of the call for the text at `index` in this list: layer, stream, text and number of the call."""
-        return replace(self.place, text=self.texts[index], call=self.calls[index])
 
 
 class BatchLabels:
@@ -110,18 +98,11 @@ class BatchLabels:
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
-        """`place` with the text of element `index` of a batch, and the number of the call on it."""
-        return self.places_of_texts(place, (index,), batch).at(0)
-
-    def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
-        """The text of each element of a batch with these indices, and the number of the module's call on it, from 0."""
-        texts = tuple(self.text_of(index, batch) for index in indices)
-        calls = []
-        for text in texts:
-            call = self._calls_of_text.get((place.name, text), 0)
-            self._calls_of_text[place.name, text] = call + 1
-            calls.append(call)
-        return PlacesOfTexts(place, texts, tuple(calls))
+        """`place` with the text of element `index` of a batch, and how often the module was called on it before."""
+        text = self.text_of(index, batch)
+        call = self._calls_of_text.get((place.name, text), 0)
+        self._calls_of_text[place.name, text] = call + 1
+        return replace(place, text=text, call=call)
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
         """Where the text of `place` is among n queries and m keys, and the tokens that label it."""

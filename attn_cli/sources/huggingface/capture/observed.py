@@ -9,8 +9,13 @@ from attn_cli.call import Place
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
 from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer, output_of_weights, with_sink_per_query
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
+from attn_cli.sources.huggingface.capture.layer_rule import (
+    LayerRule,
+    Products,
+    output_of_layer,
+    output_of_weights,
+    with_sink_per_query,
+)
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices

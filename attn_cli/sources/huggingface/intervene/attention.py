@@ -10,13 +10,11 @@ from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
-from attn_cli.sources.huggingface.capture.layer_output import output_of_layer
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products, output_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
-from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
@@ -173,7 +171,7 @@ def _output(
         rule, hidden = _with_hidden(rule, dense_cells(hidden, n, m, query.device)), None
     if hidden is None:
         return output_of_layer(rule, *qkv)
-    rules = [rule_of_text(rule, text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
+    rules = [rule.of_text(text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
     texts = zip(query, key, value, rules, hidden, strict=True)
     return torch.stack([walked_output(*of_text) for of_text in texts])
 

@@ -11,7 +11,6 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.intervention import AttentionLayer
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.text_rule import rule_of_text
 from attn_cli.sources.huggingface.intervene.block_calls import CallNumber
 
 _ROWS = 256  # whose mask is looked at together
@@ -28,7 +27,7 @@ class CachedAttention(NamedTuple):
     def rule_from(self, first: int) -> Rule:
         """Scale, mask, bias and the like of the rows from `first` on alone, numbered from 0, over all m keys."""
         m = self.keys.shape[1]
-        return rule_of_text(self.rule, 0, slice(first, m), slice(0, m), range(self.heads))
+        return self.rule.of_text(0, slice(first, m), slice(0, m), range(self.heads))
 
 
 class BaselineRun:
@@ -137,7 +136,7 @@ class BaselineRun:
 def _looks_ahead(call: CachedAttention, first: int) -> bool:
     m = call.keys.shape[1]
     places = torch.arange(m, device=call.keys.device)
-    mask = rule_of_text(call.rule, 0, slice(0, first), slice(0, m), range(call.heads)).mask
+    mask = call.rule.of_text(0, slice(0, first), slice(0, m), range(call.heads)).mask
     for start in range(0, first, _ROWS):
         stop = min(start + _ROWS, first)
         if mask.span(start, stop, m).last > first and bool(

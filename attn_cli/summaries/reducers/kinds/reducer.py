@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.arrays import Array, as_float64, is_torch, moved_to, namespace, to_numpy, to_numpy_together
+from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy, to_numpy_together
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.kernel.definition.mask import Intervals, intervals
@@ -48,6 +48,7 @@ LEAST_SHARE = {WINDOW: 0.6, UNIFORM: 0.9}
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
 STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CLS] and [SEP]
 _KEPT = 64  # targets and masks of texts, which layers share
+_CELLS = 2**20  # of kinds, heads and rows whose weights are added up at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,65 +121,51 @@ def least_share(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> 
     return least
 
 
-def kind_numbers(
-    stats: RowStats,
-    targets: Targets,
-    factors: RowFactors,
-    first_is_sink: np.ndarray,
-    starts: Sequence[int] | np.ndarray = (0,),
-) -> KindNumbers:
-    """The numbers of texts one after the other, each from its row in `starts` on, from the weights of their rows."""
+def kind_numbers(stats: RowStats, targets: Targets, factors: RowFactors, first_is_sink: np.ndarray) -> KindNumbers:
+    """The numbers of one text, from the weights of its rows."""
     counts = (factors.counted, factors.rest, factors.controls)
-    rows, rest_rows, control_rows = (_total(x > 0, np.ones(x.shape[-1]), starts) for x in counts)
+    rows, rest_rows, control_rows = ((x > 0).sum(axis=-1).astype(float) for x in counts)  # [K]
     with np.errstate(divide="ignore", invalid="ignore"):
-        baseline = _total(factors.uniform, np.ones(factors.uniform.shape[-1]), starts) / rows
-        given, high, whole, past, beyond, control, beyond_control = _sums(stats, targets, factors, baseline, starts)
+        baseline = factors.uniform.sum(axis=-1) / rows
+        given, high, whole, past, beyond, control, beyond_control = _sums(stats, targets, factors, baseline)
         weight, share, past = given / rows[:, None], past / beyond, past / rest_rows[:, None]
         row_support, control = high / whole, control / beyond_control
     of_weight = [KINDS.index(kind) for kind in (FIRST, DELIMITER, UNIFORM)]
     share[of_weight] = past[of_weight] = weight[of_weight]
     row_support[[kind.rank not in MOST_ROWS for kind in KINDS]] = np.nan
-    return KindNumbers(weight, share, past, row_support, control, baseline, rest_rows, control_rows, first_is_sink)
+    numbers = (weight, share, past, row_support, control, baseline, rest_rows, control_rows, first_is_sink)
+    return KindNumbers(*(x[..., None] for x in numbers))
 
 
-def _sums(
-    stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray, starts: Sequence[int] | np.ndarray
-) -> np.ndarray:
-    """For each kind seven sums over the rows of each text `[7, K, h, B]`; 0 of kinds that have no targets."""
+def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray) -> np.ndarray:
+    """For each kind seven sums over rows `[7, K, h]`, some heads at a time; 0 of kinds that have no targets."""
     mass = stats.weight_sum
     assert mass is not None
     all_past = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
-    counted, rest, controls = (moved_to(mass, x) for x in (factors.counted, factors.rest, factors.controls))
-    uniform = np.repeat(baseline, np.diff([*starts, mass.shape[1]]), axis=1)  # [K, R]
-    least, nothing, sums = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * uniform), 0 * mass, list[Array]()
-    least = moved_to(mass, least)
-    for at, kind in enumerate(KINDS):
-        given = past = control = nothing  # [h, R]
-        if kind is UNIFORM:
-            given = stats.entropy_nats
-        elif kind is DELIMITER:
-            given = stats.along(targets.marks[0])
-        elif kind in targets.lists:
-            given = past = stats.on_keys(targets.lists[kind])
-        if kind is FIRST:
-            given = given + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
-        if kind in targets.on_sinks:  # added, since all less what sinks get would lose digits
-            given = past + stats.on_keys(targets.on_sinks[kind])
-        if kind in targets.controls:
-            control = stats.on_keys(targets.controls[kind])
-        whole = all_past * rest[at] if kind.rank == PLACE else counted[at] + nothing
-        high = namespace(whole).where(given >= whole * least[at], whole, nothing)
-        sums += [_total(x, counted[at], starts) for x in (given, high, whole)]
-        sums += [_total(x, rest[at], starts) for x in (past, all_past)]
-        sums += [_total(control, controls[at], starts), _total(all_past, controls[at] > 0, starts)]
-    return np.stack(to_numpy_together(sums)).reshape(len(KINDS), 7, len(mass), -1).swapaxes(0, 1)
-
-
-def _total(x: Array, factors: Array, starts: Sequence[int] | np.ndarray) -> Array:
-    """The sum `[h, texts]` over the rows of each text of `x` `[h, R]` times `factors` `[R]`, in float64."""
-    if is_torch(x):
-        return (as_float64(x) @ as_float64(factors))[:, None]
-    return np.add.reduceat(np.multiply(x, factors, dtype=np.float64, casting="unsafe"), starts, axis=-1)
+    counted, rest, controls = (as_float64(moved_to(mass, x)) for x in (factors.counted, factors.rest, factors.controls))
+    least = moved_to(mass, np.maximum(LEAST_WEIGHT, TIMES_BASELINE * baseline)[:, None, None])
+    is_place = moved_to(mass, np.array([kind.rank == PLACE for kind in KINDS])[:, None, None])
+    nothing, xp, found = 0 * mass, namespace(mass), list[np.ndarray]()
+    on = {kind: stats.on_keys(keys) for kind, keys in targets.lists.items()}
+    drawn = {kind: stats.on_keys(keys) for kind, keys in targets.controls.items()}
+    whole_of = {UNIFORM: stats.entropy_nats, DELIMITER: stats.along(targets.marks[0])}
+    whole_of |= {kind: on[kind] + stats.on_keys(keys) for kind, keys in targets.on_sinks.items()}  # which have several
+    if FIRST in on:
+        whole_of[FIRST] = on[FIRST] + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
+    step = max(1, _CELLS // max(1, counted.shape[0] * counted.shape[1]))
+    for start in range(0, len(mass), step):
+        heads = slice(start, start + step)
+        past = as_float64(xp.stack([on.get(kind, nothing)[heads] for kind in KINDS]))  # [K, heads, R]
+        given = as_float64(xp.stack([whole_of.get(kind, on.get(kind, nothing))[heads] for kind in KINDS]))
+        control = as_float64(xp.stack([drawn.get(kind, nothing)[heads] for kind in KINDS]))
+        beyond = as_float64(all_past[heads])[None]
+        whole = xp.where(is_place, beyond * rest[:, None], counted[:, None] + 0 * beyond)
+        high = xp.where(given >= whole * least, whole, 0.0)
+        of_counted = [x @ counted[..., None] for x in (given, high, whole)]
+        of_rest = [x @ rest[..., None] for x in (past, beyond)]
+        of_drawn = [control @ controls[..., None], beyond @ as_float64(controls > 0)[..., None]]
+        found.append(np.stack(to_numpy_together([*of_counted, *of_rest, *of_drawn]))[..., 0])
+    return np.concatenate(found, axis=-1)
 
 
 class Peaks(NamedTuple):
@@ -272,23 +259,28 @@ class HeadKindsReducer:
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's weights on targets, entropy and 3 strongest keys, and for sums by key."""
-        wanted = self._targets(call).wanted | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
-        if call.q is None:  # of weights alone the mask isn't known
-            return wanted | Wanted(seen=True)
-        return wanted | Wanted(column_sums=(self._rows(call)[1].left_out,))
+        wanted = self.wanted_numbers(call) | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
+        return wanted if call.q is None else wanted | Wanted(column_sums=(self._rows(call)[1].left_out,))
+
+    def wanted_numbers(self, call: Call) -> Wanted:
+        """The part of the request that `numbers` needs; of weights alone the mask isn't known."""
+        return self._targets(call).wanted | Wanted(seen=call.q is None)
+
+    def numbers(self, call: Call, stats: RowStats) -> KindNumbers:
+        """Each head's weight on the keys that define each kind, in this one text."""
+        return kind_numbers(stats, self._targets(call), self._rows(call, stats)[0], first_is_sink(call))
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
-        targets, (factors, sink_rows) = self._targets(call), self._rows(call, stats)
+        targets, sink_rows = self._targets(call), self._rows(call, stats)[1]
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
         few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
         reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         beyond = as_float64(stats.along(targets.marks[1]))
         peaks = peaks_of(stats.tops[STRONGEST], is_sink | moved_to(is_sink, is_expected), beyond, sink_rows.sight.count)
         values, residual = relative_value_norms(call), _residual_lengths(call)
-        numbers = kind_numbers(stats, targets, factors, first_is_sink(call))
         value, reception = None if values is None else median(values), to_numpy(reception.mean(axis=0))
-        return HeadKinds(numbers, to_numpy(is_sink), reception, value, residual, peaks, targets)
+        return HeadKinds(self.numbers(call, stats), to_numpy(is_sink), reception, value, residual, peaks, targets)
 
     def _targets(self, call: Call) -> Targets:
         is_causal, crosses = call.is_causal, call.place.stream == "cross" or call.n > call.m
@@ -329,11 +321,11 @@ class HeadKindsReducer:
 
 
 def first_is_sink(call: Call) -> np.ndarray:
-    """True for heads `[h, 1]` whose key 0 is or may be a sink: short of value, or its vector long before the block."""
+    """True for heads `[h]` whose key 0 is or may be a sink: short of value, or its vector long before the block."""
     values, residual = relative_value_norms(call), _residual_lengths(call)
     if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
-        return np.ones((call.h, 1), dtype=bool)
-    return np.repeat(values[:, :1] < SHORT_VALUE, call.h // len(values), axis=0)
+        return np.ones(call.h, dtype=bool)
+    return np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
 
 
 def residual_lengths_of(call: Call) -> np.ndarray | None:

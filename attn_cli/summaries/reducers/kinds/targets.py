@@ -93,36 +93,34 @@ class Targets(NamedTuple):
 
 
 class TextRows(NamedTuple):
-    """R query rows of one text, or of many side by side, in which each row's token is also a key."""
+    """The n query rows of a text, in which each row's token is also a key."""
 
-    begin: np.ndarray  # [R] the first row of each row's text
-    stop: np.ndarray  # [R] the one after its last
-    names: np.ndarray  # [R] a number for each token, equal for the same token of one text
-    at_sink: np.ndarray  # [R] where a sink is expected
-    offsets: np.ndarray  # [R] a hash of each row's text, 0 to 1, which moves the random draws for it
-    delimiters: np.ndarray  # [R] special tokens after the first, and punctuation
+    names: np.ndarray  # [n] a number for each token, equal for the same token
+    at_sink: np.ndarray  # [n] where a sink is expected
+    offset: float  # a hash of the text, 0 to 1, which moves the random draws for it
+    delimiters: np.ndarray  # [n] special tokens after the first, and punctuation
 
     @classmethod
     def of(cls, tokens: Sequence[Token], sinks: np.ndarray) -> "TextRows":
         """The rows of one text."""
-        begin, at_sink = np.zeros(len(tokens), np.int64), np.isin(np.arange(len(tokens)), sinks)
+        at_sink = np.isin(np.arange(len(tokens)), sinks)
         offset = hashed([-1 if token.id is None else token.id for token in tokens])
         marks = [at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)]
-        return cls(begin, begin + len(tokens), names_of(tokens), at_sink, begin + offset, np.array(marks, bool))
+        return cls(names_of(tokens), at_sink, offset, np.array(marks, bool))
 
     @property
     def marks(self) -> np.ndarray:
-        """Which rows are delimiters, and which are no expected sinks `[2, R]`."""
+        """Which rows are delimiters, and which are no expected sinks `[2, n]`."""
         return np.stack([self.delimiters, ~self.at_sink]).astype(np.float32)
 
 
 def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, is_causal: bool, seed: int) -> Targets:
-    """The targets of all rows; control keys are `far` away, by default as far as the targets of each text."""
-    begin, stop = rows.begin[:, None], rows.stop[:, None]
+    """The targets of all rows; control keys are `far` away, by default as far as the text's own targets."""
+    n = len(rows.names)
 
     def back(*steps: int) -> np.ndarray:
-        keys = np.arange(len(rows.names))[:, None] - np.array(steps)
-        return np.where((keys >= begin) & (keys < stop), keys, -1)
+        keys = np.arange(n)[:, None] - np.array(steps)
+        return np.where((keys >= 0) & (keys < n), keys, -1)
 
     lists = content_lists(rows.names, is_causal=is_causal)
     controls = {
@@ -132,7 +130,7 @@ def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, 
     on_sinks = {kind: compact(np.where(rows.at_sink[keys], keys, -1)) for kind, keys in lists.items()}
     lists = {kind: compact(np.where(rows.at_sink[keys], -1, keys)) for kind, keys in lists.items()}
     lists |= {kind: back(kind.back) for kind in KINDS if kind.back is not None and not (is_causal and kind.back < 0)}
-    return Targets(lists | {FIRST: begin}, on_sinks, controls, rows.marks)
+    return Targets(lists | {FIRST: np.zeros((n, 1), np.int64)}, on_sinks, controls, rows.marks)
 
 
 def cross_targets(rows: TextRows, n: int) -> Targets:
@@ -180,31 +178,26 @@ def hashed(ids: Sequence[int] | np.ndarray) -> float:
     return int.from_bytes(digest, "little") / 2**32
 
 
-def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def shares_of(seed: int, kind: Kind, places: np.ndarray, offset: float) -> np.ndarray:
     """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, others for each seed and kind of head."""
     random = np.random.default_rng((seed, KINDS.index(kind)))
-    moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offsets[:, None]
+    moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offset
     return np.where(moved >= 1, moved - 1, moved)
 
 
 def _control(kind: Kind, targets: np.ndarray, rows: TextRows, far: np.ndarray | None, seed: int) -> np.ndarray:
-    """For each of R rows 16 random keys that are no targets: `far` away, or as far as the targets of its text."""
-    control = np.full((len(targets), DRAWN), -1)
-    with_target, distances = _distances(targets)
-    if far is None:
-        first, last = np.searchsorted(with_target, [rows.begin, rows.stop])
-    else:
-        distances, first, last = far, 0 * rows.begin, 0 * rows.begin + len(far)
-    queries = np.flatnonzero((targets[:, 0] >= 0) & (last > first))
-    if not len(queries):
+    """For each of n rows 16 random keys that are no targets: `far` away, or as far as the text's own targets."""
+    control, n = np.full((len(targets), DRAWN), -1), len(targets)
+    distances = _distances(targets)[1] if far is None else far
+    queries = np.flatnonzero(targets[:, 0] >= 0)
+    if not len(queries) or not len(distances):
         return control
-    begin, stop = rows.begin[queries], rows.stop[queries, None]
-    shares, total = shares_of(seed, kind, queries - begin, rows.offsets[queries]), (last - first)[queries, None]
-    keys = queries[:, None] - distances[first[queries, None] + (shares * total).astype(np.int64)]
-    begin, named = begin[:, None], keys - (kind is INDUCTION)  # the token whose earlier place makes the key a target
-    own, most = rows.names[queries][:, None], len(targets) - 1
-    is_target = (named >= begin) & (rows.names[np.clip(named, 0, most)] == own) & (named != queries[:, None])
-    good = (keys >= begin) & (keys < stop) & ~is_target & ~rows.at_sink[np.clip(keys, 0, most)]
+    drawn = (shares_of(seed, kind, queries, rows.offset) * len(distances)).astype(np.int64)
+    keys = queries[:, None] - distances[drawn]
+    named = keys - (kind is INDUCTION)  # the token whose earlier place makes the key a target
+    own = rows.names[queries][:, None]
+    is_target = (named >= 0) & (rows.names[np.clip(named, 0, n - 1)] == own) & (named != queries[:, None])
+    good = (keys >= 0) & (keys < n) & ~is_target & ~rows.at_sink[np.clip(keys, 0, n - 1)]
     order = np.argsort(~good, axis=1, kind="stable")[:, :DRAWN]
     control[queries] = np.take_along_axis(np.where(good, keys, -1), order, axis=1)
     return control

@@ -20,6 +20,7 @@ from transformers.masking_utils import (
 
 from attn_cli.kernel.definition.mask import dense
 from attn_cli.kernel.definition.masks import Intersection, MaskFunction
+from attn_cli.sources.huggingface.capture import layer_rule
 from attn_cli.sources.huggingface.capture import lazy_mask as module
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -136,7 +137,11 @@ def made_real(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return shapes
 
 
-def test_a_plain_run_makes_no_mask_real(real: LoadedModel, made_real: list[tuple[int, ...]]) -> None:
+def test_a_plain_run_makes_no_mask_real(
+    real: LoadedModel, made_real: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long batch makes none either; what is long is lowered here."""
+    monkeypatch.setattr(layer_rule, "_MASK_CELLS", 9)
     run_captured(real.model, encoded(real, TEXT))
     run_captured(real.model, encoded(real, TEXT, OTHER))
     assert made_real == []

@@ -1,8 +1,8 @@
-"""Statistics made for all texts of a padded batch at once are those of each text's own bands."""
+"""Statistics of each text of a padded batch are those of its own bands, and the batch's output is the model's."""
 
 import gc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,10 +10,9 @@ import torch
 
 from attn_cli.call import Call
 from attn_cli.kernel.cpu.c_library import is_built
-from attn_cli.packed_call import PackedCall, PackedVisit
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.summaries.reduce import Part, Reducer, reduce, reduce_texts
+from attn_cli.summaries.reduce import Part, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import TopKeys
 from tests.sources.huggingface.models import tiny
@@ -24,23 +23,6 @@ pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at han
 # The first has one token, so that nothing stands after any of its queries; in one token 7 comes back.
 TEXTS = ([9], [3, 7, 4, 7, 5, 6], [5, 5, 5], [4, 3, 9, 8, 7, 6, 11, 12, 13])
 LONGEST = max(map(len, TEXTS))
-
-
-class Visit(PackedVisit):
-    """Collects what `look` makes of each packed call, and how often a text was visited by itself."""
-
-    def __init__(self, look: Callable[[PackedCall], None]) -> None:
-        self.look, self.alone = look, 0
-
-    def of_texts(self, packed: PackedCall) -> None:
-        self.look(packed)
-
-    def __call__(self, call: Call) -> None:
-        self.alone += 1
-
-
-def parts(packed: PackedCall, *reducers: Reducer) -> list[Part]:
-    return [summary.parts[0] for summary in reduce_texts(packed, [reducers] * len(packed.texts))]
 
 
 def assert_equal(some: Sequence[Part], others: Sequence[Part]) -> None:
@@ -55,52 +37,35 @@ def test_as_from_the_bands_of_each_text(kind: str) -> None:
     model = tiny(kind)
     ids = torch.tensor([text + [0] * (LONGEST - len(text)) for text in TEXTS])
     inputs = {"input_ids": ids, "attention_mask": (torch.arange(LONGEST) < torch.tensor([[len(x)] for x in TEXTS])) * 1}
-    layers: list[tuple[list[Part], list[Part]]] = []
+    layers: list[tuple[Part, Part]] = []
 
-    def look(packed: PackedCall) -> None:
-        in_bands = [reduce(call, FromBands(HeadStatistics())).parts[0] for call in packed.calls]
-        layers.append((parts(packed, HeadStatistics()), in_bands))
-        assert packed.output is not None and packed.output.complete
+    def look(call: Call) -> None:
+        layers.append(tuple(reduce(call, each).parts[0] for each in (HeadStatistics(), FromBands(HeadStatistics()))))
 
-    visit = Visit(look)
     plain = model(**inputs)
     labels = [[Token(at, str(number), number) for at, number in enumerate(text)] for text in TEXTS]
-    with capture(model, visit, texts=labels):
+    with capture(model, look, texts=labels):
         captured = model(**inputs)
     real = inputs["attention_mask"].bool()  # beyond a window's reach padding sees nothing, for which models vary
     everywhere = kind in ("bert", "llama")
     compared = torch.ones_like(real) if everywhere else real
     torch.testing.assert_close(captured[0][compared], plain[0][compared], rtol=1e-4, atol=1e-4)
-    assert len(layers) == 2
-    assert visit.alone == 0
-    for together, in_bands in layers:
-        assert_equal(together, in_bands)
-
-
-@torch.no_grad()
-def test_padding_has_its_output_where_texts_are_walked_by_themselves() -> None:
-    model = tiny("bert")
-    ids = torch.tensor([text + [0] * (LONGEST - len(text)) for text in TEXTS])
-    inputs = {"input_ids": ids, "attention_mask": (torch.arange(LONGEST) < torch.tensor([[len(x)] for x in TEXTS])) * 1}
-    plain = model(**inputs)
-    with capture(model, Visit(lambda packed: [reduce(call, HeadStatistics()) for call in packed.calls] and None)):
-        captured = model(**inputs)
-    torch.testing.assert_close(captured[0], plain[0], rtol=1e-4, atol=1e-4)
+    assert len(layers) == 2 * len(TEXTS)
+    assert_equal(*zip(*layers, strict=True))
 
 
 @torch.no_grad()
 def test_cells_beside_other_numbers_are_of_capped_scores() -> None:
-    model, layers = tiny("gemma2"), []
+    model, layers = tiny("gemma2"), list[tuple[Part, Part]]()
 
-    def look(packed: PackedCall) -> None:
-        alone = [reduce(call, FromBands(HeadStatistics())).parts[0] for call in packed.calls]
-        layers.append((parts(packed, HeadStatistics(), TopKeys(3)), alone))
+    def look(call: Call) -> None:
+        alone = reduce(call, FromBands(HeadStatistics())).parts[0]
+        layers.append((reduce(call, HeadStatistics(), TopKeys(3)).parts[0], alone))
 
-    with capture(model, Visit(look)):
+    with capture(model, look):
         model(input_ids=torch.tensor([[4, 5, 6, 4], [7, 8, 9, 3]]))
-    assert len(layers) == 2
-    for beside, alone in layers:
-        assert_equal(beside, alone)
+    assert len(layers) == 4
+    assert_equal(*zip(*layers, strict=True))
 
 
 @torch.no_grad()
@@ -108,13 +73,13 @@ def test_a_layer_goes_when_its_texts_were_visited() -> None:
     model, visited = tiny("llama"), list[weakref.ref[Call]]()
     gc.disable()  # circles of objects would wait for it
 
-    def look(packed: PackedCall) -> None:
-        parts(packed, HeadStatistics())
-        visited.extend(map(weakref.ref, (packed, *packed.calls)))
+    def look(call: Call) -> None:
+        reduce(call, HeadStatistics())
+        visited.append(weakref.ref(call))
 
     try:
-        with capture(model, Visit(look)):
+        with capture(model, look):
             model(input_ids=torch.tensor([[4, 5, 6, 4], [7, 8, 9, 3], [6, 6, 7, 8]]))
-        assert [call() for call in visited] == [None] * 8
+        assert [call() for call in visited] == [None] * 6
     finally:
         gc.enable()
