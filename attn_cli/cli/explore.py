@@ -104,7 +104,7 @@ class _Reader:
     @cached_property
     def source(self) -> Source:
         model = self.options.model
-        opening = partial(self.options.open, model, quiet=self.quiet, chosen=self.selection, **self.reading)
+        opening = partial(self.options.open, model, quiet=self.quiet, **self.reading)
         return opened_to_tell(lambda with_head: opening(predicts=with_head and is_model(model)))
 
     def first(self) -> Recording:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, r
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
-from attn_cli.selection import Selection
 from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class Loading(TypedDict, total=False):
 
     device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
     reads_text   whether texts will be read, without which a model may have no tokenizer
-    chosen       layers and heads that are checked before loading
     unpacked     where models of .gguf files are kept unpacked; None for nowhere
     """
 
@@ -62,7 +60,6 @@ class Loading(TypedDict, total=False):
     trust_remote_code: bool
     predicts: bool
     reads_text: bool
-    chosen: Selection
     unpacked: "UnpackedModels | None"
 
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Block, BlockVectors
-from attn_cli.prompt import EncodedText, Prompt, Token
+from attn_cli.prompt import EncodedText, Prompt
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import (
@@ -23,7 +23,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     without_cache,
 )
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.parameters import bytes_of_token, device_of_module, fingerprint
+from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.unseen_parts import (
     blocks_without_attention,
     missing_input,
@@ -102,10 +102,6 @@ class ModelPasses:
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
         return self.reader.encode(texts)
-
-    def tokens_of(self, text: str) -> tuple[Token, ...]:
-        """The tokens of a text of any length, one that the model can't read at once too."""
-        return self.reader.tokens_of(text)
 
     def on_token(self, call: Callable[[int], None]) -> None:
         """From now on call `call` with the count of every token that the model generates after a text."""
@@ -243,11 +239,6 @@ class ModelPasses:
     def positions(self) -> int | None:
         """The number of tokens that the model has positions for, or was trained for; None where neither is known."""
         return position_count(self.loaded.model)
-
-    @property
-    def bytes_of_token(self) -> int:
-        """The bytes of activations that a pass of the model takes for each token, at most, by its matrices' sizes."""
-        return bytes_of_token(self.loaded.model)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""

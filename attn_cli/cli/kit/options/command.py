@@ -17,7 +17,7 @@ from attn_cli.cli.kit.shell.signature import current, option
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
-from attn_cli.selection import ALL, Selection
+from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import Reading, is_model, is_recording, is_table, open_source
 from attn_cli.sources.devices import DTYPES, check_names
@@ -135,7 +135,6 @@ class LoadOptions:
         quiet: bool,
         verbose: bool = False,
         predicts: bool = False,
-        chosen: Selection = ALL,
         **reading: Unpack[Reading],
     ) -> Source:
         """Open what --model names: a model, a table of word vectors or a recording."""
@@ -156,7 +155,6 @@ class LoadOptions:
                 dtype=self.dtype,
                 trust_remote_code=self.trust_remote_code,
                 predicts=predicts,
-                chosen=chosen,
                 unpacked=unpacked,
                 **reading,
             )
@@ -182,9 +180,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
     def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
         """Open what --model names: a model, a table of word vectors or a recording."""
-        return self.open(
-            self.model, quiet=self.quiet, verbose=self.verbose, predicts=predicts, chosen=self.selection, **reading
-        )
+        return self.open(self.model, quiet=self.quiet, verbose=self.verbose, predicts=predicts, **reading)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -1,11 +1,9 @@
-"""A module's parameters: their device and number type, a hash, and the memory that a pass takes by their sizes."""
+"""A module's parameters: their device, number type and hash."""
 
 from hashlib import blake2b
 
 import torch
 from torch import nn
-
-from attn_cli.sources.huggingface.anatomy.configuration import number_of
 
 _BLOCK = 4096  # numbers that are added up as integers: a change of any of them shows
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -32,18 +30,3 @@ def device_of_module(module: nn.Module) -> torch.device:
 def dtype_of_module(module: nn.Module) -> torch.dtype:
     """The type of its first parameter of floats; float32 for a module without any."""
     return next((x.dtype for x in module.parameters() if x.is_floating_point()), torch.float32)
-
-
-_HIDDEN, _WIDEST = 6, 4  # arrays of a block at once: residuals, norms, projections; of its feed-forward part
-
-
-def bytes_of_token(model: nn.Module) -> int:
-    """The most bytes that an ordinary block holds for each token, estimated from its matrices."""
-    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    head = getattr(model, "get_output_embeddings", lambda: None)()
-    leave_out = embeddings | {id(getattr(head, "weight", None))}
-    sizes = [(*weight.shape[-2:], weight.element_size()) for weight in model.parameters()
-             if weight.ndim > 1 and id(weight) not in leave_out]  # fmt: skip
-    experts = number_of(getattr(model, "config", None), "num_experts_per_tok") or 1
-    return max((size * (_HIDDEN * min(rows, columns) + _WIDEST * experts * max(rows, columns))
-                for rows, columns, size in sizes), default=0)  # fmt: skip

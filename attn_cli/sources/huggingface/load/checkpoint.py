@@ -32,7 +32,7 @@ from attn_cli.errors import InputError, LimitError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.load.cache import commit_of
-from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
+from attn_cli.sources.huggingface.load.checks import check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
@@ -185,8 +185,6 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
         with _fast_gguf(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             check_sizes(config, folder, origin)
-            check_chosen_layers(origin.options.chosen.layers or (), config, origin.name)
-            check_chosen_heads(origin.options.chosen, config)
             tokenizer = _tokenizer(origin)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)

@@ -8,13 +8,11 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.selection import Selection, ranges
-from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
-from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.selection import ranges
+from attn_cli.sources.huggingface.anatomy.configuration import number_of
 from attn_cli.sources.huggingface.compat import builder_of
 from attn_cli.sources.huggingface.load.load_errors import broken_weights
-from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
+from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.load.origin import Origin
 from attn_cli.sources.huggingface.load.weight_files import weight_bytes
 from attn_cli.sources.memory import free_memory
@@ -74,14 +72,6 @@ def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
             yield from _parts(part)
 
 
-def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: str) -> None:
-    """Raise InputError for a layer that no stack of a model of that configuration has."""
-    usual = number_of(text_configuration(config), "num_hidden_layers") or 0
-    if all(-usual <= layer < usual for layer in layers):
-        return
-    check_layer_numbers(layers, _most_blocks(config), name)
-
-
 def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
     """Raise InputError for a layer that a stack of so many blocks lacks; negative numbers count from the end."""
     for layer in layers:
@@ -89,36 +79,8 @@ def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
             raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")
 
 
-def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
-    """Raise InputError for a head that no attention of a model of that configuration has, before weights are loaded."""
-    pairs = chosen.pairs or [(0, head) for head in chosen.heads or ()]
-    usual = number_of(text_configuration(config), "num_attention_heads") or 0
-    if all(-usual <= head < usual for _, head in pairs):
-        return
-    if pairs and (most := _most_heads(config)):
-        for layer, _ in pairs:
-            chosen.pick_heads(most, layer, 0)  # 0 layers: a negative number stays as it was typed
-
-
 def _parameters(config: PreTrainedConfig) -> int:
     return sum(p.numel() for model in skeletons(config, [model_class(config)]) for p in model.parameters())
-
-
-def _most_blocks(config: PreTrainedConfig) -> int:
-    stacks = (places.of(module) for places in _all_places(config) for module in places.attention)
-    return max((place.blocks for stack in stacks for place in stack), default=0)
-
-
-def _most_heads(config: PreTrainedConfig) -> int:
-    modules = [module for places in _all_places(config) for module in places.attention]
-    # by the module itself, else by the configuration that it keeps
-    counts = [heads_of(x) or number_of(getattr(x, "config", None), "num_attention_heads") or 0 for x in modules]
-    return max(counts, default=0) if all(counts) else 0
-
-
-def _all_places(config: PreTrainedConfig) -> list[ModulePlaces]:
-    classes = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
-    return [ModulePlaces(model) for model in skeletons(config, [cls for cls in classes if cls is not None])]
 
 
 def skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrainedModel]:

@@ -16,7 +16,6 @@ from typing import Any
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kept.model_files import snapshot, split_revision
 from attn_cli.kept.unpacked import UnpackedModels
-from attn_cli.selection import ALL, Selection
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
@@ -50,7 +49,6 @@ class OriginOptions:
     reads_text: bool = True
     adapters: Sequence[str] = ()
     predicts: bool = False
-    chosen: Selection = ALL
     unpacked: UnpackedModels | None = None
 
 

@@ -252,10 +252,6 @@ class PromptReader:
         prompt = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != _START_TOKEN_ALONE))
         return noted_beyond(generator(free)(prompt, self.on_token), self.loaded.model)
 
-    def tokens_of(self, text: str) -> tuple[Token, ...]:
-        """The tokens of a text of any length, also of more than the model reads at once."""
-        return self._tokenized([text], None)[0].tokens
-
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         tokenizer = self._text_tokenizer
         if tokenizer is None:

@@ -109,12 +109,11 @@ def _prompt(
         if piece and piece != tokenizer.convert_ids_to_tokens(number):  # unknown, or of a vocabulary of its own
             token = replace(token, text=tokenizer.convert_tokens_to_string([piece]).strip() or piece)
         tokens.append(token)
-    word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
     in_vocabulary = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     ends = [("start", "begins", 1), ("end", "ends", -1)][: 1 if target else 2]  # a decoder doesn't read its end token
     doubled = _doubled(tokenizer, ids, added, ends)
     notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
-    return Prompt(whole, with_words(whole, tokens, word_ids, in_vocabulary), notes)
+    return Prompt(whole, with_words(whole, tokens, in_vocabulary), notes)
 
 
 def decoded_spans(
@@ -151,7 +150,7 @@ def detokenize(
         for at, (number, span) in enumerate(zip(ids, spans, strict=True))
     ]
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
-    return text, with_words(text, tokens, [None] * len(tokens), added)
+    return text, with_words(text, tokens, added)
 
 
 def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:

@@ -16,9 +16,9 @@ def words(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None = None
     return [word.text for word in words_of(tokenize(tokenizer, [text], [pair])[0].tokens).labels]
 
 
-def by_character(text: str, said: list[int] | None = None) -> list[str]:
+def by_character(text: str) -> list[str]:
     tokens = [Token(at, character, at, at, at + 1) for at, character in enumerate(text)]
-    found = words_of(with_words(text, tokens, said or [0] * len(text), ())).labels
+    found = words_of(with_words(text, tokens, ())).labels
     return [word.text for word in found if not word.text.isspace()]
 
 
@@ -54,12 +54,6 @@ def test_scripts_without_spaces_stay_in_pieces(minilm: LoadedModel, smollm: Load
     assert by_character("a\u200bb") == ["a", "\u200b", "b"]  # an invisible space
 
 
-def test_a_tokenizer_that_knows_words_in_such_scripts_is_believed() -> None:
-    assert by_character("今天天气很好", [0, 0, 1, 1, 2, 2]) == ["今天", "天气", "很好"]
-    assert by_character("今天天气很好", [7] * 6) == list("今天天气很好")  # it takes all of it for one word
-    assert by_character("unsafe 12", [0, 0, 1, 1, 2, 3, 4, 5, 6]) == ["unsafe", "12"]  # not asked: there are spaces
-
-
 def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_with_none(smollm: LoadedModel) -> None:
     assert words(smollm.tokenizer, "in 2024") == ["in", "2024"]
     assert words(smollm.tokenizer, "two  spaces\n\nand\ta ") == [
@@ -83,8 +77,8 @@ def test_special_and_added_tokens_stay_single_though_they_touch(smollm: LoadedMo
         "<|im_start|>", "user", "\n", "unbelievably", "<|im_end|>"
     ]  # fmt: skip
     tokens = [Token(0, "see", 5, 0, 3), Token(1, "IMG", 9, 3, 6), Token(2, "here", 6, 6, 10)]
-    assert len(words_of(with_words("seeIMGhere", tokens, [0, 0, 0], {9})).labels) == 3
-    assert len(words_of(with_words("seeIMGhere", tokens, [0, 0, 0], ())).labels) == 1
+    assert len(words_of(with_words("seeIMGhere", tokens, {9})).labels) == 3
+    assert len(words_of(with_words("seeIMGhere", tokens, ())).labels) == 1
 
 
 def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: LoadedModel) -> None:
@@ -134,7 +128,6 @@ def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is
 )
 def test_spaces_between_words_of_such_scripts_are_the_users_borders(smollm: LoadedModel, text: str) -> None:
     assert words(smollm.tokenizer, text) == by_character(text) == text.split()
-    assert by_character(text, list(range(len(text)))) == text.split()  # whatever the tokenizer takes for words
 
 
 @pytest.mark.parametrize("text", ["我们今天去公园看花。 大家都很高兴。", "สวัสดีครับคุณครู วันนี้อากาศดีมากนะ", "東京 is big"])
