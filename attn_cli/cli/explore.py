@@ -25,7 +25,7 @@ from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
-from attn_cli.sources.files.raw import nearest_name
+from attn_cli.sources.files.paths import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note, record, recorded

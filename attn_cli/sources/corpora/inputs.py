@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attn_cli.errors import InputError
-from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
-from attn_cli.sources.files.raw import nearest_name
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_name
 from attn_cli.text import excerpt
 
 KINDS = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow")

@@ -1,26 +1,25 @@
 """Checks of every matrix, whatever file it came from: real numbers, two axes or more, finite, within memory."""
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attn_cli.errors import InputError, LimitError
-from attn_cli.sources.files.kinds import pickle_error
+from attn_cli.sources.files.parse_errors import pickle_error
 from attn_cli.sources.memory import free_memory
 from attn_cli.text import binary_bytes, excerpt
 
 Matrix = npt.NDArray[Any]
 
-MOST_AXES = 8
+_MOST_AXES = 8
 _VECTORS = ("mask", "sink", "latent_norm")  # that may have one axis
 _CHUNK = 2**20
 
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
     """Raise InputError for a shape of fewer than 2 axes (1 for some), of more than 8, or with an axis of size 0."""
-    subject = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
+    subject = f"{label}: {name} has shape {shape}" if len(shape) <= _MOST_AXES else f"{label}: {name}"
     if len(shape) == 0:
         raise InputError(f"{subject}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
     if len(shape) == 1 and (name not in _VECTORS or not shape[0]):
@@ -28,8 +27,8 @@ def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
             f"{subject}; expected at least 2 axes [n, d]",
             f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)",
         )
-    if len(shape) > MOST_AXES:
-        raise InputError(f"{subject} has {len(shape)} axes, at most {MOST_AXES} make sense", "expected [..., n, d]")
+    if len(shape) > _MOST_AXES:
+        raise InputError(f"{subject} has {len(shape)} axes, at most {_MOST_AXES} make sense", "expected [..., n, d]")
     if 0 in shape:
         axes = {-2: "no rows", -1: "no columns"}
         empty = next((word for axis, word in axes.items() if shape[axis] == 0), f"axis {shape.index(0)} is empty")
@@ -71,36 +70,24 @@ def as_floats(array: Matrix, name: str, label: str) -> Matrix:
         return array.astype(dtype)
 
 
-def require_finite(array: Matrix, name: str, label: str, root: str | None = None) -> None:
+def require_finite(array: Matrix, name: str, label: str) -> None:
     """Raise InputError for NaN and Inf, saying how many there are and where the first is; a mask may hold -inf."""
-    flat = array.reshape(-1, order="A")  # "A": a view, not a copy, also where columns are stored one by one
-    nans = infs = 0
+    nans = infs = start = 0
     first: int | None = None
-    for start in range(0, flat.size, _CHUNK):
-        piece = flat[start : start + _CHUNK]
-        if np.isfinite(piece).all():
-            continue
-        nan = np.isnan(piece)
-        inf = np.isposinf(piece) if name == "mask" else np.isinf(piece)
-        nans, infs = nans + int(nan.sum()), infs + int(inf.sum())
-        bad = np.flatnonzero(nan | inf) + start
-        if array.flags.fnc:  # stored by columns: the first place is still reported in row order
-            bad = np.ravel_multi_index(np.unravel_index(bad, array.shape, order="F"), array.shape)
-        if bad.size:
-            first = min(int(bad.min()), flat.size if first is None else first)
+    pieces: Any = np.nditer(array, ("external_loop", "buffered"), order="C", buffersize=_CHUNK)
+    for piece in pieces:
+        if not np.isfinite(piece).all():
+            nan = np.isnan(piece)
+            inf = np.isposinf(piece) if name == "mask" else np.isinf(piece)
+            nans, infs = nans + int(nan.sum()), infs + int(inf.sum())
+            if first is None and nans + infs:
+                first = start + int(np.argmax(nan | inf))
+        start += piece.size
     if first is None:
         return
     place = [int(axis) for axis in np.unravel_index(first, array.shape)]
     counts = " and ".join(f"{count} {word}" for count, word in ((nans, "NaN"), (infs, "Inf")) if count)
-    location = str(place) if root is None else root + "".join(f"[{axis}]" for axis in place)
     raise InputError(
-        f"{label}: {counts} among {array.size} numbers, the first at {location}",
+        f"{label}: {counts} among {array.size} numbers, the first at {place}",
         "-inf is welcome in a mask" if name == "mask" else "attention takes finite numbers",
     )
-
-
-def view_as(
-    data: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False
-) -> Matrix:
-    """The first bytes of `data` seen as an array of this shape and dtype, column by column if `fortran`; no copy."""
-    return data[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape, order="F" if fortran else "C")

@@ -1,12 +1,15 @@
-"""A JSON file that is no matrix: a configuration, messages."""
+"""JSON files: documents such as configurations and messages, and numbers in nested lists."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from attn_cli.errors import AttnError
-from attn_cli.sources.files.content import read_content
+import numpy as np
+
+from attn_cli.errors import AttnError, InputError
 from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import read_content
+from attn_cli.text import excerpt
 
 
 def read_json_document(path: Path, label: str, error_type: type[AttnError], hint: str) -> Any:
@@ -22,3 +25,45 @@ def _whole_number(digits: str) -> int:
     if len(digits) > 1000:
         raise ValueError(f"a number of {len(digits):,} digits")
     return int(digits)
+
+
+def parse_json(text: str, label: str) -> Any:
+    """The JSON value with every number as a float; InputError for repeated keys."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        for key, item in pairs:
+            if key in members:
+                raise InputError(f"{label} has the key {excerpt(key, 60)!r} twice", "keep the one that is meant")
+            members[key] = item
+        return members
+
+    # integers are parsed as floats, which they become anyway: int() refuses more than 4300 digits
+    return json.loads(text, parse_int=float, object_pairs_hook=unique)
+
+
+def list_array(value: Any, label: str, place: str = "$") -> np.ndarray:
+    """The numbers, or the truth values, of nested lists; InputError with the JSON path of what is neither."""
+    if not isinstance(value, list):
+        raise InputError(f"{label}: {place} is {_noun(value)}, not a list", "expected lists of lists of numbers")
+    if not any(isinstance(item, list) for item in value):
+        kind = bool if value and type(value[0]) is bool else float
+        for at, item in enumerate(value):
+            if type(item) is not kind:
+                what = f"{place}[{at}] is {_noun(item)}, not a number"
+                raise InputError(f"{label}: {what}", "expected lists of lists of numbers")
+        return np.array(value, kind)
+    rows = [list_array(item, label, f"{place}[{at}]") for at, item in enumerate(value)]
+    for at, row in enumerate(rows):
+        if row.shape != rows[0].shape:
+            shapes = f"{place}[{at}] has shape {row.shape}, {place}[0] has {rows[0].shape}"
+            raise InputError(f"{label}: {shapes}", "every list must be as long as its neighbours")
+    return np.stack(rows)
+
+
+def _noun(value: Any) -> str:
+    if isinstance(value, str):
+        return f"the string {excerpt(value, 40)!r}"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return "a number" if isinstance(value, float) else json.dumps(value)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attn_cli.errors import AttnError, InputError, LimitError, reason
-from attn_cli.sources.files.kinds import pickle_error
 from attn_cli.text import excerpt
 
 SAVE_AGAIN = "it may be damaged, truncated or still being written: save it again"
@@ -31,3 +30,17 @@ def problem(error: Exception) -> str:
     """The first line of an error's message, shortened and visible; its type where it says nothing."""
     line = next((line.strip() for line in reason(error).splitlines() if line.strip()), "")
     return excerpt(line or type(error).__name__, 160)
+
+
+def pickle_error(label: str) -> InputError:
+    """The InputError for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
+    return InputError(
+        f"{label} contains Python objects (pickle); re-save with a numeric dtype",
+        'for example np.save("q.npy", q.astype(np.float32))',
+    )
+
+
+def refuse_pickle(start: bytes, label: str) -> None:
+    """Raise InputError if a file, called `label` in the error, begins as a pickle does."""
+    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
+        raise pickle_error(label)

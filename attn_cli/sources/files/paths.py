@@ -1,13 +1,19 @@
-"""Files, folders, pipes and devices behind names, found without exceptions of the system's."""
+"""What stands behind a name: a file, a folder, a pipe, a device or nothing; and its content, where memory holds it."""
 
+import difflib
 import errno
 import os
 import stat
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO
 
-from attn_cli.errors import AttnError, InputError, reason
-from attn_cli.text import excerpt
+from attn_cli.errors import AttnError, InputError, LimitError, reason
+from attn_cli.sources.memory import free_memory
+from attn_cli.text import decimal_bytes, excerpt
+
+MOST_ENDLESS = 10**9
+_PIECE = 2**20
 
 
 class PathKind(Enum):
@@ -63,3 +69,39 @@ def nonempty_file(name: str) -> Path:
     if path.stat().st_size == 0:
         raise InputError(f"{label} is empty", "is the download complete?")
     return path
+
+
+def nearest_name(path: Path, otherwise: str = "check the name and the folder") -> str:
+    """A hint: the most similar name in the same folder, that the folder doesn't exist, or else `otherwise`."""
+    if not path.parent.is_dir():
+        return f"there is no folder {excerpt(str(path.parent))}"
+    try:
+        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    except OSError:
+        close = []
+    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else otherwise
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of a file; of a pipe or a device until it ends."""
+    with path.open("rb") as file:
+        status, free = os.fstat(file.fileno()), free_memory()
+        if not stat.S_ISREG(status.st_mode):
+            return read_stream(file, excerpt(str(path)))
+        if free is not None and status.st_size > free:
+            sizes = f"{decimal_bytes(status.st_size)}, and {decimal_bytes(free)}"
+            raise LimitError(f"{excerpt(str(path))} has {sizes} of memory are free", "give a part of it")
+        return file.read()
+
+
+def read_stream(stream: BinaryIO, label: str) -> bytes:
+    """The bytes of a stream until it ends; LimitError, in which `label` names it, for more than 1 GB."""
+    pieces, size = [], 0
+    while piece := stream.read(_PIECE):
+        size += len(piece)
+        if size > MOST_ENDLESS:
+            raise LimitError(
+                f"{label}: more than {decimal_bytes(MOST_ENDLESS)} without an end", "save it to a file, and name that"
+            )
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,8 +1,7 @@
-"""The bytes behind a spec: a path, a `path:member`, a pipe, or `-` for stdin."""
+"""The bytes behind a spec, a path, a `path:member`, a pipe, or `-` for stdin; and the kind of file that they are."""
 
-import difflib
+import codecs
 import os
-import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,51 @@ import numpy as np
 import numpy.typing as npt
 
 from attn_cli.errors import InputError, reason
-from attn_cli.sources.files.content import read_content, read_stream
-from attn_cli.sources.files.paths import leads_somewhere
+from attn_cli.sources.files.parse_errors import refuse_pickle
+from attn_cli.sources.files.paths import (
+    PathKind,
+    kind_of_path,
+    leads_somewhere,
+    nearest_name,
+    read_content,
+    read_stream,
+)
 from attn_cli.text import excerpt
 
 Bytes = npt.NDArray[np.uint8]
 
 # Below this a file is read, not mapped: a mapped file that is cut short later kills the process with SIGBUS.
 MAP_FROM = 16 * 2**20
+READABLE = "matrices come as .npy, .npz, .safetensors, .csv, .tsv, .txt or .json"
+SAMPLE = 4096  # bytes that tell what a file holds
 
 _CONTAINERS = (".npz", ".safetensors", ".json")
+_BY_SUFFIX = {suffix: suffix for suffix in (".npy", ".npz", ".safetensors")} | {
+    ".json": "JSON",
+    ".csv": "text",
+    ".tsv": "text",
+}
+_NPY_MAGIC = b"\x93NUMPY"
+_PACKED = {
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ\0": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+}
+_FOREIGN = _PACKED | {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
+    b"\x7fELF": "an ELF program",
+    b"%PDF": "a PDF document",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"GGUF": "a GGUF model",
+    b"MATLAB 5.0": "a MATLAB file",
+    b"version https://git-lfs": "a Git LFS pointer, not the file itself",
+    b"<!DOCTYPE html": "a web page",
+    b"<html": "a web page",
+}
 
 
 @dataclass(frozen=True)
@@ -33,19 +67,14 @@ class Raw:
     member: str | None = None
     path: Path | None = None
 
-    @property
-    def suffix(self) -> str:
-        """The suffix of the file's name in lower case, or ""."""
-        return self.path.suffix.lower() if self.path else ""
 
-
-def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
+def open_raw(spec: str, stdin: BinaryIO | None = None) -> Raw:
     """The bytes that `spec` names, a path, path:member or "-" for `stdin`; large files are mapped, not read."""
-    path, member = _split(spec)
-    raw = Raw("stdin", _stdin_bytes(stdin), member) if path == "-" else _open_path(Path(path), member)
+    name, member = _split(spec)
+    raw = Raw("stdin", _stdin_bytes(stdin), member) if name == "-" else _open_path(Path(name), member)
     if raw.data.size:
         return raw
-    if path == "-":
+    if name == "-":
         raise InputError("stdin is empty (0 bytes)", "stdin can be read once: give the other matrices as files")
     raise InputError(f"{raw.label} is empty (0 bytes)", "is it still being written?")
 
@@ -54,11 +83,6 @@ def is_file(spec: str) -> bool:
     """True if `spec`, a path or path:member, names a plain file, which can be read more than once."""
     path = Path(_split(spec)[0])
     return leads_somewhere(str(path)) and path.is_file()
-
-
-def has_member(spec: str) -> bool:
-    """True if `spec` names one array of a file: path:member."""
-    return _split(spec)[1] is not None
 
 
 def _split(spec: str) -> tuple[str, str | None]:
@@ -75,38 +99,21 @@ def _split(spec: str) -> tuple[str, str | None]:
 
 
 def _open_path(path: Path, member: str | None) -> Raw:
-    label = excerpt(str(path))
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            return Raw(label, _file_bytes(path), member, path)
-        if stat.S_ISFIFO(mode):
-            return Raw(label, np.frombuffer(read_content(path), np.uint8), member)
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"no file {label}", nearest_name(path)) from None
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise InputError(f"{label} can't be read: {reason(error)}", "check the name and its permissions") from None
-    if stat.S_ISDIR(mode):
+    label, kind = excerpt(str(path)), kind_of_path(path, InputError)
+    if kind is PathKind.NOTHING:
+        raise InputError(f"no file {label}", nearest_name(path))
+    if kind is PathKind.FOLDER:
         raise InputError(f"{label} is a folder, not a file", "name one of the files in it")
-    raise InputError(f"{label} is a device, not a file", "to read a pipe, give -")
-
-
-def _file_bytes(path: Path) -> Bytes:
-    size = path.stat().st_size
-    if size < MAP_FROM:
-        return np.fromfile(path, np.uint8)
-    return np.asarray(np.memmap(path, np.uint8, mode="r"))
-
-
-def nearest_name(path: Path, otherwise: str = "check the name and the folder") -> str:
-    """A hint: the most similar name in the same folder, that the folder doesn't exist, or else `otherwise`."""
-    if not path.parent.is_dir():
-        return f"there is no folder {excerpt(str(path.parent))}"
+    if kind is PathKind.DEVICE:
+        raise InputError(f"{label} is a device, not a file", "to read a pipe, give -")
     try:
-        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
-    except OSError:
-        close = []
-    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else otherwise
+        if kind is PathKind.PIPE:
+            return Raw(label, np.frombuffer(read_content(path), np.uint8), member)
+        is_small = path.stat().st_size < MAP_FROM
+        data = np.fromfile(path, np.uint8) if is_small else np.asarray(np.memmap(path, np.uint8, mode="r"))
+    except OSError as error:
+        raise InputError(f"{label} can't be read: {reason(error)}", "check the name and its permissions") from None
+    return Raw(label, data, member, path)
 
 
 def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:
@@ -119,3 +126,51 @@ def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:
         return np.frombuffer(read_stream(stream, "stdin"), np.uint8)
     except OSError as error:
         raise InputError(f"stdin can't be read: {reason(error)}", "give the name of a file") from None
+
+
+def kind_of(raw: Raw) -> str:
+    """The kind to read `raw` as, such as ".npy", "JSON" or "text": by its suffix, or else by its first bytes."""
+    start, suffix = raw.data[:SAMPLE].tobytes(), raw.path.suffix.lower() if raw.path else ""
+    content = sniff(start)
+    if content is None:
+        refuse_pickle(start, raw.label)
+        for magic, noun in _FOREIGN.items():
+            if start.startswith(magic):
+                raise InputError(f"{raw.label} is {noun}", "unpack it first" if magic in _PACKED else READABLE)
+    kind = _BY_SUFFIX.get(suffix, content)
+    if kind is None:
+        raise InputError(f"{raw.label} has an unknown file type", READABLE)
+    if content in (None, kind) or {content, kind} == {"JSON", "text"}:
+        return kind
+    raise InputError(
+        f"{raw.label} is not a {suffix} file: it holds {content}",
+        f"rename it by what it holds, or save it again as {suffix}",
+    )
+
+
+def has_known_suffix(path: Path) -> bool:
+    """True for the name of a file of matrices, whether it exists or not; `a.npz:q` is one, too."""
+    return path.suffix.lower().partition(":")[0] in (*_BY_SUFFIX, ".txt")
+
+
+def sniff(start: bytes) -> str | None:
+    """The kind of a file that begins with these bytes; None for a kind that can't be read here."""
+    if start.startswith(_NPY_MAGIC) or _NPY_MAGIC.startswith(start):
+        return ".npy"
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return ".npz"
+    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**8:
+        return ".safetensors"
+    utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if start.startswith(tuple(_FOREIGN)) or not (utf16 or is_text(start)):
+        return None
+    return "JSON" if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"[", b"{") else "text"
+
+
+def is_text(start: bytes) -> bool:
+    """True for UTF-8 without control characters; `start`, the beginning of a file, may end within a letter."""
+    try:
+        letters = codecs.getincrementaldecoder("utf-8")().decode(start, final=False)
+    except UnicodeDecodeError:
+        return False
+    return all(letter >= " " or letter in "\t\n\v\f\r" for letter in letters)

@@ -1,46 +1,45 @@
-"""Numbers in lines of text: .csv, .tsv, .txt."""
+"""Numbers in lines of text, .csv, .tsv and .txt, or typed in place of a file: `1 0; 0 1` or `[[1, 0], [0, 1]]`."""
 
 import codecs
+import os
+import re
 from array import array
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_memory
-from attn_cli.sources.files.raw import Bytes
+from attn_cli.sources.files.raw import Bytes, has_known_suffix
 from attn_cli.text import counted, excerpt
 
-_ROWS = "expected as many numbers on every line; is there a column or a line of names?"
+_TYPED = re.compile(r"\s*(\[|[-+]?\.?\d)")
 
 
-class _Line(NamedTuple):
-    number: int  # from 1, blank lines and comments counted
-    text: str
+def is_typed(spec: str) -> bool:
+    """True for numbers, False for the name of a file.
+
+    >>> is_typed("1 0; 0 1"), is_typed(".5"), is_typed("2024.npy"), is_typed("-")
+    (True, True, False, False)
+    """
+    return bool(_TYPED.match(spec)) and not has_known_suffix(Path(spec)) and not os.path.lexists(spec)
 
 
-def read_text(data: Bytes, label: str) -> Matrix:
+def typed_array(text: str, name: str) -> Matrix:
+    """The rows typed for the option `name`, float64 `[rows, numbers]`; InputError names the row that is wrong."""
+    rows = re.split(r"[;\n]", text.strip("; \n"))
+    if "[" in text:
+        rows, between = re.findall(r"\[([^\[\]]*)\]", text), re.sub(r"\[[^\[\]]*\]", "", text)
+        if not re.fullmatch(r"\s*\[?[\s,]*\]?\s*", between):
+            raise InputError(f"{name} isn't rows in brackets: {excerpt(text, 40)}", "[[1, 0], [0, 1]], or 1 0; 0 1")
+    lines = "\n".join(re.sub(r"\s*,\s*|\s+", " ", row) for row in rows)
+    return _numbers(lines, name, "row", "as many numbers in every row, rows apart by ;: 1 0; 0 1")
+
+
+def text_array(data: Bytes, label: str) -> Matrix:
     """The numbers of a text file as `[lines, cells]`, float64, two axes always."""
-    lines = _lines(decode_text(data, label))
-    if not lines:
-        raise InputError(f"{label} holds no numbers", "expected one row of numbers per line")
-    separator = _separator(lines[min(1, len(lines) - 1)].text) or _separator(lines[0].text)
-    first = _cells(lines[0].text, separator)
-    has_names = all(map(_is_name, first))
-    body = lines[1:] if has_names else lines
-    if not body:
-        raise InputError(f"{label} holds no numbers: its one line reads {excerpt(lines[0].text, 40)!r}", _ROWS)
-    comma = separator == ";" and not any("." in line.text for line in body)
-    numbers = array("d")  # 8 bytes a number, where a list takes 32
-    width = len(first)
-    for line in body:
-        row = _row(line, separator, comma, label)
-        if len(row) != width:
-            # the line of names counts too: one name less than numbers means an index column
-            lengths = f"line {line.number} has {counted(len(row), 'cell')}, line {lines[0].number} has {width}"
-            raise InputError(f"{label} {lengths}", _ROWS)
-        numbers.extend(row)
-    return np.frombuffer(numbers, np.float64).reshape(-1, width)
+    hint = "expected as many numbers on every line; is there a column or a line of names?"
+    return _numbers(decode_text(data, label), label, "line", hint)
 
 
 def decode_text(data: Bytes, label: str) -> str:
@@ -54,54 +53,61 @@ def decode_text(data: Bytes, label: str) -> str:
         raise InputError(f"{label} is not text: byte {error.start} is not UTF-8", "save it as UTF-8") from None
 
 
-def _lines(text: str) -> list[_Line]:
+def _numbers(text: str, label: str, unit: str, hint: str) -> Matrix:
     # not splitlines(), which also splits at characters that no editor counts as line ends
     every = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
-    return [_Line(number, line) for number, line in every if line.strip() and not line.lstrip().startswith("#")]
+    lines = [(at, line) for at, line in every if line.strip() and not line.lstrip().startswith("#")]
+    if not lines:
+        raise InputError(f"{label} holds no numbers", f"expected one row of numbers per {unit}")
+    marks = (mark for _, line in (*lines[1:2], lines[0]) for mark in ";\t," if mark in line.strip())
+    mark = next(marks, None)
+    first = _cells(lines[0][1], mark)
+    body = lines[1:] if all(map(_is_name, first)) else lines
+    if not body:
+        raise InputError(f"{label} holds no numbers: its one {unit} reads {excerpt(lines[0][1], 40)!r}", hint)
+    comma = mark == ";" and not any("." in line for _, line in body)
+    numbers = array("d")  # 8 bytes a number, where a list takes 32
+    for at, line in body:
+        cells = _cells(line, mark)
+        for column, cell in enumerate(cells, start=1):
+            try:
+                numbers.append(_number(cell.replace(",", ".") if comma else cell))
+            except ValueError:
+                place = f"{label} {unit} {at}, column {column}"
+                if not cell.strip():
+                    index = "an index column? write the file without it (index=False)"
+                    raise InputError(f"{place} is empty", index) from None
+                raise InputError(f"{place}: {excerpt(cell.strip(), 40)!r} is not a number", hint) from None
+        if len(cells) != len(first):
+            # the line of names counts too: one name less than numbers means an index column
+            lengths = f"{unit} {at} has {counted(len(cells), 'cell')}, {unit} {lines[0][0]} has {len(first)}"
+            raise InputError(f"{label} {lengths}", hint)
+    return np.frombuffer(numbers, np.float64).reshape(-1, len(first))
 
 
-def _separator(line: str) -> str | None:
-    return next((mark for mark in ";\t," if mark in line.strip()), None)
-
-
-def _cells(line: str, separator: str | None) -> list[str]:
-    return [_unquoted(cell.strip()) for cell in line.split(separator)]
-
-
-def _unquoted(cell: str) -> str:
+def _cells(line: str, mark: str | None) -> list[str]:
+    cells = line.split(mark)
+    if '"' not in line:
+        return cells
     # only a pair of quotes is removed: a single one means that the line was split inside quotes, which is an error
-    return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+    return [re.sub(r'^\s*"(.*)"\s*$', r"\1", cell) for cell in cells]
 
 
-def _row(line: _Line, separator: str | None, comma: bool, label: str) -> list[float]:
-    text = line.text.replace(",", ".") if comma else line.text
-    if "_" not in text:  # float() takes 1_0 for 10
-        try:
-            return [float(cell) for cell in text.split(separator)]
-        except ValueError:
-            pass  # a cell in quotes, or one that is no number
-    numbers = []
-    for column, cell in enumerate(_cells(text, separator), start=1):
-        number = _number(cell)
-        if number is None:
-            raise _not_a_number(_cells(line.text, separator)[column - 1], f"{label} line {line.number}", column)
-        numbers.append(number)
-    return numbers
+def _number(cell: str) -> float:
+    if "_" in cell:  # float() takes 1_0 for 10
+        raise ValueError
+    return float(cell)
 
 
 def _is_name(cell: str) -> bool:
-    begins = cell[:1].isalpha() or cell[:1] == "_"
-    return begins and _number(cell) is None and cell.casefold() not in ("na", "n/a", "null", "none", "true", "false")
-
-
-def _number(cell: str) -> float | None:
+    name = cell.strip()
+    if not (name[:1].isalpha() or name[:1] == "_") or name.casefold() in _NO_NAMES:
+        return False
     try:
-        return None if "_" in cell else float(cell)
+        _number(name)
     except ValueError:
-        return None
+        return True
+    return False
 
 
-def _not_a_number(cell: str, label: str, column: int) -> InputError:
-    if cell:
-        return InputError(f"{label}, column {column}: {excerpt(cell, 40)!r} is not a number", _ROWS)
-    return InputError(f"{label}, column {column} is empty", "an index column? write the file without it (index=False)")
+_NO_NAMES = ("na", "n/a", "null", "none", "true", "false")

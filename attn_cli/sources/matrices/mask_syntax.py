@@ -14,7 +14,7 @@ from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Prefix, Window, all_of
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
-from attn_cli.sources.files.typed import is_typed
+from attn_cli.sources.files.text import is_typed
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 

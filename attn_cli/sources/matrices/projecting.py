@@ -8,9 +8,8 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.kernel.definition.latent import Latent, rms_norm
-from attn_cli.sources.files.array_file import array_names
-from attn_cli.sources.files.members import member_for
-from attn_cli.sources.files.raw import has_member, is_file
+from attn_cli.sources.files.array_file import array_names, member_for
+from attn_cli.sources.files.raw import is_file
 from attn_cli.sources.matrices.embedding import Embedded, read_matrix
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
 from attn_cli.sources.matrices.shapes import product
@@ -100,7 +99,7 @@ def own_matrices(options: MatrixOptions) -> Projected:
 
     A file of q that holds k or v by name gives these, too.
     """
-    if options.q is not None and is_file(options.q) and not has_member(options.q):
+    if options.q is not None and is_file(options.q):
         names = array_names(options.q)
         held = {name: f"{options.q}:{member}" for name in ("k", "v") if (member := member_for(names, name))}
         options = replace(options, k=options.k or held.get("k"), v=options.v or held.get("v"))

@@ -1,7 +1,6 @@
 """Tables that store words and vectors separately: .npz and .json."""
 
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix
-from attn_cli.sources.files.json_lists import parse_json
-from attn_cli.sources.files.npy import npz_archive, read_any_npy, read_npy, read_npz, unpacked
+from attn_cli.sources.files.json_document import parse_json
+from attn_cli.sources.files.npy import npz_arrays
 from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.text import decode_text
 from attn_cli.sources.tables.table import VectorTable
@@ -21,14 +20,9 @@ _EXPECTED = "a table has `words` and `vectors` [words, d]"
 
 def npz_table(raw: Raw) -> VectorTable:
     """The table of word vectors in an .npz file: the arrays `words` and `vectors`."""
-    with npz_archive(raw) as archive:
-        _require({name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}, raw.label)
-        words = read_any_npy(unpacked(archive, "words.npy", f"{raw.label}: words"), f"{raw.label}: words")
-        place = _stored_at(raw, archive.getinfo("vectors.npy"))
-    if place is None:
-        vectors, _ = read_npz(Raw(raw.label, raw.data, "vectors", raw.path), "vectors")
-    else:
-        vectors = read_npy(raw.data[place], "vectors", raw.label)
+    arrays = npz_arrays(raw, mapped=True)
+    _require({*arrays}, raw.label)
+    words, vectors = (arrays[name](f"{raw.label}: {name}") for name in ("words", "vectors"))
     return _table(raw.label, words_of(words, raw.label), vectors)
 
 
@@ -92,11 +86,3 @@ def words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
 
 def _is_text_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
-
-
-def _stored_at(raw: Raw, entry: zipfile.ZipInfo) -> slice | None:
-    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-        return None
-    name, extra = np.frombuffer(raw.data[entry.header_offset + 26 : entry.header_offset + 30].tobytes(), "<u2").tolist()
-    begin = entry.header_offset + 30 + name + extra
-    return slice(begin, begin + entry.file_size)

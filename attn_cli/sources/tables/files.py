@@ -12,10 +12,9 @@ from typing import IO, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from attn_cli.errors import InputError, LoadError, reason
-from attn_cli.sources.files.kinds import SAMPLE, FileKind, is_text, refuse_pickle, sniff
-from attn_cli.sources.files.parse_errors import parse_errors
-from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
-from attn_cli.sources.files.raw import nearest_name, open_raw
+from attn_cli.sources.files.parse_errors import parse_errors, refuse_pickle
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_name
+from attn_cli.sources.files.raw import SAMPLE, is_text, open_raw, sniff
 from attn_cli.sources.tables.arrays import json_table, npz_table
 from attn_cli.sources.tables.table import BLOCK, Vectors, WordTable
 from attn_cli.text import counted, excerpt
@@ -288,7 +287,7 @@ def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
         stream.seek(0)
         stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
         start = stream.read(SAMPLE)
-    elif kind is FileKind.NPZ:
+    elif kind == ".npz":
         return npz_table(open_raw(str(path), None))
     elif path.suffix.lower() == ".json":  # by suffix, not by its first byte: { is a word of GloVe too
         return json_table(open_raw(str(path), None))

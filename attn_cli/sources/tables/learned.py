@@ -6,7 +6,8 @@ import numpy as np
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.files.array_file import read_array
-from attn_cli.sources.files.npy import npz_archive, read_any_npy, unpacked
+from attn_cli.sources.files.npy import npz_arrays
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.files.raw import open_raw
 from attn_cli.sources.tables.arrays import words_of
@@ -26,12 +27,13 @@ def read_learned(file: str) -> Learned | None:
     path = expanded(file)
     if path.suffix.lower() != ".npz" or kind_of_path(path, LoadError) is not PathKind.FILE:
         return None
-    raw = open_raw(str(path), None)
-    with npz_archive(raw) as archive:
-        if not {"table.npy", "wq.npy", "wk.npy"} <= set(archive.namelist()):
+    raw = open_raw(str(path))
+    label = f"{raw.label}: table"
+    with parse_errors(raw.label):
+        arrays = npz_arrays(raw)
+        if not {"table", "wq", "wk"} <= {*arrays}:
             return None
-        label = f"{raw.label}: table"
-        names = words_of(read_any_npy(unpacked(archive, "table.npy", label), label), label)
+        names = words_of(arrays["table"](label), label)
     if len(names) != 1:
         raise InputError(f"{label} is not one name of a table", "attn learn -o writes the name of its --model there")
     wq, wk = (read_array(f"{path}:{name}", name=name) for name in ("wq", "wk"))

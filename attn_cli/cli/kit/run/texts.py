@@ -12,9 +12,7 @@ from typing import BinaryIO
 
 from attn_cli.cli.kit.stderr import print_line
 from attn_cli.errors import InputError, LimitError, reason
-from attn_cli.sources.files.content import read_content, read_stream
-from attn_cli.sources.files.paths import expanded
-from attn_cli.sources.files.raw import nearest_name
+from attn_cli.sources.files.paths import expanded, nearest_name, read_content, read_stream
 from attn_cli.text import decimal_bytes, excerpt
 from attn_cli.views.shell_words import quoted
 

@@ -1,20 +1,21 @@
 """A model's inputs from a file of arrays, with which any model can be run."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources.files.npy import npz_archive, read_any_npy, unpacked
+from attn_cli.sources.files.npy import npz_arrays
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
-from attn_cli.sources.files.raw import Raw, open_raw
+from attn_cli.sources.files.raw import open_raw
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
 from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, picture_read, tower_tokens, with_patches
@@ -70,7 +71,8 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
         if path.suffix == ".safetensors":
             arrays = load_file(path)
         elif path.suffix == ".npz":
-            arrays = _npz_tensors(open_raw(str(path), None))
+            raw = open_raw(str(path))
+            arrays = {name: _tensor(read, f"{raw.label}:{excerpt(name, 60)}") for name, read in npz_arrays(raw).items()}
         else:
             raise InputError(f"{file} is neither .npz nor .safetensors", "save the model's inputs in one of them")
     if not arrays:
@@ -78,17 +80,11 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
     return arrays
 
 
-def _npz_tensors(raw: Raw) -> dict[str, torch.Tensor]:
-    tensors = {}
-    with npz_archive(raw) as archive:
-        for entry in archive.namelist():
-            if entry.endswith(".npy"):
-                label = f"{raw.label}:{excerpt(entry, 60)}"
-                array = read_any_npy(unpacked(archive, entry, label), label)
-                with parse_errors(label, "save numbers or bool"):
-                    # a copy of its own: aligned, in the machine's order of bytes, and writable
-                    tensors[entry.removesuffix(".npy")] = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
-    return tensors
+def _tensor(read: Callable[[str], np.ndarray], label: str) -> torch.Tensor:
+    array = read(label)
+    with parse_errors(label, "save numbers or bool"):
+        # a copy of its own: aligned, in the machine's order of bytes, and writable
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
 
 
 def array_prompt(
