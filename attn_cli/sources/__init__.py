@@ -12,7 +12,7 @@ from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
     from attn_cli.kept.unpacked import UnpackedModels
-    from attn_cli.sources.tables import WordTable
+    from attn_cli.sources.tables.files import WordTable
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
@@ -175,13 +175,10 @@ def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
 
     if _is_built_in(model):
         return TableSource(_table(model))
-    from attn_cli.sources.tables.learned import check_fit, read_learned
+    from attn_cli.sources.tables.files import read_learned
 
     learned = read_learned(model)
-    table = _table(model if learned is None else learned.table)
-    if learned is not None:
-        check_fit(learned, table, model)
-    return TableSource(table, model, learned)
+    return TableSource(_table(model if learned is None else learned[0]), model, learned)
 
 
 def _table(model: str) -> "WordTable":

@@ -252,7 +252,7 @@ def test_numbers_may_be_typed(text: str, rows: list[list[float]]) -> None:
     np.testing.assert_allclose(values["output"], np.array(values["weights"]) @ [[1, 2, 3], [4, 5, 6]], rtol=1e-12)
 
 
-MISTYPED = [("1 0; 0", "q, row 2 has 1 number, row 1 has 2"), ("1 0; 0 x", "q, row 2: 'x' is not a number")]
+MISTYPED = [("1 0; 0", "q row 2 has 1 cell, row 1 has 2"), ("1 0; 0 x", "q row 2, column 2: 'x' is not a number")]
 MISTYPED += [("[[1, 0], 2]", "isn't rows in brackets"), ("1 0; nan 1", "q"), ("1_0 2", "'1_0' is not a number")]
 
 

@@ -93,7 +93,7 @@ def test_what_was_learned_names_the_table_wherever_it_is_opened(
         ({"table": np.array(["gpt2"])}, "gpt2 is not a table"),
         ({"table": np.array(["learned.npz"])}, "no array `words`"),
         ({"table": np.array(["toy", "toy"])}, "table is not one name"),
-        ({"table": np.eye(2)}, "table: words has shape (2, 2)"),
+        ({"table": np.eye(2)}, "table has shape (2, 2)"),
     ],
 )
 def test_a_file_that_was_not_learned_so_is_refused(

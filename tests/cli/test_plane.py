@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.sources.tables import VectorTable, open_table
-from attn_cli.sources.tables.small import SMALL_TABLES
+from attn_cli.sources import tables
+from attn_cli.sources.tables import open_table
 from tests.program import attn, refused
 from tests.real_models import MINILM
 from tests.views.test_schemas import hold
@@ -61,7 +61,7 @@ def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(monkeypatch: p
     vectors = np.random.default_rng(0).normal(size=(4, 3))
     words = ("the", "cat", "sat", "down")
     for name, v in (("plain", vectors), ("grown", 50 * vectors)):
-        monkeypatch.setitem(SMALL_TABLES, name, VectorTable(name, words, vectors, 1, v=v))
+        monkeypatch.setitem(tables._SMALL, name, (words, [vectors, vectors, vectors, v]))
     asked = "plane", "the cat sat down", "-m"
     assert "--unit compares directions alone" in attn(*asked, "toy:grown").text
     unit = attn(*asked, "toy:grown", "--unit").text

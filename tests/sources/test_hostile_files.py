@@ -30,8 +30,7 @@ from attn_cli.sources.huggingface.load.trust.configuration import check_configur
 from attn_cli.sources.huggingface.read.input_files import read_inputs
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.sizes import read_sizes
-from attn_cli.sources.tables.files import open_table_file
-from attn_cli.sources.tables.learned import read_learned
+from attn_cli.sources.tables.files import open_table_file, read_learned
 from tests.spoiling import spoilt
 
 CASES = int(os.environ.get("HOSTILE_CASES", "100"))  # of every kind of file

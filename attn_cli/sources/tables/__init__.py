@@ -1,19 +1,69 @@
-"""Tables of word vectors; `open_table(name)` opens a built-in one."""
+"""Tables of word vectors; `open_table(name)` opens a built-in one.
+
+Of the small ones, which introductions work through by hand, follows (softmax over each row, no mask, one head):
+
+    my-name-is-ankit            x xᵀ, row Ankit: 0.1452 0.4248 0.2872 0.7888
+    my-name-is-ankit-projected  q kᵀ, row Ankit: 3 2 2 5; weights .1640 .0808 .0808 .6744 at scale 1/sqrt(2)
+    the-cat-sat-down            x as q, k and v, scale 1/sqrt(3), row The: weights .3680 .2066 .2189 .2066
+
+`the-cat-sat` usually has a row of scores of its own, 2 4 6 for "cat": q kᵀ of the table gives .66 .91 .93 there.
+"""
 
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.sources.tables.small import SMALL_TABLES
-from attn_cli.sources.tables.table import VectorTable, WordTable
+from attn_cli.sources.tables.table import VectorTable
+
+if TYPE_CHECKING:
+    from attn_cli.sources.tables.files import WordTable
+
+MINILM_FILE = Path(__file__).with_name("minilm.npz")
+_ANKIT = ("My", "name", "is", "Ankit")
+_ANKIT_ROWS = [[0.12, 0.33], [0.51, -0.20], [0.22, 0.78], [0.88, 0.12]]
+# words, and rows of their vectors, of q, k and v
+_SMALL: dict[str, tuple[tuple[str, ...], list[Sequence[Sequence[float]]]]] = {
+    "the-cat-sat": (
+        ("the", "cat", "sat"),
+        [
+            [[0.2, 0.7, 0.1, 0.4], [0.8, 0.3, 0.5, 0.2], [0.1, 0.6, 0.9, 0.4]],
+            [[0.3, 0.6, 0.1, 0.2], [0.7, 0.4, 0.5, 0.3], [0.2, 0.5, 0.8, 0.4]],
+            [[0.5, 0.2, 0.4, 0.1], [0.6, 0.7, 0.3, 0.2], [0.4, 0.3, 0.7, 0.6]],
+            [[0.1, 0.4, 0.2, 0.5], [0.5, 0.6, 0.3, 0.1], [0.7, 0.2, 0.4, 0.8]],
+        ],
+    ),
+    "my-name-is-ankit": (_ANKIT, [_ANKIT_ROWS]),
+    "my-name-is-ankit-projected": (
+        _ANKIT,
+        [_ANKIT_ROWS, [[1, 0], [0, 1], [1, 1], [2, 1]], [[1, 1], [0, 2], [1, 0], [2, 1]]],
+    ),
+    "the-cat-sat-down": (("The", "cat", "sat", "down"), [[[1, 0, 0], [0, 1, 0.2], [0.1, 0.2, 1], [0, 0, 1]]]),
+}
+TABLE_NAMES = ("minilm", *_SMALL)
+
+
+def open_table(name: str = "") -> VectorTable:
+    """The built-in table of that name; the empty name means `minilm`. InputError for others."""
+    if name in ("", "minilm"):
+        with np.load(MINILM_FILE, allow_pickle=False) as file:
+            words, vectors = file["words"].tobytes().decode("utf-8").split("\n"), file["vectors"]
+        # float16, half as large; rows and blocks are float32, in which sums of products stay exact
+        return VectorTable("minilm", tuple(words), vectors, heads=4)
+    if name not in _SMALL:
+        raise InputError(f"no built-in table is named {name!r}", f"the built-in tables are {', '.join(TABLE_NAMES)}")
+    known, parts = _SMALL[name]
+    return VectorTable(name, known, *(np.array(part, dtype=np.float64) for part in parts))
+
 
 # Zero-width (non-)joiners are "format" characters, but they belong inside Persian and Indic words and emoji.
 _JOINERS = "\u200c\u200d"
 
 
-def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, int, int]]:
+def split_words(text: str, table: "WordTable | None" = None) -> list[tuple[str, int, int]]:
     """The words of a text, in order, as (word, start, end) with `text[start:end] == word`."""
     spans: list[list[int]] = []
     open_run = False
@@ -29,37 +79,8 @@ def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, in
         else:
             open_run = False
     words = [(text[start:end], start, end) for start, end in spans]
-    if table is None:
-        return words
-    return [word for word in words if not _is_punctuation(word[0]) or table.index(word[0]) is not None]
+    return words if table is None else [x for x in words if not _is_punctuation(x[0]) or table.index(x[0]) is not None]
 
 
 def _is_punctuation(word: str) -> bool:
     return unicodedata.category(word[0])[0] == "P"
-
-
-__all__ = ["MINILM_FILE", "TABLE_NAMES", "VectorTable", "WordTable", "open_table", "split_words"]
-
-MINILM_FILE = Path(__file__).with_name("minilm.npz")
-# in words, so that a shell completes them without NumPy
-TABLE_NAMES = ("minilm", "the-cat-sat", "my-name-is-ankit", "my-name-is-ankit-projected", "the-cat-sat-down")
-
-
-def open_table(name: str = "") -> VectorTable:
-    """The built-in table of that name; the empty name means `minilm`. InputError for others."""
-    if name in ("", "minilm"):
-        return _open_minilm()
-    if name not in SMALL_TABLES:
-        raise InputError(f"no built-in table is named {name!r}", f"the built-in tables are {', '.join(TABLE_NAMES)}")
-    return SMALL_TABLES[name]
-
-
-def _open_minilm() -> VectorTable:
-    with np.load(MINILM_FILE, allow_pickle=False) as file:
-        words, vectors = file["words"], file["vectors"]
-    return VectorTable(
-        name="minilm",
-        words=tuple(words.tobytes().decode("utf-8").split("\n")),
-        vectors=vectors,  # float16, half as large; rows and blocks are float32, in which sums of products stay exact
-        heads=4,
-    )

@@ -19,12 +19,12 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import require_finite_scores
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
-from attn_cli.sources.tables import WordTable, split_words
+from attn_cli.sources.tables import split_words
 from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import excerpt, listed
 
 if TYPE_CHECKING:
-    from attn_cli.sources.tables.learned import Learned
+    from attn_cli.sources.tables.files import WordTable
 
 _MOST_WORDS = 200_000  # minutes of work; it grows with their square
 _NAMED = 8  # of the words that a table lacks
@@ -82,23 +82,20 @@ def with_signs_apart(text: str) -> str:
     return re.sub(r"(?<=\w)[+-](?=\w)", lambda sign: f" {sign[0]} ", text)
 
 
-def near_words(words: Sequence[str], table: WordTable) -> dict[str, str]:
-    """For each word the one that was probably meant, if the table has any: letters swapped, doubled, missing, wrong."""
+def with_suggestions(words: Sequence[str], table: "WordTable") -> list[str]:
+    """The words, each with the one that was probably meant, if the table has any: "bnak (bank?)".
+
+    Letters swapped, doubled, missing or wrong are guessed.
+    """
     guesses = {word: [*dict.fromkeys(_one_edit_away(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
     table.look_up([guess for candidates in guesses.values() for guess in candidates])
-    near = {}
-    for word, candidates in guesses.items():
-        rows = {guess: row for guess in candidates if (row := table.index(guess)) is not None}
-        swapped = next((guess for guess in rows if sorted(guess) == sorted(word.lower())), None)
-        if rows:
-            near[word] = swapped or min(rows, key=lambda guess: rows[guess])
-    return near
-
-
-def with_suggestions(words: Sequence[str], table: WordTable) -> list[str]:
-    """The words, each with the one that was probably meant, if the table has any: "bnak (bank?)"."""
-    near = near_words(words, table)
-    return [f"{word} ({near[word]}?)" if word in near else word for word in words]
+    shown = []
+    for word in words:
+        rows = {guess: row for guess in guesses.get(word, ()) if (row := table.index(guess)) is not None}
+        swapped = (guess for guess in rows if sorted(guess) == sorted(word.lower()))
+        meant = next(swapped, min(rows, key=lambda guess: rows[guess], default=""))
+        shown.append(f"{word} ({meant}?)" if meant else word)
+    return shown
 
 
 def _one_edit_away(word: str) -> Iterator[str]:
@@ -112,17 +109,24 @@ def _one_edit_away(word: str) -> Iterator[str]:
 class TableSource:
     """One attention layer over a table of word vectors: q, k, v are x or its own; scale 1 / sqrt(d), no mask.
 
-    learned     what `attn learn` found for the table: then q = x W_Q, k = x W_K
+    model    the `--model` value; None for a built-in table
+    learned  the `--model` value of the table, and what `attn learn` found for it: q = x W_Q, k = x W_K
     """
 
     batch_size = 1  # batches make tables no faster
 
-    def __init__(self, table: WordTable, model: str | None = None, learned: "Learned | None" = None) -> None:
+    def __init__(
+        self, table: "WordTable", model: str | None = None, learned: tuple[str, dict[str, Vectors]] | None = None
+    ) -> None:
         self.table = table
-        self.learned = learned
         self.table_name = f"toy:{table.name}" if model is None else str(expanded(model).resolve())
+        self._projections: dict[str, Vectors] = {}
         if learned is not None:
-            self.table_name = learned.table
+            self.table_name, self._projections = learned
+        for name, w in self._projections.items():
+            if w.shape != (table.width, table.width):
+                numbers = f"the vectors of {table.name} have {table.width} numbers"
+                raise InputError(f"{model}: w{name} has shape {w.shape}, and {numbers}", "learn again: attn learn -o")
         self.own_file = not self.table_name.startswith("toy:")
         self.about: dict[str, Any] = {
             "model": model or f"toy:{table.name}",
@@ -156,10 +160,9 @@ class TableSource:
                 continue
             tokens.append(Token(len(tokens), word, at, start, end))
         if not tokens:
-            near = [f"{word} ({meant}?)" for word, meant in near_words(missing[:8], self.table).items()]
-            meant = f": {listed(near)}" if near else ""
+            named = listed(with_suggestions([*dict.fromkeys(missing)][: 2 * _NAMED], self.table), _NAMED)
             raise InputError(
-                f"no word of the text is in the table {self.table.name}{meant}", f"it knows {self.table.extent}"
+                f"no word of the text is in the table {self.table.name}: {named}", f"it knows {self.table.extent}"
             )
         return Prompt(text, tuple(tokens), self._left_out(missing) + self._recased(tokens))
 
@@ -167,10 +170,11 @@ class TableSource:
         if not missing:
             return ()
         times = Counter(missing)
-        near = {} if self.own_file else near_words(list(times)[:_NAMED], self.table)  # a file would be read once more
+        first = list(times)[:_NAMED]
+        first = first if self.own_file else with_suggestions(first, self.table)  # a file would be read once more
         named = [
-            (f"{word} ({near[word]}?)" if word in near else word) + (f" {count} times" if count > 1 else "")
-            for word, count in times.items()
+            word + (f" {count} times" if count > 1 else "")
+            for word, count in zip((*first, *list(times)[_NAMED:]), times.values(), strict=True)
         ]
         return (f"not in the table {self.table.name}, left out: {listed(named, _NAMED)}",)
 
@@ -262,7 +266,7 @@ class TableSource:
 
     def parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
         """q, k and v of rows, heads side by side `[n, d]` each: the table's own, or by what was learned."""
-        if self.learned is None:
+        if not self._projections:
             return self.table.rows(rows, "q"), self.table.rows(rows, "k"), self.table.rows(rows, "v")
         x = self.table.rows(rows)
-        return x @ self.learned.wq, x @ self.learned.wk, x
+        return x @ self._projections["q"], x @ self._projections["k"], x

@@ -1,9 +1,9 @@
-"""A table of word vectors: one word, one vector, whatever surrounds it."""
+"""A table of word vectors in memory: one word, one vector, whatever surrounds it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,55 +14,20 @@ Vectors = npt.NDArray[np.float32 | np.float64]
 BLOCK = 4096  # words per block when the whole table is read
 
 
-class WordTable(Protocol):
-    """A table of word vectors, in memory or in a file.
-
-    heads   into how many heads its vectors are cut
-    extent  what it holds, as text: "22,016 words", or the words themselves
-    """
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    @property
-    def heads(self) -> int: ...  # noqa: D102
-
-    @property
-    def extent(self) -> str: ...  # noqa: D102
-
-    @property
-    def width(self) -> int: ...  # noqa: D102
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
-
-    def look_up(self, words: Iterable[str]) -> None:
-        """Find the rows of these words in one call, since a file is read from the front; `index` then gives each."""
-
-    def index(self, word: str) -> int | None:
-        """The row of a word: as it is written or, failing that, in any case; None for a word that isn't there."""
-
-    def word(self, row: int) -> str:
-        """The word of a row that was looked up, in the table's spelling."""
-
-    def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows, or `part` "q", "k" or "v": the table's own queries, keys or values."""
-
-    def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
-        """The whole table, some thousand words at a time: the row of the first, the words, and their vectors."""
-
-
 @dataclass(frozen=True, eq=False)
 class VectorTable:
-    """A table of word vectors in memory; some tables have queries, keys and values of their own."""
+    """A table of word vectors, cut into `heads`; some tables have queries, keys and values of their own."""
 
     name: str
     words: tuple[str, ...]
     vectors: Vectors
-    heads: int
     q: Vectors | None = None
     k: Vectors | None = None
     v: Vectors | None = None
+    heads: int = field(default=1, kw_only=True)
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Do nothing: a table in memory has all its words."""
 
     def index(self, word: str) -> int | None:
         """The row of a word: as it is written or, failing that, in any case; None for a word that isn't there."""
@@ -84,15 +49,12 @@ class VectorTable:
         """The precision of the vectors."""
         return self.vectors.dtype
 
-    def look_up(self, words: Iterable[str]) -> None:
-        """Do nothing: a table in memory has all its words."""
-
     def word(self, row: int) -> str:
         """The word of a row."""
         return self.words[row]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows, in float32 or float64; InputError where one has NaN or Inf."""
+        """The vectors `[len(rows), d]` of rows, or `part` "q", "k" or "v"; InputError where one has NaN or Inf."""
         own = getattr(self, part)
         vectors: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
         return self._checked(vectors, rows)
@@ -117,9 +79,9 @@ class VectorTable:
 
     @cached_property
     def _lowered_rows(self) -> dict[str, int]:
-        return _first_rows(tuple(word.lower() for word in self.words))
+        return _first_rows([word.lower() for word in self.words])
 
 
-def _first_rows(words: tuple[str, ...]) -> dict[str, int]:
+def _first_rows(words: Sequence[str]) -> dict[str, int]:
     # From the back, so that of two equal words the first one stays.
     return {words[row]: row for row in reversed(range(len(words)))}
