@@ -55,10 +55,8 @@ read with a cache of the keys and values before it, against the rows of all toke
 cache ({cached} types), by passes that skip the blocks below ({prefixed}), by whole passes ({whole}), or not at all
 ({unknocked}), with the reason; held against whole passes within 1e-4 bits.
 
-*W_O*: how `attn` finds it without its name, for `--by output`: *memory*, it is given the
-very array that the attention function returned; *copy*, one of the same numbers; *gate*, one in which exactly
-those heads' slices are 0 whose outputs were set to 0. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
-not in all: {not_found}, of which {own_softmax} show no values in any layer.
+*W_O*: whether `attn` finds it without its name, for `--by output`, as what is given the array that the attention function
+returned. In all layers of {found} types; not in all of {not_found}, of which {own_softmax} show no values in any layer.
 
 *model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
 too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
@@ -97,8 +95,7 @@ def _projections(results: list[Result]) -> dict[str, int]:
     """The number of types with W_O of all layers found, by its input, and of those with some or none."""
     known = [result.w_o for result in results if result.w_o]
     return {
-        "by_memory": sum(words == "memory" for words in known),
-        "otherwise": sum(is_found(words) and words != "memory" for words in known),
+        "found": sum(map(is_found, known)),
         "not_found": sum(not is_found(words) for words in known),
         "own_softmax": sum(words == "no: weights without values" for words in known),
     }

@@ -74,9 +74,9 @@ def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
 @pytest.mark.parametrize(
     ("name", "knock", "w_o"),
     [
-        ("llama", "cache", "memory"),
-        ("qwen3_next", "cache", "gate"),
-        ("t5", "prefix", "memory"),
+        ("llama", "cache", "found"),
+        ("qwen3_next", "cache", "no: no matrix is given what heads give"),
+        ("t5", "prefix", "found"),
         ("fsmt", "prefix", "no: weights without values"),
     ],
 )

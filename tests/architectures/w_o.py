@@ -1,29 +1,22 @@
 """The search for W_O of a type, on which `--by output` rests.
 
-memory   W_O is given the very array that the attention function returned
-copy     an array of the same numbers
-gate     an array in which exactly those heads' slices are 0 whose outputs were set to 0
-no       neither, and `attn` says why
+found    W_O is given what the attention function returned
+no       it isn't, and `attn` says so
 """
 
 from transformers import PreTrainedModel
 
 from attn_cli.call import Call
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.residual.projection_search import find_projections
+from attn_cli.sources.huggingface.residual.output_projection import Projections
 from tests.architectures.inputs import Inputs
 from tests.architectures.outputs import run
 
-_REASONS = {
-    "mixes them": "no: heads are mixed before it",
-    "no module with a matrix": "no: no module is given what heads give",
-}
-
 
 def w_o_found(model: PreTrainedModel, inputs: Inputs) -> str:
-    """The ways W_O was found in the attention layers of one pass, with their numbers where there are several."""
-    found = find_projections(model, inputs).found
-    words = [x.how or next(word for part, word in _REASONS.items() if part in x.why) for x in found.values()]
+    """In which attention layers of one pass W_O was found, with their numbers where there are several answers."""
+    found = Projections(model, inputs).found
+    words = ["found" if x else "no: no matrix is given what heads give" for x in found.values()]
     seen: list[str] = []
 
     def visit(call: Call) -> None:
@@ -40,7 +33,7 @@ def w_o_found(model: PreTrainedModel, inputs: Inputs) -> str:
 def is_found(words: str) -> bool:
     """True if W_O was found in all layers, by the answer of `w_o_found`.
 
-    >>> is_found("memory"), is_found("memory 2; gate 1"), is_found("memory 2; no: heads are mixed before it 1")
-    (True, True, False)
+    >>> is_found("found"), is_found("found 2; no: weights without values 1")
+    (True, False)
     """
     return bool(words) and "no: " not in words

@@ -51,7 +51,6 @@ from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
-from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from attn_cli.sources.huggingface.rope.by_length import forget_length
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
@@ -212,7 +211,7 @@ class ModelPasses:
 
     def _projections(self, arguments: Mapping[str, Any]) -> Projections:
         if self._projections_cache is None:
-            self._projections_cache = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
+            self._projections_cache = Projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
         return self._projections_cache
 
     def _check_layers(self, selection: Selection) -> None:

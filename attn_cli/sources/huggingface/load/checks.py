@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.selection import ranges
@@ -80,14 +79,9 @@ def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
 
 
 def _parameters(config: PreTrainedConfig) -> int:
-    return sum(p.numel() for model in skeletons(config, [model_class(config)]) for p in model.parameters())
-
-
-def skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrainedModel]:
-    """A model by each of the classes, its parameters with shapes and without numbers; none where building one fails."""
-    builders = [builder_of(cls) for cls in classes]
+    build = builder_of(model_class(config))
     try:
         with torch.device("meta"):
-            return [build(config) for build in builders]
+            return sum(parameter.numel() for parameter in build(config).parameters())
     except Exception:  # of any type: a model's own code runs, and loading it says what is wrong with it
-        return []
+        return 0

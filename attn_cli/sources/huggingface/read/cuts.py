@@ -26,12 +26,7 @@ def audio_notes(samples: np.ndarray, rate: int, run: Callable[[np.ndarray], Mapp
     whole, noise = run(samples), np.random.default_rng(0).normal(0, 0.1, len(samples)).astype(np.float32)
     if not _alike(run(samples), whole):
         return ("its processor makes other numbers of the same audio each time: of a part at random, or with noise",)
-
-    def is_unheard(count: int) -> bool:
-        start = len(samples) - count
-        return _alike(run(np.concatenate([samples[:start], noise[start:]])), whole)
-
-    unheard = _most_unread(len(samples), rate // 10, rate // 1000, is_unheard)
+    unheard = _unread(samples, noise, rate // 10, rate // 1000, lambda other: _alike(run(other), whole))
     heard, seconds = (len(samples) - unheard) / rate, len(samples) / rate
     return (f"heard 0-{heard:.2f} s of {seconds:.2f} s: its processor cuts the audio",) if unheard else ()
 
@@ -41,28 +36,32 @@ def picture_notes(image: "Image", run: Callable[["Image"], Mapping[str, Any]]) -
     from PIL import Image  # an optional package
 
     pixels, whole, unseen = np.asarray(image), run(image), []
-    for turns in range(4):  # every edge once on top
+    for turns in range(4):  # every edge once at the end
+
+        def is_unseen(turned: np.ndarray, back: int = -turns) -> bool:
+            return _alike(run(Image.fromarray(np.ascontiguousarray(np.rot90(turned, back)))), whole)
+
         turned = np.rot90(pixels, turns)
-
-        def is_unseen(count: int, turned: np.ndarray = turned, turns: int = turns) -> bool:
-            other = turned.copy()
-            other[:count] = np.where(turned[:count] < 128, 255, 0)
-            return _alike(run(Image.fromarray(np.ascontiguousarray(np.rot90(other, -turns)))), whole)
-
+        contrast = np.where(turned < 128, 255, 0).astype(np.uint8)
         size = len(turned)
-        unseen.append(_most_unread(size, max(round(size * _EDGE), 1), 1, is_unseen) / size)
+        unseen.append(_unread(turned, contrast, max(round(size * _EDGE), 1), 1, is_unseen) / size)
     seen = (1 - unseen[0] - unseen[2]) * (1 - unseen[1] - unseen[3])
     return () if seen == 1 else (f"seen {seen:.0%} of the picture: its processor crops it",)
 
 
-def _most_unread(most: int, least: int, step: int, is_unread: Callable[[int], bool]) -> int:
-    """The largest number up to `most` for which `is_unread` holds, by halves to `step`; 0 where not even the least."""
-    if least >= most or not is_unread(least):
-        return 0
-    while most - least > step:
-        middle = (least + most) // 2
-        least, most = (middle, most) if is_unread(middle) else (least, middle)
-    return least
+def _unread(array: np.ndarray, other: np.ndarray, least: int, step: int, is_same: Callable[[np.ndarray], bool]) -> int:
+    """How much of the end of `array` can be that of `other`, by halves to `step`; 0 where not even the least."""
+    most, unread = len(array), 0
+    middle = least
+    while middle < most and most - unread > step:
+        if is_same(np.concatenate([array[: len(array) - middle], other[len(array) - middle :]])):
+            unread = middle
+        elif not unread:
+            return 0
+        else:
+            most = middle
+        middle = (unread + most) // 2
+    return unread
 
 
 def text_notes(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:

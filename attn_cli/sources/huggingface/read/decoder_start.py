@@ -24,7 +24,7 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
         codes = [token.strip("_") for token in _languages(tokenizer)]  # as M2M100, without a default
         hint = f"add --arg tgt_lang={codes[0]}, or another of {', '.join(codes[1:6])} ..."
         raise InputError(f"{name} writes {len(codes)} languages", hint)
-    read = Prompt("", ()) if text is None else tokenize(tokenizer, [text], [None], target=True)[0]
+    read = Prompt("", ()) if text is None else tokenize(tokenizer, text, target=True)
     tokens = read.tokens
     if tokens and (tokens[-1].id == tokenizer.eos_token_id or (tokens[-1].special and tokens[-1].start is None)):
         start = int(tokens[-1].id or 0) if _last_label_first(loaded) else start

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
@@ -28,7 +30,7 @@ from attn_cli.sources.huggingface.load.native_output import without_native_outpu
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
 from attn_cli.sources.huggingface.read.cuts import audio_notes, picture_notes
-from attn_cli.sources.huggingface.read.media import Audio, Media
+from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.text import counted
 
@@ -77,6 +79,7 @@ class MarkedText(NamedTuple):
 class Processor:
     """Turns media and a text into the arguments of one model's forward.
 
+    media       as they were given, audio at the rate that the model hears
     extractor   the part that reads audio; the processor itself where it has no parts
 
     Raises InputError for a model that reads no images (or no audio), LoadError where its processor is missing.
@@ -86,22 +89,22 @@ class Processor:
         self.media, self.name = media, str(loaded.about["model"])
         self.description = f"{self.name} ({loaded.about['type']})"
         parameters = signature(loaded.model.forward).parameters
-        for kind, names in _ARGUMENTS.items():
-            if kind in media.counts and not any(name in parameters for name in names):
-                readable = [medium for medium in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[medium])]
-                main = "text alone" if "input_ids" in parameters else f"{next(iter(parameters))}, by -F FILE.npz"
-                hint = f"it reads --{readable[0]}" if readable else f"it reads {main}"
-                raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
+        readable = [kind for kind, names in _ARGUMENTS.items() if any(name in parameters for name in names)]
+        if unread := [kind for kind in self._kinds if kind not in readable]:
+            main = "text alone" if self.reads_text else f"{next(iter(parameters))}, by -F FILE.npz"
+            hint = f"it reads --{readable[0]}" if readable else f"it reads {main}"
+            raise InputError(f"{self.description} takes no --{unread[0]}", hint)
         if len(media.images) > 1 and not self.reads_text:
             raise self.one_image()
-        self.padded_length = (
-            position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
-        )
+        has_full_length = type_of(loaded.model.config).padded_to_full_length
+        self.padded_length = position_count(loaded.model) if has_full_length else None
         self._cut_notes: tuple[str, ...] | None = None
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
+        if media.audio is not None:
+            self.media = replace(media, audio=media.audio.at(self._rate))
 
     def marked_text(self, text: str, chat: Mapping[str, Any] | None) -> MarkedText:
         """The text with a mark for each medium: where the user or the chat template put it, else before the text."""
@@ -135,36 +138,36 @@ class Processor:
     def cut_notes(self, marked_text: MarkedText) -> tuple[str, ...]:
         """Notes on what the processor leaves out of the media; found once, for the same media beside every text."""
         if self._cut_notes is None:
-            audio, images = self._audio, self.media.images
-            notes = tuple[str, ...]()
-            if audio is not None:
-                notes = audio_notes(audio.samples, audio.rate, lambda x: self.arrays(marked_text, samples=x))
-            for at, image in enumerate(images):
+            media, notes = self.media, tuple[str, ...]()
+            if (audio := media.audio) is not None:
+
+                def run(samples: np.ndarray) -> dict[str, Any]:
+                    return self.arrays(marked_text, replace(media, audio=replace(audio, samples=samples)))
+
+                notes = audio_notes(audio.samples, audio.rate, run)
+            for at, image in enumerate(media.images):
                 cropped = picture_notes(image, partial(self._arrays_with, marked_text, at))
-                notes += tuple(f"image {at + 1}: {note}" if len(images) > 1 else note for note in cropped)
+                notes += tuple(f"image {at + 1}: {note}" if len(media.images) > 1 else note for note in cropped)
             self._cut_notes = notes
         return self._cut_notes
 
     def _arrays_with(self, marked_text: MarkedText, at: int, image: Any) -> dict[str, Any]:
-        return self.arrays(marked_text, (*self.media.images[:at], image, *self.media.images[at + 1 :]))
+        images = (*self.media.images[:at], image, *self.media.images[at + 1 :])
+        return self.arrays(marked_text, replace(self.media, images=images))
 
-    def arrays(
-        self, marked_text: MarkedText, images: Sequence[Any] | None = None, samples: Any = None
-    ) -> dict[str, Any]:
-        """The processor's arrays for one example, batched: a leading axis of 1; of other images or other samples."""
+    def arrays(self, marked_text: MarkedText, media: Media | None = None) -> dict[str, Any]:
+        """The processor's arrays for one example, batched: a leading axis of 1; of other media where they are given."""
+        media = media or self.media
+        audio, images = media.audio, list(media.images)
         arguments: dict[str, Any] = {"return_tensors": "pt"}
-        audio = self._audio
-        if audio is not None:
-            samples = audio.samples if samples is None else samples
         if not self.reads_text and audio is not None:
-            return self._run_processor(samples, sampling_rate=audio.rate, **arguments)
-        images = self.media.images if images is None else images
+            return self._run_processor(audio.samples, sampling_rate=audio.rate, **arguments)
         if images:
-            arguments["images"] = images[0] if len(images) == 1 else list(images)
+            arguments["images"] = images[0] if len(images) == 1 else images
         if not self.reads_text:
             return self._run_processor(**arguments)
         if audio is not None:
-            arguments |= {"audio": samples, "sampling_rate": audio.rate}
+            arguments |= {"audio": audio.samples, "sampling_rate": audio.rate}
         if marked_text.complete:
             arguments["add_special_tokens"] = False
         if self.padded_length is not None:
@@ -174,16 +177,12 @@ class Processor:
         except InputError:
             if len(images) < 2:
                 raise
-        return self._run_processor(text=[marked_text.text], **arguments | {"images": [list(images)]})
+        return self._run_processor(text=[marked_text.text], **arguments | {"images": [images]})  # those of each text
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of a model that reads text, with what the processor added to it."""
         return self.processor.tokenizer
-
-    @cached_property
-    def _audio(self) -> Audio | None:
-        return None if self.media.audio is None else self.media.audio.at(self._rate)
 
     @property
     def _kinds(self) -> list[str]:

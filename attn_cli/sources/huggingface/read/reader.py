@@ -51,7 +51,9 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
     """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice."""
     tokenizer, model = loaded.tokenizer, loaded.model
     assert tokenizer is not None
-    start, end = _around(tokenizer)
+    around = tokenize(tokenizer, "a").tokens
+    start = list(takewhile(lambda token: token.special, around))
+    end = list(takewhile(lambda token: token.special, reversed(around[len(start) :])))[::-1]
     drawn = [list(islice(_ordinary(loaded, seed + more), 2 * LONGEST_REPEAT)) for more in range(3)]
     limits = [position_count(model), position_count(model, decoder=True) if has_decoder else None]
     room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
@@ -70,13 +72,6 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
 
 def _labelled(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> tuple[Token, ...]:
     return labels(tokenizer, torch.tensor([ids]))
-
-
-def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[Token], list[Token]]:
-    tokens = tokenize(tokenizer, ["a"], [None])[0].tokens
-    start = list(takewhile(lambda token: token.special, tokens))
-    end = list(takewhile(lambda token: token.special, tokens[len(start) :][::-1]))
-    return start, end[::-1]
 
 
 def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
@@ -262,10 +257,10 @@ class PromptReader:
                 f"give it with -F FILE.npz{file_option(self._main_input)}",
             )
         if self.chat is None:
-            return tokenize(tokenizer, texts, [pair] * len(texts))
+            return [tokenize(tokenizer, text, pair) for text in texts]
         chats = [chat_text(tokenizer, self._going_on(self.chat, text), text, self.about["model"]) for text in texts]
-        prompts = tokenize(tokenizer, [text for text, _ in chats], [None] * len(chats), add_special_tokens=False)
-        return [replace(x, warnings=x.warnings + notes) for x, (_, notes) in zip(prompts, chats, strict=True)]
+        prompts = [(tokenize(tokenizer, text, add_special_tokens=False), notes) for text, notes in chats]
+        return [replace(prompt, warnings=prompt.warnings + notes) for prompt, notes in prompts]
 
     def _going_on(self, chat: Mapping[str, Any], text: str) -> Mapping[str, Any]:
         if self.generator is None or text or not chat["messages"]:

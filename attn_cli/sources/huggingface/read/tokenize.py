@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise, takewhile
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,23 +24,58 @@ PAIR_MARK = " [pair] "  # between the two texts of a pair in `Prompt.text`
 
 def tokenize(
     tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    pairs: Sequence[str | None],
+    text: str,
+    pair: str | None = None,
     *,
     add_special_tokens: bool = True,
     target: bool = False,
-) -> list[Prompt]:
-    """The tokens of each text, with its pair if there is one; of a `target` text as the decoder's labels are made."""
-    return [_prompt(tokenizer, text, pair, add_special_tokens, target) for text, pair in zip(texts, pairs, strict=True)]
+) -> Prompt:
+    """The tokens of a text and its pair; of a `target` text as the decoder's labels are made."""
+    for part in (text, pair):
+        if part or (part is not None and not target):
+            _check(part)
+    encoding = _encoding(tokenizer, text, pair, add_special_tokens, target)
+    ids: list[int] = encoding["input_ids"]
+    if not ids:
+        raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
+    whole = text if pair is None else text + PAIR_MARK + pair
+    sequences = encoding.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
+    if pair is not None and (0, 1) in pairwise(sequences):
+        raise InputError("this model doesn't read pairs of texts", "give one text, without --pair")
+    added = encoding["special_tokens_mask"]
+    spans = encoding.get("offset_mapping") or _spans_by_decoding(tokenizer, whole, ids, added)
+    control = _control(tokenizer)
+    pieces = _pieces(tokenizer, [text] if pair is None else [text, pair], added, target)
+    tokens = []
+    for index, (number, span, sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
+        before = len(text) + len(PAIR_MARK) if sequence == 1 else 0
+        special = bool(added[index]) or number in control
+        token = token_at(tokenizer, index, number, special, whole, span[0] + before, span[1] + before)
+        piece = pieces.get(index, "")
+        if piece and piece != tokenizer.convert_ids_to_tokens(number):  # unknown, or of a vocabulary of its own
+            token = replace(token, text=tokenizer.convert_tokens_to_string([piece]).strip() or piece)
+        tokens.append(token)
+    doubled = _doubled(tokenizer, ids, added, target)
+    notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
+    return Prompt(whole, with_words(whole, tokens, _added(tokenizer)), notes)
+
+
+def _control(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    return set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+
+
+def _added(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    return set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[EncodedText]:
     """The tokens of each text as numbers, by one call of the tokenizer: those of `tokenize`, without labels."""
     encoding = _encoding(tokenizer, list(texts))
-    control = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), dtype=np.int64)
     ends = np.cumsum([len(numbers) for numbers in encoding["input_ids"]])[:-1]
     ids = np.array(list(chain.from_iterable(encoding["input_ids"])), np.int64)  # of all texts at once
-    special = np.array(list(chain.from_iterable(encoding["special_tokens_mask"])), bool) | np.isin(ids, control)
+    special = np.array(list(chain.from_iterable(encoding["special_tokens_mask"])), bool) | np.isin(
+        ids, sorted(_control(tokenizer))
+    )
     spans = np.full((len(ids), 2), -1)
     if (places := encoding.get("offset_mapping")) is not None and len(ids):
         spans = np.array(list(chain.from_iterable(places)), np.int64).reshape(-1, 2)
@@ -64,10 +100,11 @@ def aligned(
 ) -> tuple[tuple[Token, ...], tuple[str, ...]]:
     """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text; notes on the text."""
     whole = labels(tokenizer, ids)
-    prompt = _prompt(tokenizer, text, None, add_special_tokens) if text.strip() else Prompt("", ())
+    prompt = tokenize(tokenizer, text, add_special_tokens=add_special_tokens) if text.strip() else Prompt("", ())
     plain = prompt.tokens
-    before = _alike(plain, whole)
-    after = min(_alike(plain[::-1], whole[::-1]), len(plain) - before)
+    by_text, by_ids = [token.id for token in plain], [token.id for token in whole]
+    before = _alike(by_text, by_ids)
+    after = min(_alike(by_text[::-1], by_ids[::-1]), len(plain) - before)
     if before + after < min(len(plain), len(whole)) - 1:
         return whole, ()
     if len(whole) < len(plain) - 1:  # the processor cuts the text
@@ -76,44 +113,9 @@ def aligned(
     return tuple(replace(token, index=index) for index, token in enumerate(tokens)), prompt.warnings
 
 
-def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
+def _alike(some: Sequence[Any], others: Sequence[Any]) -> int:
     pairs = enumerate(zip(some, others, strict=False))
-    return next((at for at, (a, b) in pairs if a.id != b.id), min(len(some), len(others)))
-
-
-def _prompt(
-    tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool, target: bool = False
-) -> Prompt:
-    for part in (text, pair):
-        if part or not target:
-            _check(part)
-    encoding = _encoding(tokenizer, text, pair, add_special_tokens, target)
-    ids: list[int] = encoding["input_ids"]
-    if not ids:
-        raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
-    whole = text if pair is None else text + PAIR_MARK + pair
-    sequences = encoding.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
-    if pair is not None:
-        _check_pair(sequences)
-    added = encoding["special_tokens_mask"]
-    spans = encoding.get("offset_mapping") or _spans_by_decoding(tokenizer, whole, ids, added)
-    control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    pieces = _pieces(tokenizer, [text] if pair is None else [text, pair], added, target)
-    tokens = []
-    for index, (number, (start, end), sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
-        special = bool(added[index]) or number in control
-        if sequence == 1:
-            start, end = start + len(text) + len(PAIR_MARK), end + len(text) + len(PAIR_MARK)
-        token = token_at(tokenizer, index, number, special, whole, start, end)
-        piece = pieces.get(index, "")
-        if piece and piece != tokenizer.convert_ids_to_tokens(number):  # unknown, or of a vocabulary of its own
-            token = replace(token, text=tokenizer.convert_tokens_to_string([piece]).strip() or piece)
-        tokens.append(token)
-    in_vocabulary = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
-    ends = [("start", "begins", 1), ("end", "ends", -1)][: 1 if target else 2]  # a decoder doesn't read its end token
-    doubled = _doubled(tokenizer, ids, added, ends)
-    notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
-    return Prompt(whole, with_words(whole, tokens, in_vocabulary), notes)
+    return next((at for at, (a, b) in pairs if a != b), min(len(some), len(others)))
 
 
 def decoded_spans(
@@ -143,14 +145,13 @@ def detokenize(
     """`text` continued by the text of `ids`, and a token for each of `ids`, numbered from 0."""
     if tokenizer is None:
         return text, tuple(Token(at, str(number), number, generated=True) for at, number in enumerate(ids))
-    control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    control = _control(tokenizer)
     text, spans = decoded_spans(tokenizer, before, ids, text)
     tokens = [
         replace(token_at(tokenizer, at, number, number in control, text, *span), generated=True)
         for at, (number, span) in enumerate(zip(ids, spans, strict=True))
     ]
-    added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
-    return text, with_words(text, tokens, added)
+    return text, with_words(text, tokens, _added(tokenizer))
 
 
 def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
@@ -221,20 +222,13 @@ def token_at(
     return Token(index, whole[start:end], number, start, end, special)
 
 
-def _check(part: str | None) -> None:
-    if part is None:
-        return
+def _check(part: str) -> None:
     if not part.strip():
         raise InputError("the text is empty", "give some words, or - to read them from standard input")
     try:
         part.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError("the text is not valid UTF-8", f"at character {error.start}") from error
-
-
-def _check_pair(sequences: Sequence[int | None]) -> None:
-    if any(a == 0 and b == 1 for a, b in pairwise(sequences)):
-        raise InputError("this model doesn't read pairs of texts", "give one text, without --pair")
 
 
 def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> list[str]:
@@ -245,18 +239,21 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
 
 
 def _doubled(
-    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], added: Sequence[int], ends: Sequence[tuple[str, str, int]]
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], added: Sequence[int], target: bool
 ) -> Iterator[str]:
+    if all(added):  # of no text: what a tokenizer adds may be twice the same
+        return
     starts = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
-    for end, verb, way in () if all(added) else ends:  # of no text: what a tokenizer adds may be twice the same
-        own = [number for number, _ in takewhile(lambda pair: pair[1], zip(ids[::way], added[::way], strict=True))]
-        outer = [*own, *ids[::way][len(own) : len(own) + 1]]
+    if not added[0] and len(ids) > 1 and ids[0] == ids[1] and ids[0] in starts:
+        yield f"two start tokens: the text begins with {tokenizer.convert_ids_to_tokens(ids[0])} twice"
+    # a decoder doesn't read its end token
+    for end, verb, way in [("start", "begins", 1), ("end", "ends", -1)][: 1 if target else 2]:
+        count = [*added[::way], 0].index(0)
+        outer = ids[::way][: count + 1]
         twice = next((number for at, number in enumerate(outer) if number in outer[:at]), None)
         if twice is not None:
             name = tokenizer.convert_ids_to_tokens(twice)
             yield f"two {end} tokens: the text {verb} with {name}, the tokenizer adds another"
-        elif not own and way == 1 and len(ids) > 1 and ids[0] == ids[1] and ids[0] in starts:
-            yield f"two start tokens: the text begins with {tokenizer.convert_ids_to_tokens(ids[0])} twice"
 
 
 def _label(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:

@@ -1,82 +1,94 @@
-"""W_O: the module that maps the heads' concatenated outputs to the output of an attention layer."""
+"""W_O, which maps the heads' concatenated outputs to the output of an attention layer: found without names.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+It is the first module with a matrix in the layer's block that is given what the attention function returned.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from attn_cli.arrays import at_least_float32
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.observed import ObservedAttention
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 
 # A power of two, so that it rounds nothing by itself; W_O's bias then rounds its small weights the less.
 _LARGE = 64.0
 
 
-@dataclass(frozen=True, eq=False)
-class OutputProjection:
-    """W_O of one attention module, found by what modules are given in a forward pass.
+class Projections:
+    """W_O of every attention module that runs when `model` is called with `arguments`; a short text is enough.
 
-    module  the one that computes it; None where none was found
-    how     "memory": it gets the very array that the attention function returned; "copy": an array of the same
-            numbers; "gate": an array in which exactly the slices of heads set to 0 are 0; "" for none
+    found  by the attention's path the module that computes W_O, and what it was given; None where there is none
     """
 
-    module: nn.Module | None
-    how: str = ""
-    why: str = ""
-    like: torch.Tensor | None = None
-    heads: int = 0
+    def __init__(self, model: PreTrainedModel, arguments: Mapping[str, Any]) -> None:
+        self.found: dict[str, tuple[nn.Module, torch.Tensor] | None] = {}
+        self._places = ModulePlaces(model)
+        self._open: tuple[str, str, torch.Tensor] | None = None  # the attention's path, its block, its output
+        ledger = Ledger(model, Selection(), unlabelled(model), self._places)
+        modules = [module for module in self._places.paths if _has_matrix(module)]
+        hooks = (module.register_forward_pre_hook(self._look, with_kwargs=True) for module in modules)
+        with Capture(model, ObservedAttention(ledger, None, tap=self._note)), hooked(*hooks), torch.no_grad():
+            model(**arguments)
 
-    def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
-        """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
+    def _note(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
+        self._open = None
+        if place.name not in self.found:
+            blocks = [at.block_path for at in self._places.of(module) if at.path == place.name]
+            self.found[place.name], self._open = None, (place.name, blocks[0] if blocks else "", output)
+        return output
 
-        But for a plain linear layer's weight in memory, W_O(x) - W_O(0) for unit vectors x: layout, quantisation,
-        adapters and offloading don't matter.
-        """
-        assert self.module is not None and self.like is not None
-        if type(self.module) is nn.Linear and not self.module.weight.is_meta:
-            if list(heads) == list(range(h)):
-                return at_least_float32(self.module.weight.detach().T)
-            columns = self.module.weight.detach().reshape(-1, h, e)[:, list(heads)]
-            return at_least_float32(columns.reshape(len(columns), -1).T)
-        units = torch.zeros((1, len(heads) * e + 1, h * e), dtype=self.like.dtype, device=self.like.device)
-        for at, head in enumerate(heads):
-            rows = torch.arange(e, device=units.device)
-            units[0, at * e + rows, head * e + rows] = _LARGE
-        written: Any = self.module(units)
-        written = at_least_float32(written[0] if isinstance(written, tuple) else written)[0]
-        return (written[:-1] - written[-1]) / _LARGE
-
-
-class Projections:
-    """W_O of every attention module of a model, by the module's path."""
-
-    def __init__(self, found: dict[str, OutputProjection]) -> None:
-        self.found = found
-
-    def at(self, path: str, layer: int) -> OutputProjection:
-        """The output projection W_O of the module at `path`; LoadError, which names `layer`, where none was found."""
-        projection = self.found.get(path, OutputProjection(None, why="it did not run when W_O was looked for"))
-        if projection.module is None:
-            raise LoadError(
-                f"layer {layer} ({path}): W_O was not found: {projection.why}",
-                "outputs of its heads can't be separated; --by value needs no W_O",
-            )
-        return projection
-
-    def ungated(self, path: str, layer: int) -> OutputProjection:
-        """W_O of the attention module at `path`, which gets the heads' outputs as they are."""
-        projection = self.at(path, layer)
-        if projection.how == "gate":
-            raise LoadError(
-                f"layer {layer} ({path}): a gate or norm is between its heads and W_O",
-                "a key's output differs from row to row; --by value measures before the gate",
-            )
-        return projection
+    def _look(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = first_float_input(args, kwargs)
+        if self._open is None or given is None:
+            return
+        path, block, output = self._open  # output [b, n, h, e]
+        is_within = not block or any(path.startswith(block + ".") for path in self._places.paths[module])
+        if is_within and given.shape[-1] == output.shape[2:].numel() and given.numel() == output.numel():
+            is_same = given.data_ptr() == output.data_ptr() and given.is_contiguous() and output.is_contiguous()
+            if is_same or torch.equal(given.reshape(output.shape), output):
+                self.found[path], self._open = (module, given.new_empty(0)), None
 
     def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
-        """The rows of W_O `[len(heads) * e, width]` of some of a layer's h heads; LoadError behind a gate."""
-        return self.ungated(place.name, place.layer).matrix(heads, h, e)
+        """The rows of W_O `[len(heads) * e, width]` of some of a layer's h heads; LoadError where it wasn't found."""
+        found = self.found.get(place.name)
+        if found is None:
+            raise LoadError(
+                f"layer {place.layer} ({place.name}): W_O was not found: no matrix is given what its heads give",
+                "outputs of heads can't be told apart behind a gate, norm or mixture; --by value needs no W_O",
+            )
+        return matrix_rows(*found, heads, h, e)
+
+
+def matrix_rows(module: nn.Module, like: torch.Tensor, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
+    """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
+
+    But for a plain linear layer's weight in memory, W_O(x) - W_O(0) for unit vectors x: layout, quantisation,
+    adapters and offloading don't matter.
+    """
+    if type(module) is nn.Linear and not module.weight.is_meta:
+        columns = module.weight.detach().reshape(-1, h, e)
+        columns = columns if list(heads) == list(range(h)) else columns[:, list(heads)]
+        return at_least_float32(columns.reshape(len(columns), -1).T)
+    units = torch.zeros((1, len(heads) * e + 1, h * e), dtype=like.dtype, device=like.device)
+    for at, head in enumerate(heads):
+        rows = torch.arange(e, device=units.device)
+        units[0, at * e + rows, head * e + rows] = _LARGE
+    written: Any = module(units)
+    written = at_least_float32(written[0] if isinstance(written, tuple) else written)[0]
+    return (written[:-1] - written[-1]) / _LARGE
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    own = (*module.parameters(recurse=False), *module.buffers(recurse=False), getattr(module, "weight", None))
+    return any(isinstance(x, torch.Tensor) and x.ndim == 2 for x in own)

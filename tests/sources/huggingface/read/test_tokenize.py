@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def prompt(loaded: LoadedModel, text: str, pair: str | None = None) -> Prompt:
-    return tokenize(loaded.tokenizer, [text], [pair])[0]
+    return tokenize(loaded.tokenizer, text, pair)
 
 
 def labels(loaded: LoadedModel, text: str, pair: str | None = None) -> list[str]:
@@ -94,9 +94,9 @@ def test_every_label_is_the_text_at_its_place(minilm: LoadedModel, smollm: Loade
     for loaded in (minilm, smollm):
         if not loaded.tokenizer(text)["input_ids"]:  # a vocabulary without that character
             with pytest.raises(InputError, match="no tokens"):
-                tokenize(loaded.tokenizer, [text], [None])
+                tokenize(loaded.tokenizer, text)
             continue
-        found = tokenize(loaded.tokenizer, [text], [None])[0]
+        found = tokenize(loaded.tokenizer, text)
         for token in found.tokens:
             if token.start is not None:
                 assert token.text == text[token.start : token.end] != ""
@@ -109,12 +109,12 @@ def test_a_text_that_a_tokenizers_pattern_gives_up_on() -> None:
     words.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+b"), "isolated")
     reads = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
     with pytest.raises(LoadError, match="the tokenizer can't read"):
-        tokenize(reads, ["a" * 60], [None])
+        tokenize(reads, "a" * 60)
 
 
 def test_special_tokens_that_the_text_and_the_tokenizer_write_are_noted(minilm: LoadedModel) -> None:
     def notes(text: str, **how: bool) -> list[str]:
-        return list(tokenize(minilm.tokenizer, [text], [None], **how)[0].warnings)
+        return list(tokenize(minilm.tokenizer, text, **how).warnings)
 
     start = "two start tokens: the text begins with [CLS], the tokenizer adds another"
     end = "two end tokens: the text ends with [SEP], the tokenizer adds another"
@@ -131,5 +131,5 @@ def test_what_the_tokenizer_adds_to_no_text_is_not_doubled(minilm: LoadedModel) 
     reads = deepcopy(minilm.tokenizer)
     around = processors.TemplateProcessing("[SEP] $A [SEP]", special_tokens=[("[SEP]", reads.sep_token_id)])
     reads.backend_tokenizer.post_processor = around
-    (found,) = tokenize(reads, [""], [None], target=True)
+    found = tokenize(reads, "", target=True)
     assert [token.text for token in found.tokens] == ["[SEP]", "[SEP]"] and found.warnings == ()

@@ -13,7 +13,7 @@ from attn_cli.summaries.calls.in_words import words_of
 
 
 def words(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None = None) -> list[str]:
-    return [word.text for word in words_of(tokenize(tokenizer, [text], [pair])[0].tokens).labels]
+    return [word.text for word in words_of(tokenize(tokenizer, text, pair).tokens).labels]
 
 
 def by_character(text: str) -> list[str]:
@@ -67,7 +67,7 @@ def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_wi
         "a",
         " ",
     ]
-    found = words_of(tokenize(smollm.tokenizer, ["in 2024"], [None])[0].tokens)
+    found = words_of(tokenize(smollm.tokenizer, "in 2024").tokens)
     assert [(word.start, word.end) for word in found.labels] == [(0, 2), (3, 7)]
     assert found.starts.tolist() == [0, 1, 6]
 
@@ -86,7 +86,7 @@ def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: LoadedModel) -> No
 
 
 def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: LoadedModel) -> None:
-    found = words_of(tokenize(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).labels
+    found = words_of(tokenize(minilm.tokenizer, "unbelievably so").tokens).labels
     assert [(word.index, word.id, word.start, word.end) for word in found] == [
         (0, 101, None, None), (1, None, 0, 12), (2, None, 13, 15), (3, 102, None, None)
     ]  # fmt: skip
@@ -104,7 +104,7 @@ def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is
     for loaded in (minilm, smollm):
         if not loaded.tokenizer(text)["input_ids"]:
             continue
-        tokens = tokenize(loaded.tokenizer, [text], [None])[0].tokens
+        tokens = tokenize(loaded.tokenizer, text).tokens
         found = words_of(tokens)
         assert found.starts[-1] == len(tokens)
         for word, first, last in zip(found.labels, found.starts, found.starts[1:], strict=False):

@@ -5,12 +5,12 @@ import pytest
 import torch
 from transformers.pytorch_utils import Conv1D
 
+from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.residual.output_projection import OutputProjection
-from attn_cli.sources.huggingface.residual.projection_search import find_projections
+from attn_cli.sources.huggingface.residual.output_projection import Projections, matrix_rows
 from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
@@ -24,29 +24,21 @@ FOUND = {"llama": "o_proj", "gpt2": "c_proj", "bert": "dense", "gemma2": "o_proj
 
 
 @pytest.mark.parametrize("kind", FOUND)
-def test_it_is_found_by_memory(kind: str) -> None:
+def test_it_is_found_by_what_it_is_given(kind: str) -> None:
     model = tiny_model(kind, "tiny")
-    found = find_projections(model, inputs_of(model, kind)).found
     paths = {module: path for path, module in model.named_modules()}
-    assert {(x.how, paths[x.module].rpartition(".")[2]) for x in found.values()} == {("memory", FOUND[kind])}
+    found = Projections(model, inputs_of(model, kind)).found.values()
+    assert {x and paths[x[0]].rpartition(".")[2] for x in found} == {FOUND[kind]}
 
 
-@pytest.mark.parametrize("kind", ["qwen3_next", "afmoe", "bitnet"])
-def test_behind_a_gate_or_norm_it_is_found_by_zeroing_every_second_head(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["qwen3_next", "afmoe", "bitnet", "jetmoe", "diffllama"])
+def test_behind_a_gate_norm_or_mixture_it_is_refused_by_name(kind: str) -> None:
     model = tiny_model(kind, "tiny")
-    projections = find_projections(model, inputs_of(model, kind))
-    for path, found in projections.found.items():
-        assert found.how == "gate" and found.module is model.get_submodule(f"{path}.o_proj")
-        with pytest.raises(LoadError, match=r"layer 1 .* a gate or norm"):
-            projections.ungated(path, 1)
-
-
-@pytest.mark.parametrize(("kind", "why"), [("jetmoe", "mixes them"), ("diffllama", "no module")])
-def test_what_mixes_heads_is_refused_by_name(kind: str, why: str) -> None:
-    model = tiny_model(kind, "tiny")
-    projections = find_projections(model, inputs_of(model, kind))
-    with pytest.raises(LoadError, match=rf"layer 0 \(.*att.*\).*{why}"):
-        projections.at(next(iter(projections.found)), 0)
+    projections = Projections(model, inputs_of(model, kind))
+    assert projections.found and not any(projections.found.values())
+    path = next(iter(projections.found))
+    with pytest.raises(LoadError, match=rf"layer 1 \({path}\): W_O was not found"):
+        projections.rows(Place(1, path, (0,), (0,)), [0], 2, 4)
 
 
 def dense(module: torch.nn.Module) -> np.ndarray:
@@ -59,9 +51,8 @@ def dense(module: torch.nn.Module) -> np.ndarray:
 def test_its_rows_are_those_of_the_dense_matrix(module: torch.nn.Module) -> None:
     if getattr(module, "bias", None) is not None:
         torch.nn.init.normal_(module.bias, std=3)
-    found = OutputProjection(module, "memory", "", torch.empty(0))
     with torch.no_grad():
-        rows = found.matrix((0, 2), 3, 4).double().numpy()
+        rows = matrix_rows(module, torch.empty(0), (0, 2), 3, 4).double().numpy()
     np.testing.assert_allclose(rows, np.delete(dense(module), slice(4, 8), axis=0), atol=1e-6)
 
 
@@ -86,11 +77,11 @@ def test_adapters_are_part_of_it() -> None:
     layer = model.model.layers[0].self_attn
     plain = layer.o_proj.weight.detach().T
     layer.o_proj = Adapted(layer.o_proj)
-    found = find_projections(model, inputs).found["model.layers.0.self_attn"]
-    assert found.module is layer.o_proj
+    found = Projections(model, inputs).found["model.layers.0.self_attn"]
+    assert found is not None and found[0] is layer.o_proj
     h, e = model.config.num_attention_heads, plain.shape[0] // model.config.num_attention_heads
     with torch.no_grad():
-        torch.testing.assert_close(found.matrix(range(h), h, e), plain + layer.o_proj.more, atol=1e-5, rtol=0)
+        torch.testing.assert_close(matrix_rows(*found, range(h), h, e), plain + layer.o_proj.more, atol=1e-5, rtol=0)
 
 
 MEASURED = {  # of a dense script: layer, head, query, key, weight, share by value, share by output
@@ -104,7 +95,7 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
     loaded: LoadedModel = request.getfixturevalue(name)
     text, (layer, head, query, key), expected = MEASURED[name]
     inputs = encoded(loaded, text)
-    projections = find_projections(loaded.model, inputs)
+    projections = Projections(loaded.model, inputs)
     found: list[float] = []
 
     def visit(call: object) -> None:
@@ -138,14 +129,14 @@ def test_all_heads_of_tiny_models_against_the_dense_matrix(kind: str) -> None:
 
 def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], selection: Selection) -> int:
     """Shares by output of the selected layers against dense vectors; how many layers."""
-    projections = find_projections(model, inputs)  # type: ignore[arg-type]
+    projections = Projections(model, inputs)  # type: ignore[arg-type]
     apart: list[float] = []
 
     def visit(call: object) -> None:
         read = ReadShares(call, "output")  # type: ignore[arg-type]
         own = reduce(read, MatrixOf(kinds=("weights", "shares"), by="output")).part(Matrix)
         assert own is not None and own.weights is not None
-        matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined]
+        matrix = dense(projections.found[call.place.name][0])  # type: ignore[attr-defined]
         h = own.weights.shape[0]
         v = np.repeat(call.v.double().numpy(), h // call.v.shape[0], axis=0)  # type: ignore[attr-defined]
         e = v.shape[-1]
