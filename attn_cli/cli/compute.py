@@ -172,12 +172,12 @@ def compute(
             else:
                 alone, shape = output.written_format.name == "npy", (matrices.q.shape[-2], matrices.k.shape[-2])
                 pools = view.largest is not None and any(np.greater(shape, view.largest))
-                products = not (alone or pools or "scores" in matrices.stand_ins)
+                products = not (alone or pools or "scores" in matrices.made.stand_ins)
                 reducers = _whole(matrices, None if alone else view)
                 report = _report("compute", matrices, reducers, products=products)
                 operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
                 answer = computation(
-                    report.summaries, matrices.lead, operands, head_axis=matrices.made.head_axis, joined=matrices.joined
+                    report.summaries, matrices.lead, operands, head_axis=matrices.head_axis, joined=matrices.joined
                 )
                 report = replace(report, answer=answer)
             print_notes(report.warnings, quiet=output.quiet)
@@ -238,8 +238,8 @@ def _whole(matrices: Matrices, view: View | None) -> CallReducers:
         check_memory(count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
-        kinds = ("weights",) if "scores" in matrices.stand_ins else ("scores", "weights")
-        output = () if "output" in matrices.stand_ins else (_output(matrices),)
+        kinds = ("weights",) if "scores" in matrices.made.stand_ins else ("scores", "weights")
+        output = () if "output" in matrices.made.stand_ins else (_output(matrices),)
         if largest is None:
             return [MatrixOf(kinds=kinds), *output]
         return [*(MatrixOf(largest, kinds=(kind,)) for kind in kinds), *output]
@@ -248,4 +248,4 @@ def _whole(matrices: Matrices, view: View | None) -> CallReducers:
 
 
 def _output(matrices: Matrices) -> KeepOutput:
-    return KeepOutput(joined=matrices.joined, projection=matrices.made.wo, value_up=matrices.value_up)
+    return KeepOutput(joined=matrices.joined, projection=matrices.made.projection, value_up=matrices.made.value_up)

@@ -42,7 +42,7 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
         values = split_heads(values.reshape(*lead, n, h * last), h)
         notes = [f"{spec}: concatenated heads {array.shape}; cut into {h}"]
     else:
-        shape = layout if matrices.made.head_axis or joined else (*lead, n, last)
+        shape = layout if matrices.head_axis or joined else (*lead, n, last)
         slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"
         raise InputError(f"{name} {spec} has shape {array.shape} but the definition gives {shape}", slip)
     stored = widened_from(spec, name=name)
@@ -53,11 +53,9 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
 
 
 def _width(matrices: Matrices) -> int:
-    latent = matrices.latent
-    e = matrices.v.shape[-1] if latent is None else latent.up_v.shape[-1]
-    if matrices.made.wo is not None:
-        return int(matrices.made.wo.shape[-1])
-    return int(e * matrices.q.shape[-3] if matrices.joined else e)
+    if matrices.made.projection is not None:
+        return int(matrices.made.projection.shape[-1])
+    return matrices.e * matrices.q.shape[-3] if matrices.joined else matrices.e
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:

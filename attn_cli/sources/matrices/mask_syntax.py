@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Prefix, Window, all_of
+from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Open, Prefix, Window, all_of
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.files.text import is_typed
@@ -22,37 +22,7 @@ _ABOVE_0 = r"0*[1-9]\d{0,14}"
 _COUNTS = r"\d{1,18}(,\d{1,18})*"
 
 
-@dataclass(frozen=True, eq=False)
-class MaskParts:
-    """The masks of `--mask` for all batch entries and heads.
-
-    lengths  how many keys are no padding: one number, or one per batch entry; None for all
-    cells    booleans `[..., n, m]`, True where attending is allowed, perhaps with batch and head axes
-    biases   numbers `[..., n, m]` to be added to the scores, which additive mask files hold
-    """
-
-    masks: tuple[Mask, ...] = ()
-    lengths: tuple[int, ...] | None = None
-    cells: tuple[np.ndarray, ...] = ()
-    biases: tuple[np.ndarray, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __add__(self, other: "MaskParts") -> "MaskParts":
-        """All masks of both; if both have `lengths`, those of `other`."""
-        return MaskParts(
-            self.masks + other.masks,
-            self.lengths if other.lengths is None else other.lengths,
-            self.cells + other.cells,
-            self.biases + other.biases,
-            self.notes + other.notes,
-        )
-
-    def mask(self, m: int, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Mask:
-        """The mask of one batch entry on m keys, for these heads (indices): all masks combined, but for biases."""
-        masks = [*self.masks]
-        if self.lengths is not None:
-            masks.append(Keys(np.arange(m) < self.lengths[number if len(self.lengths) > 1 else 0]))
-        return all_of(*masks, *(Given(of_entry(cells, at, heads)) for cells in self.cells))
+MaskOf = Callable[[tuple[int, ...], tuple[int, ...]], Mask]  # of a batch entry and some heads
 
 
 class MaskEntry(NamedTuple):
@@ -63,7 +33,7 @@ class MaskEntry(NamedTuple):
     """
 
     syntax: str
-    make: Callable[[list[int], ScoreShape, int], MaskParts]
+    make: Callable[[list[int], ScoreShape, int], Mask | MaskOf]
     example: str = ""
     pattern: str = _ABOVE_0
     needs: str = "a whole number above 0"
@@ -89,19 +59,35 @@ class MaskEntry(NamedTuple):
         return [int(number) for number in re.split("[:,]", argument)] if self.example else []
 
 
-def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
-    """All masks that the options name, together; InputError for one that is no mask, or doesn't fit the scores."""
+def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np.ndarray], list[str]]:
+    """All masks that the options name as one, the numbers to be added to scores `[..., n, m]`, and notes."""
     texts = [*options.masks]
     if options.causal and not any(text.startswith("causal") for text in texts):
         texts.insert(0, "causal-bottom-right")
-    parts = MaskParts()
+    masks: list[Mask | MaskOf] = []
+    biases: list[np.ndarray] = []
+    notes: list[str] = []
     for text in texts:
         entry = next((entry for entry in MASKS if entry.takes(text)), None)
-        if entry is None:
-            parts += _of_file(text, shape)
-        else:
-            parts += entry.make(entry.numbers(text), shape, offset_of(options, shape.n, shape.m))
-    return parts
+        if entry is not None:
+            masks.append(entry.make(entry.numbers(text), shape, offset_of(options, shape.n, shape.m)))
+            if text in ("causal", "future") and shape.n != shape.m:
+                sizes = f"(n = {shape.n}, m = {shape.m})"
+                notes.append(f"causal, first query with first key {sizes}; --mask causal-bottom-right aligns the last")
+            continue
+        allowed, bias, note = _read_mask(text, shape)
+        masks += [] if allowed is None else [partial(_of_cells, allowed)]
+        biases += [] if bias is None else [bias]
+        notes += [note] if note else []
+
+    def mask(at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
+        return all_of(*(each if isinstance(each, Mask) else each(at, heads) for each in masks))
+
+    return mask, biases, notes
+
+
+def _of_cells(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
+    return Given(of_entry(cells, at, heads))
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:
@@ -113,56 +99,47 @@ def offset_of(options: MatrixOptions, n: int, m: int) -> int:
     return m - n if "causal-bottom-right" in options.masks or (options.causal and not top_left) else 0
 
 
-def _causal(_: list[int], shape: ScoreShape, __: int) -> MaskParts:
-    n, m = shape.n, shape.m
-    note = f"causal, first query with first key (n = {n}, m = {m}); --mask causal-bottom-right aligns the last"
-    return MaskParts((Causal(),), notes=() if n == m else (note,))
-
-
-def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskParts:
+def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskOf:
     text, entries = f"--mask 'lengths:{','.join(map(str, lengths))}'", math.prod(shape.lead)
     if len(lengths) not in (1, entries):
         raise InputError(f"{text} has {len(lengths)} lengths for {entries} batch entries", "one each, or one")
     if max(lengths) > shape.m:
         raise InputError(f"{text} is longer than the {shape.m} keys", "how many of the keys are real")
-    return MaskParts(lengths=tuple(lengths))
+    of_entries = np.array(lengths * (entries if len(lengths) == 1 else 1)).reshape(shape.lead)
+    return lambda at, heads: Keys(np.arange(shape.m) < of_entries[at])
 
 
 MASKS = (
-    MaskEntry("none", lambda _, shape, offset: MaskParts(), help=""),
-    MaskEntry("causal", _causal),
-    MaskEntry("future", _causal, help=""),
-    MaskEntry("causal-top-left", lambda _, shape, offset: MaskParts((Causal(),)), help=""),
-    MaskEntry("causal-bottom-right", lambda _, shape, offset: MaskParts((Causal(shape.m - shape.n),))),
+    MaskEntry("none", lambda _, shape, offset: Open(), help=""),
+    MaskEntry("causal", lambda _, shape, offset: Causal()),
+    MaskEntry("future", lambda _, shape, offset: Causal(), help=""),
+    MaskEntry("causal-top-left", lambda _, shape, offset: Causal(), help=""),
+    MaskEntry("causal-bottom-right", lambda _, shape, offset: Causal(shape.m - shape.n)),
     MaskEntry(
         "causal:OFFSET",
-        lambda numbers, shape, offset: MaskParts((Causal(numbers[0]),)),
+        lambda numbers, shape, offset: Causal(numbers[0]),
         "causal:2",
         r"-?\d{1,18}",
         "a whole number",
         "query i attends to keys up to i + OFFSET",
         help="causal:OFFSET (keys up to i + OFFSET)",
     ),
-    MaskEntry(
-        "window:W",
-        lambda numbers, shape, offset: MaskParts((Window(numbers[0], offset, both_sides=True),)),
-        "window:3",
-    ),
+    MaskEntry("window:W", lambda numbers, shape, offset: Window(numbers[0], offset, both_sides=True), "window:3"),
     MaskEntry(
         "sliding:W",
-        lambda numbers, shape, offset: MaskParts((Causal(offset), Window(numbers[0], offset))),
+        lambda numbers, shape, offset: all_of(Causal(offset), Window(numbers[0], offset)),
         "sliding:3",
         help="sliding:W (causal, W keys)",
     ),
     MaskEntry(
         "dilated:W:D",
-        lambda numbers, shape, offset: MaskParts((Dilated(numbers[0], numbers[1], offset),)),
+        lambda numbers, shape, offset: Dilated(numbers[0], numbers[1], offset),
         "dilated:3:2",
         f"{_ABOVE_0}:{_ABOVE_0}",
         "2 whole numbers above 0",
         help="dilated:W:D (window:W of keys D apart)",
     ),
-    MaskEntry("prefix:P", lambda numbers, shape, offset: MaskParts((Prefix(numbers[0], offset),)), "prefix:2"),
+    MaskEntry("prefix:P", lambda numbers, shape, offset: Prefix(numbers[0], offset), "prefix:2"),
     MaskEntry(
         "lengths:L,L,...",
         _lengths,
@@ -181,7 +158,8 @@ MASK_HELP = (
 )
 
 
-def _of_file(text: str, shape: ScoreShape) -> MaskParts:
+def _read_mask(text: str, shape: ScoreShape) -> tuple[np.ndarray | None, np.ndarray | None, str]:
+    """The cells `[..., n, m]` that a file allows, the numbers that it adds to scores, and how it was read."""
     kind, _, path = text.partition(":")
     file = path if kind in ("bool", "additive") and path else text
     exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()
@@ -195,10 +173,9 @@ def _of_file(text: str, shape: ScoreShape) -> MaskParts:
     if is_boolean and kind != "additive":
         is_square = cells.shape[:-1] == shape.entries == (shape.n,)  # it could be of each entry's keys
         note = f"{file}: read as 1 = may attend, 0 = blocked{', in rows of queries' if is_square else ''}"
-        return MaskParts(cells=(fitted(cells.astype(bool), "mask", shape),), notes=() if kind == "bool" else (note,))
+        return fitted(cells.astype(bool), "mask", shape), None, "" if kind == "bool" else note
     numbers = cells.astype(np.float64) if cells.dtype == np.bool_ else cells
     allowed = numbers > np.finfo(numbers.dtype).min / 2
-    bias = np.where(allowed, numbers, 0).astype(shape.dtype)
-    notes = () if kind == "additive" else (f"{file}: read as additive (-inf or the lowest number blocks)",)
-    blocking = () if allowed.all() else (fitted(allowed, "mask", shape),)
-    return MaskParts(cells=blocking, biases=(fitted(bias, "mask", shape),), notes=notes)
+    bias = fitted(np.where(allowed, numbers, 0).astype(shape.dtype), "mask", shape)
+    note = "" if kind == "additive" else f"{file}: read as additive (-inf or the lowest number blocks)"
+    return None if allowed.all() else fitted(allowed, "mask", shape), bias, note

@@ -1,9 +1,9 @@
 """The options of attention on matrices: its inputs and its rule, and the combinations that are refused."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.array_file import array_names
@@ -15,7 +15,6 @@ LATENTS = ("wdkv", "wuk", "wuv", "wkr")
 _NAMED = {name: name for name in (*PROJECTIONS, *LATENTS)} | {"norm": "latent_norm"}
 
 _ADD_X = "add --x FILE, or a text"
-_ADD_SEED = "add --projections SEED"
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,10 @@ class MatrixOptions:
         return self.x is not None or self.text is not None
 
     def check(self) -> None:
-        """Raise InputError for options that exclude each other, the first such pair of `REFUSALS`."""
-        for refusal in REFUSALS:
-            if refusal.applies(self):
-                values = vars(self) | {"changes": " and ".join(self._changes())}
-                raise InputError(refusal.message.format_map(values), refusal.hint.format_map(values))
+        """Raise InputError for options that exclude each other."""
+        for is_wrong, message, hint in conflicts(self):
+            if is_wrong:
+                raise InputError(message, hint)
 
     @property
     def is_latent(self) -> bool:
@@ -82,11 +80,6 @@ class MatrixOptions:
     def rotary(self) -> bool:
         """True if q and k are rotated by rotary positions."""
         return (self.positions or "").startswith("rotary")
-
-    def _changes(self) -> list[str]:
-        names = [f"--{name}" for name in ("scale", "softcap", "sink") if self.sets(name)]
-        names += ["--positions alibi"] if self.sets("alibi") else []
-        return [*names, *([] if self.softmax else ["--weights scores"])]
 
     def sets(self, *names: str) -> bool:
         """True if any of the options of these names (`names`) was given."""
@@ -136,89 +129,74 @@ def latent_options(given: str | None) -> dict[str, Any]:
     return {"latent": int(rank) if rank else None, "absorb": bool(form)}
 
 
-class Refusal(NamedTuple):
-    """Options that exclude each other (`applies` says where), and the error that says so.
-
-    `{name}` in it stands for that option's value, `{changes}` for the names of those given that change scores.
-    """
-
-    applies: Callable[[MatrixOptions], bool]
-    message: str
-    hint: str
-
-
-def _stdin_count(options: MatrixOptions) -> int:
+def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
+    """What can't be meant together: whether it was given, the message, and what to do; the first is told."""
     files = ("q", "k", "v", "x", "context", *PROJECTIONS, *LATENTS, "latent_norm", "scores", "sink", "fixed")
-    return sum(file == "-" for file in (*(getattr(options, name) for name in files), *options.masks))
-
-
-REFUSALS = (
-    Refusal(
-        lambda o: _stdin_count(o) > 1,
-        "standard input holds one matrix, - was given more than once",
-        "put the others in files",
-    ),
-    Refusal(
-        lambda o: o.text is not None and bool(o.q or o.k or (o.v and o.is_latent)),
-        "a text and --q or --k at once",
-        "give either x with projections, or q, k and v; quote labels: --labels 'The cat'",
-    ),
-    Refusal(
-        lambda o: o.x is not None and bool(o.q or o.k or o.v),
-        "--x and --q, --k or --v at once",
-        "give either x with projections, or q, k and v",
-    ),
-    Refusal(
-        lambda o: o.scores is not None and (o.has_embeddings or bool(o.q or o.k)),
-        "--scores are q kᵀ already, and q and k are given, too",
-        "leave out one of them",
-    ),
-    Refusal(lambda o: o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
-    Refusal(
-        lambda o: not o.has_embeddings and o.sets("wq", "wk", "wv"),
-        "W_Q, W_K and W_V project --x, which is missing",
-        "add --x FILE",
-    ),
-    Refusal(lambda o: not o.has_embeddings and o.sets("context"), "--context needs embeddings", _ADD_X),
-    Refusal(lambda o: not o.has_embeddings and o.sets("seed"), "drawn projections need embeddings", _ADD_X),
-    Refusal(lambda o: not o.has_embeddings and o.is_latent, "latent keys need embeddings", _ADD_X),
-    Refusal(
-        lambda o: not o.has_embeddings and o.positions == "sinusoidal",
-        "--positions sinusoidal needs embeddings",
-        _ADD_X,
-    ),
-    Refusal(
-        lambda o: not o.has_embeddings and o.q is None and o.scores is None,
-        "no matrix",
-        'give --q "1 0; 0 1" or --q FILE (then k and v are q), or --scores, or --x, or a text',
-    ),
-    Refusal(
-        lambda o: o.seed is None and o.sets("latent"), "--latent is a size of projections that are drawn", _ADD_SEED
-    ),
-    Refusal(
-        lambda o: not math.isfinite(o.rope_base),
-        "the base {rope_base:g} of rotary positions is not a finite number",
-        "most models have 10000",
-    ),
-    Refusal(lambda o: o.absorb and not o.is_latent, "absorbed is for latent keys", "--latent 2:absorbed, or wdkv=FILE"),
-    Refusal(
-        lambda o: o.is_latent and bool(o.wk or o.wv or o.kv_heads),
-        "latent keys and wk, wv or --kv-heads at once",
-        "latents make every head's keys and values",
-    ),
-    Refusal(
-        lambda o: o.fixed is not None and (o.sets("scale", "softcap", "alibi", "sink") or not o.softmax),
-        "fixed weights ignore scores",
-        "leave out {changes}",
-    ),
-    Refusal(
-        lambda o: o.sink is not None and not o.softmax,
-        "--sink takes a share of the softmax, and --weights scores has none",
-        "leave out one of them",
-    ),
-    Refusal(
-        lambda o: o.positions not in (None, *POSITIONS),
-        "--positions {positions!r} is unknown",
-        f"one of {', '.join(POSITIONS)}, alibi",
-    ),
-)
+    piped = sum(file == "-" for file in (*(getattr(o, name) for name in files), *o.masks))
+    changes = [f"--{name}" for name in ("scale", "softcap", "sink") if o.sets(name)]
+    changes += ["--positions alibi"] * o.sets("alibi") + ["--weights scores"] * (not o.softmax)
+    given, embeds = bool(o.q or o.k or o.v), o.has_embeddings
+    return [
+        (piped > 1, "standard input holds one matrix, - was given more than once", "put the others in files"),
+        (
+            o.text is not None and bool(o.q or o.k or (o.v and o.is_latent)),
+            "a text and --q or --k at once",
+            "give either x with projections, or q, k and v; quote labels: --labels 'The cat'",
+        ),
+        (
+            o.x is not None and given,
+            "--x and --q, --k or --v at once",
+            "give either x with projections, or q, k and v",
+        ),
+        (
+            o.scores is not None and (embeds or bool(o.q or o.k)),
+            "--scores are q kᵀ already, and q and k are given, too",
+            "leave out one of them",
+        ),
+        (o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
+        (
+            not embeds and o.sets("wq", "wk", "wv"),
+            "W_Q, W_K and W_V project --x, which is missing",
+            "add --x FILE",
+        ),
+        (not embeds and o.sets("context"), "--context needs embeddings", _ADD_X),
+        (not embeds and o.sets("seed"), "drawn projections need embeddings", _ADD_X),
+        (not embeds and o.is_latent, "latent keys need embeddings", _ADD_X),
+        (not embeds and o.positions == "sinusoidal", "--positions sinusoidal needs embeddings", _ADD_X),
+        (
+            not embeds and o.q is None and o.scores is None,
+            "no matrix",
+            'give --q "1 0; 0 1" or --q FILE (then k and v are q), or --scores, or --x, or a text',
+        ),
+        (
+            o.seed is None and o.sets("latent"),
+            "--latent is a size of projections that are drawn",
+            "add --projections SEED",
+        ),
+        (
+            not math.isfinite(o.rope_base),
+            f"the base {o.rope_base:g} of rotary positions is not a finite number",
+            "most models have 10000",
+        ),
+        (o.absorb and not o.is_latent, "absorbed is for latent keys", "--latent 2:absorbed, or wdkv=FILE"),
+        (
+            o.is_latent and bool(o.wk or o.wv or o.kv_heads),
+            "latent keys and wk, wv or --kv-heads at once",
+            "latents make every head's keys and values",
+        ),
+        (
+            o.fixed is not None and bool(changes),
+            "fixed weights ignore scores",
+            f"leave out {' and '.join(changes)}",
+        ),
+        (
+            o.sink is not None and not o.softmax,
+            "--sink takes a share of the softmax, and --weights scores has none",
+            "leave out one of them",
+        ),
+        (
+            o.positions not in (None, *POSITIONS),
+            f"--positions {o.positions!r} is unknown",
+            f"one of {', '.join(POSITIONS)}, alibi",
+        ),
+    ]

@@ -109,6 +109,20 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
     return q.shape[:-3]
 
 
+def check_up_projection(name: str, up: np.ndarray, down: np.ndarray, heads: int) -> None:
+    """Raise InputError for a W_UK or W_UV that is not `[r, h * d]` for the r numbers of a latent."""
+    rank = down.shape[-1]
+    if up.ndim != 2 or up.shape[0] != rank:
+        raise InputError(
+            f"{name} has shape {up.shape} but wdkv has shape {down.shape}",
+            f"{name} starts from the {rank} numbers of a latent: [{rank}, heads * d]",
+        )
+    if up.shape[1] % heads:
+        raise InputError(
+            f"{name} is {up.shape[1]} wide, which {heads} heads don't divide", "every head gets its own part"
+        )
+
+
 def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
     """Raise InputError for a W_O that is not `[h * e, width]`, for as many numbers as the joined heads have."""
     if projection.ndim != 2:

@@ -28,8 +28,8 @@ ALLOWED = [
 
 
 def cells(n: int, m: int, *texts: str) -> list[str]:
-    parts = masks_of(MatrixOptions(masks=texts), ScoreShape((), 1, n, m, 2, np.dtype(np.float32)))
-    allowed = dense(parts.mask(m, (), 0, (0,)), n, m, like=np.empty(0))
+    mask, _, _ = masks_of(MatrixOptions(masks=texts), ScoreShape((), 1, n, m, 2, np.dtype(np.float32)))
+    allowed = dense(mask((), (0,)), n, m, like=np.empty(0))
     return ["".join(str(int(cell)) for cell in row) for row in np.broadcast_to(allowed, (n, m))]
 
 
