@@ -9,11 +9,11 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.model.source import Source
-from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
+from attn_cli.notebook.models import Model, Numbers, opened, selected
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.sources import DEFAULT_MODEL, Opening
 from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.calls import answer_of

@@ -5,9 +5,9 @@ from typing import Any, Unpack
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Predicting, Source
-from attn_cli.notebook.models import Model, Numbers, Opening, opened, selected
+from attn_cli.notebook.models import Model, Numbers, opened, selected
 from attn_cli.prompt import Prompt
-from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.sources import DEFAULT_MODEL, Opening
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock

@@ -12,7 +12,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import Chat, Loading, Reading, open_source
+from attn_cli.sources import Opening, Reading, open_source
 
 Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any
 """A `--model` value, an open source, a recording, or a transformers model with its tokenizer, in a tuple or apart."""
@@ -22,18 +22,6 @@ Numbers: TypeAlias = int | Sequence[int] | str | None
 
 Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 """
-
-
-class Opening(Loading, total=False):
-    """Options for loading a model by name (device, dtype ...) and what it reads."""
-
-    decoder_text: str | None
-    target_lang: str | None
-    generate: int | None
-    inputs: str | None
-    image: str | None
-    audio: str | None
-    chat: Chat | None
 
 
 _ARGUMENTS = (
@@ -69,8 +57,7 @@ def opened(text: object, model: Model, tokenizer: Any, opening: Opening, *, pred
         with catch_warnings():
             filterwarnings("ignore", message="IProgress not found")  # of tqdm, whose bars aren't shown
             return open_source(model, **cast(Any, loading))
-    names = Reading.__annotations__.keys() - Loading.__annotations__.keys()
-    read = {name: loading[name] for name in names if loading.get(name) is not None}
+    read = {name: loading[name] for name in Reading.__annotations__ if loading.get(name) is not None}
     if isinstance(model, tuple) or _is_module(model):
         parts = [*(model if isinstance(model, tuple) else [model]), *([] if tokenizer is None else [tokenizer])]
         parts.sort(key=_is_module, reverse=True)  # in either order

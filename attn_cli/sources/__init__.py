@@ -33,7 +33,11 @@ Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 class Reading(TypedDict, total=False):
     """Inputs beside the texts or in their place: keyword arguments of `open_source`.
 
-    reads_text   whether texts will be read, without which a model may have no tokenizer
+    decoder_text  what the decoder of an encoder-decoder reads
+    generate      how many tokens the model generates first, at most; they are read with the text
+    image         image files, read beside every text, or instead of texts by a model that reads none
+    chat          messages before the text, a user's; or a mapping with them as "messages" and template arguments
+    target_lang   the language that a translator writes, by its code: "fra_Latn"
     """
 
     decoder_text: str | None
@@ -43,7 +47,6 @@ class Reading(TypedDict, total=False):
     audio: str | None
     chat: Chat | None
     target_lang: str | None
-    reads_text: bool
 
 
 class Loading(TypedDict, total=False):
@@ -63,35 +66,32 @@ class Loading(TypedDict, total=False):
     unpacked: "UnpackedModels | None"
 
 
-def open_source(
-    model: str = DEFAULT_MODEL,
-    *,
-    decoder_text: str | None = None,
-    generate: int | None = None,
-    inputs: str | None = None,
-    image: str | Sequence[str] | None = None,
-    audio: str | None = None,
-    chat: Chat | None = None,
-    target_lang: str | None = None,
-    **loading: Unpack[Loading],
-) -> Source:
+class Opening(Reading, Loading, total=False):
+    """The keyword arguments of `open_source`."""
+
+
+_OPTIONS = {
+    "decoder_text": "--pair",
+    "generate": "--generate",
+    "inputs": "--file",
+    "image": "--image",
+    "audio": "--audio",
+    "chat": "--chat",
+    "target_lang": "--arg",
+}
+
+
+def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Source:
     """Open what a `--model` value means: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
 
     The source turns texts into attention calls. Torch modules of other libraries are `timm:NAME`, `open_clip:NAME/TAG`
-    and `package.module:factory`.
-
-    decoder_text  what the decoder of an encoder-decoder reads
-    generate      how many tokens the model generates first, at most; they are read with the text
-    image         image files, read beside every text, or instead of texts by a model that reads none
-    chat          messages before the text, a user's; or a mapping with them as "messages" and template arguments
-    target_lang   the language that a translator writes, by its code: "fra_Latn"
-    loading       as `Loading` says: adapters, device, dtype, trust_remote_code, and so on
+    and `package.module:factory`. Options are those of `Reading` and `Loading`.
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
-    reading = {"--pair": decoder_text, "--generate": generate, "--file": inputs, "--image": image,
-               "--audio": audio, "--chat": chat, "--arg": target_lang}  # fmt: skip
-    given = next((option for option, value in reading.items() if value is not None), None)
+    reading: Any = {name: value for name, value in options.items() if name in _OPTIONS and value is not None}
+    loading: Any = {name: value for name, value in options.items() if name not in _OPTIONS}
+    given = next((_OPTIONS[name] for name in reading), None)
     if loading.get("adapters") and (is_recording(model) or is_table(model)):
         raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
     if is_recording(model):
@@ -107,51 +107,47 @@ def open_source(
         return open_table_source(model)
     named = module_name(model)
     if named is not None:
-        others = {x for x, value in reading.items() if value is not None} - {"--file", "--image"}
-        return _open_module(named, inputs, image, others, loading)
+        return _open_module(named, reading, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.huggingface.read.media import read_media
 
-    if inputs is not None or image is not None or audio is not None:
+    if not reading.keys().isdisjoint({"inputs", "image", "audio"}):
         loading["reads_text"] = False
     origin = find(model, OriginOptions(**loading))
 
-    media = read_media(image, audio)
+    media = read_media(reading.pop("image", None), reading.pop("audio", None))
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.source import reading_source
 
-    unpacked, generates = origin.options.unpacked, generate is not None
+    unpacked, generates = origin.options.unpacked, "generate" in reading
     if origin.gguf is None or unpacked is None or origin.adapters:  # of which no copy is kept
         loaded = load(origin, generates=generates)
     else:
         from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
 
         loaded = load_unpacked(origin, unpacked, partial(load, generates=generates), generates=generates)
-    return reading_source(
-        loaded, media, decoder_text=decoder_text, generate=generate, inputs=inputs, chat=chat, target_lang=target_lang
-    )
+    return reading_source(loaded, media, **reading)
 
 
-def _open_module(
-    name: ModuleName, inputs: str | None, image: str | Sequence[str] | None, others: set[str], loading: Loading
-) -> Source:
+def _open_module(name: ModuleName, reading: Any, loading: Any) -> Source:
     """A torch module of another library as a source; InputError for options that are for transformers models."""
     from attn_cli.sources.huggingface.load.origin import OriginOptions, check_options
     from attn_cli.sources.huggingface.read.media import read_media
 
     options = replace(OriginOptions(**loading), reads_text=False)
+    others = {_OPTIONS[option] for option in reading.keys() - {"inputs", "image"}}
     others |= {"--adapter"} if options.adapters else set()
     if others:
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")
     check_options(options)
-    media = read_media(image, None)
+    media = read_media(reading.get("image"), None)
     from attn_cli.sources.huggingface.modules.build import build
     from attn_cli.sources.huggingface.modules.reader import ModuleReader
     from attn_cli.sources.huggingface.source import ModelSource
 
     built = build(name, options)
-    return ModelSource(built.loaded, ModuleReader(built, inputs, media))
+    return ModelSource(built.loaded, ModuleReader(built, reading.get("inputs"), media))
 
 
 def is_table(model: str) -> bool:

@@ -40,14 +40,7 @@ class RecordedSource:
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers, with how many of their heads are chosen; InputError for one that was not recorded."""
-        layers = self._layers
-        selection.check_layers([(layer.place.stream, layer.place.layer) for layer in layers])
-        total = self._total
-        return [
-            PlannedLayer(layer.place.layer, len(self._heads(layer, selection)))
-            for layer in layers
-            if selection.has_layer(layer.place.layer, total, layer.place.stream)
-        ]
+        return [PlannedLayer(layer.place.layer, len(heads)) for layer, heads in self._chosen(selection)]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
         """Call `visit` with the attention of every layer; returns [], for blocks without attention aren't recorded."""
@@ -65,12 +58,10 @@ class RecordedSource:
         """Call `visit` with the attention of the chosen layers and heads, for each prompt."""
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
-        selection.check_layers([(layer.place.stream, layer.place.layer) for layer in self._layers])
         for text in range(len(prompts)):
-            for layer in self._layers:
-                if selection.has_layer(layer.place.layer, self._total, layer.place.stream):
-                    chosen = layer.of_heads(self._heads(layer, selection))
-                    visit(replace(chosen, place=replace(chosen.place, text=text)))
+            for layer, heads in self._chosen(selection):
+                chosen = layer.of_heads(heads)
+                visit(replace(chosen, place=replace(chosen.place, text=text)))
 
     def follow(
         self,
@@ -83,19 +74,19 @@ class RecordedSource:
         """Raise InputError: a recording has no vectors between blocks."""
         raise self._missing("vectors between blocks are seen while the model runs")
 
-    @property
-    def _layers(self) -> tuple[RecordedLayer, ...]:
-        return self.recording.layers
+    def _chosen(self, selection: Selection) -> list[tuple[RecordedLayer, list[int]]]:
+        """The chosen layers, each with the indices of its chosen heads among those that were recorded."""
+        layers = self.recording.layers
+        selection.check_layers([(layer.place.stream, layer.place.layer) for layer in layers])
+        total = max(layer.place.layer for layer in layers) + 1
+        chosen = [layer for layer in layers if selection.has_layer(layer.place.layer, total, layer.place.stream)]
+        return [(layer, self._heads(layer, selection, total)) for layer in chosen]
 
-    @property
-    def _total(self) -> int:
-        return max(layer.place.layer for layer in self._layers) + 1
-
-    def _heads(self, layer: RecordedLayer, selection: Selection) -> list[int]:
+    def _heads(self, layer: RecordedLayer, selection: Selection, total: int) -> list[int]:
         numbers = layer.place.heads
-        chosen = selection.pick_heads(max(numbers) + 1, layer.place.layer, self._total)
         if selection.heads is None and selection.pairs is None:
             return list(range(len(numbers)))
+        chosen = selection.pick_heads(max(numbers) + 1, layer.place.layer, total)
         for head in chosen:
             if head not in numbers:
                 raise InputError(

@@ -107,7 +107,7 @@ def test_every_line_is_a_text_in_order_and_a_bad_one_stops_nothing() -> None:
     assert run.code == 2
     assert run.errors.splitlines() == [
         "attn: line 4: the line is not UTF-8 at byte 0",
-        "attn: line 5: no word of the text is in the table minilm",
+        "attn: line 5: no word of the text is in the table minilm: zzqqy",
         "attn: 1 blank line left out",
     ]
 

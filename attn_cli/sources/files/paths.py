@@ -1,7 +1,6 @@
 """What stands behind a name: a file, a folder, a pipe, a device or nothing; and its content, where memory holds it."""
 
 import difflib
-import errno
 import os
 import stat
 from enum import Enum
@@ -14,6 +13,7 @@ from attn_cli.text import decimal_bytes, excerpt
 
 MOST_ENDLESS = 10**9
 _PIECE = 2**20
+_CHECK = "check the name and the folder"
 
 
 class PathKind(Enum):
@@ -59,19 +59,28 @@ def kind_of_path(path: Path, error_type: type[AttnError]) -> PathKind:
     return PathKind.PIPE if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else PathKind.DEVICE
 
 
-def nonempty_file(name: str) -> Path:
-    """The path of a file that holds something; InputError for a folder, a pipe, a device, an empty file, or none."""
-    path, label = expanded(name), excerpt(name)
-    kind = kind_of_path(path, InputError)
+def require_file(path: Path, error_type: type[AttnError], hint: str = _CHECK) -> None:
+    """Raise an `error_type` for a folder, a pipe, a device or nothing in place of a file."""
+    label, kind = excerpt(str(path)), kind_of_path(path, error_type)
+    if kind is PathKind.NOTHING:
+        raise error_type(f"no file {label}", nearest_name(path, hint))
     if kind is not PathKind.FILE:
-        problem = {PathKind.NOTHING: os.strerror(errno.ENOENT), PathKind.FOLDER: os.strerror(errno.EISDIR)}
-        raise InputError(f"can't read {label}: {problem.get(kind, f'it is {kind.value}')}", "check the name")
+        hint = (
+            "name one of the files in it" if kind is PathKind.FOLDER else "save what it gives to a file, and name that"
+        )
+        raise error_type(f"{label} is {kind.value}, not a file", hint)
+
+
+def nonempty_file(name: str) -> Path:
+    """The path of a file that holds something; InputError for any other."""
+    path = expanded(name)
+    require_file(path, InputError)
     if path.stat().st_size == 0:
-        raise InputError(f"{label} is empty", "is the download complete?")
+        raise InputError(f"{excerpt(name)} is empty", "is the download complete?")
     return path
 
 
-def nearest_name(path: Path, otherwise: str = "check the name and the folder") -> str:
+def nearest_name(path: Path, otherwise: str = _CHECK) -> str:
     """A hint: the most similar name in the same folder, that the folder doesn't exist, or else `otherwise`."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"

@@ -16,9 +16,9 @@ from attn_cli.sources.files.paths import (
     PathKind,
     kind_of_path,
     leads_somewhere,
-    nearest_name,
     read_content,
     read_stream,
+    require_file,
 )
 from attn_cli.text import excerpt
 
@@ -99,16 +99,11 @@ def _split(spec: str) -> tuple[str, str | None]:
 
 
 def _open_path(path: Path, member: str | None) -> Raw:
-    label, kind = excerpt(str(path)), kind_of_path(path, InputError)
-    if kind is PathKind.NOTHING:
-        raise InputError(f"no file {label}", nearest_name(path))
-    if kind is PathKind.FOLDER:
-        raise InputError(f"{label} is a folder, not a file", "name one of the files in it")
-    if kind is PathKind.DEVICE:
-        raise InputError(f"{label} is a device, not a file", "to read a pipe, give -")
+    label = excerpt(str(path))
     try:
-        if kind is PathKind.PIPE:
+        if kind_of_path(path, InputError) is PathKind.PIPE:
             return Raw(label, np.frombuffer(read_content(path), np.uint8), member)
+        require_file(path, InputError)
         is_small = path.stat().st_size < MAP_FROM
         data = np.fromfile(path, np.uint8) if is_small else np.asarray(np.memmap(path, np.uint8, mode="r"))
     except OSError as error:

@@ -14,7 +14,7 @@ from attn_cli.sources.files.checks import Matrix
 from attn_cli.sources.files.json_document import parse_json
 from attn_cli.sources.files.npy import npz_arrays
 from attn_cli.sources.files.parse_errors import parse_errors, refuse_pickle
-from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_name
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, require_file
 from attn_cli.sources.files.raw import SAMPLE, Raw, is_text, open_raw, sniff
 from attn_cli.sources.files.text import decode_text
 from attn_cli.sources.tables.table import VectorTable
@@ -30,11 +30,7 @@ _EXPECTED = "a table has `words` and `vectors` [words, d]"
 def open_table_file(name: str) -> WordTable:
     """The table of word vectors in a file: text, gzip of it, npz or JSON."""
     path = expanded(name)
-    kind = kind_of_path(path, LoadError)
-    if kind is PathKind.NOTHING:
-        raise LoadError(f"no table at {excerpt(name)}: {kind.value}", nearest_name(path, _KINDS))
-    if kind is not PathKind.FILE:
-        raise LoadError(f"no table at {excerpt(name)}: it is {kind.value}", _KINDS)
+    require_file(path, LoadError, _KINDS)
     if path.name == "config.json" and (path.parent / "config.json").is_file():
         raise LoadError(f"{excerpt(name)} is a file of a model", f"give its folder: {excerpt(str(path.parent))}")
     label = excerpt(str(path))

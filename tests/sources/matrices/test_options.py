@@ -29,7 +29,7 @@ REFUSED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("place", "options"), enumerate(REFUSED))
+@pytest.mark.parametrize(("place", "options"), list(enumerate(REFUSED)))
 def test_every_refusal_has_a_case_that_no_earlier_one_holds(place: int, options: dict[str, Any]) -> None:
     made = MatrixOptions(**options)
     told = conflicts(made)

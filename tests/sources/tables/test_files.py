@@ -222,9 +222,9 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.
         words = np.array([0x62, 0x7FFFFFFF, 0x63, 0x64], f"{order}u4").view(f"{order}U2")
         np.savez("f.npz", words=words, vectors=np.eye(2))
         refused(attn("nearest", "bank", "-m", "f.npz"), 2, "f.npz: words holds characters beyond Unicode")
-    refused(attn("inspect", "river", "-m", "d.npz"), 3, "no table at d.npz", "did you mean")
+    refused(attn("inspect", "river", "-m", "d.npz"), 3, "no file d.npz", "did you mean")
     Path("e.txt").mkdir()
-    refused(attn("inspect", "river", "-m", "e.txt"), 3, "it is a folder")
+    refused(attn("inspect", "river", "-m", "e.txt"), 3, "e.txt is a folder")
     refused(attn("inspect", "river", "--pair", "b"), 2, "--pair needs a model")
 
 
