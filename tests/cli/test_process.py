@@ -193,7 +193,7 @@ def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
         assert running.stdin and running.stderr
         running.stdin.write(b"river bank\nzzqqy\n")
         running.stdin.flush()
-        assert running.stderr.readline() == b"attn: line 2: no word of the text is in the table minilm\n"
+        assert running.stderr.readline() == b"attn: line 2: no word of the text is in the table minilm: zzqqy\n"
         assert len(list(tmp_path.iterdir())) == 2  # the new file waits beside the old one
         running.send_signal(number)
         assert running.wait(SHORT) == code

@@ -6,10 +6,9 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError, LoadError, reason
-from attn_cli.sources.corpora.inputs import CorpusFile
 from attn_cli.sources.files.parse_errors import parse_errors, problem
 from attn_cli.sources.files.paths import expanded
 from attn_cli.text import decimal_bytes, excerpt, listed
@@ -17,6 +16,13 @@ from attn_cli.text import decimal_bytes, excerpt, listed
 LONGEST_RECORD = 2**24  # bytes; a longer one is refused as a document, whatever a packed file unpacks to
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+class CorpusFile(NamedTuple):
+    """One file of a corpus, "-" for standard input; `kind` is "lines", "jsonl", "csv", "tsv", "parquet" or "arrow"."""
+
+    name: str
+    kind: str
 
 
 class BadRecordError(Exception):

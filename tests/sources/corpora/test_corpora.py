@@ -15,8 +15,7 @@ import pytest
 from pyarrow import ipc, parquet
 
 from attn_cli.errors import AttnError, InputError
-from attn_cli.sources.corpora import Corpus, open_corpus, records
-from attn_cli.sources.corpora.inputs import files_of
+from attn_cli.sources.corpora import Corpus, files_of, open_corpus, records
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
 
