@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
+from attn_cli.sources import memory
 from attn_cli.sources.files import checks, raw
 from attn_cli.sources.files.array_file import read_array, widened_from
 
@@ -354,9 +355,9 @@ def test_a_zip_larger_than_memory_is_refused(monkeypatch):
     with zipfile.ZipFile("q.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("q.npy", npy_bytes(np.zeros((1024, 1024))))
     assert Path("q.npz").stat().st_size < 20_000
-    monkeypatch.setattr(checks, "free_memory", lambda: 2**20)
+    monkeypatch.setattr(memory, "free_memory", lambda: 2**20)
     error = refused("q.npz", kind=LimitError)
-    assert error.message == "q.npz needs 8 MiB of memory, 1 MiB are free"
+    assert error.message == "the numbers of q.npz take 8.4 MB, and 1.0 MB are free"
     assert error.code == ExitCode.LIMIT
 
 

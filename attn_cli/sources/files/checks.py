@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.errors import InputError, LimitError
+from attn_cli.errors import InputError
 from attn_cli.sources.files.parse_errors import pickle_error
-from attn_cli.sources.memory import free_memory
-from attn_cli.text import binary_bytes, excerpt
+from attn_cli.sources.memory import check_memory
+from attn_cli.text import excerpt
 
 Matrix = npt.NDArray[Any]
 
@@ -49,12 +49,8 @@ def require_dtype(dtype: np.dtype[Any], label: str) -> None:
 
 def require_memory(size: int, label: str) -> None:
     """Raise LimitError where `size` bytes are more than are free; `label` names the file."""
-    free = free_memory()
-    if free is not None and size > free:
-        raise LimitError(
-            f"{label} needs {binary_bytes(size)} of memory, {binary_bytes(free)} are free",
-            "an uncompressed .npy is mapped, not read: save it as that, or save fewer rows",
-        )
+    hint = "an uncompressed .npy is mapped, not read: save it as that, or save fewer rows"
+    check_memory(size, f"the numbers of {label}", hint)
 
 
 def as_floats(array: Matrix, name: str, label: str) -> Matrix:

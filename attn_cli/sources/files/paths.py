@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from attn_cli.errors import AttnError, InputError, LimitError, reason
-from attn_cli.sources.memory import free_memory
+from attn_cli.sources.memory import check_memory
 from attn_cli.text import decimal_bytes, excerpt
 
 MOST_ENDLESS = 10**9
@@ -94,12 +94,10 @@ def nearest_name(path: Path, otherwise: str = _CHECK) -> str:
 def read_content(path: Path) -> bytes:
     """The bytes of a file; of a pipe or a device until it ends."""
     with path.open("rb") as file:
-        status, free = os.fstat(file.fileno()), free_memory()
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             return read_stream(file, excerpt(str(path)))
-        if free is not None and status.st_size > free:
-            sizes = f"{decimal_bytes(status.st_size)}, and {decimal_bytes(free)}"
-            raise LimitError(f"{excerpt(str(path))} has {sizes} of memory are free", "give a part of it")
+        check_memory(status.st_size, f"the bytes of {excerpt(str(path))}", "give a part of it")
         return file.read()
 
 

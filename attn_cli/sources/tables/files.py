@@ -17,7 +17,7 @@ from attn_cli.sources.files.parse_errors import parse_errors, refuse_pickle
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, require_file
 from attn_cli.sources.files.raw import SAMPLE, Raw, is_text, open_raw, sniff
 from attn_cli.sources.files.text import decode_text
-from attn_cli.sources.tables.table import VectorTable
+from attn_cli.sources.tables import VectorTable
 from attn_cli.sources.tables.text import TextTable
 from attn_cli.text import counted, excerpt
 

@@ -19,8 +19,7 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import require_finite_scores
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
-from attn_cli.sources.tables import split_words
-from attn_cli.sources.tables.table import Vectors
+from attn_cli.sources.tables import Vectors, split_words
 from attn_cli.text import excerpt, listed
 
 if TYPE_CHECKING:

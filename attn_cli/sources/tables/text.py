@@ -11,7 +11,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.parse_errors import parse_errors
-from attn_cli.sources.tables.table import BLOCK, Vectors
+from attn_cli.sources.tables import BLOCK, Vectors
 from attn_cli.text import counted, excerpt
 
 _LONGEST_LINE = 2**20
