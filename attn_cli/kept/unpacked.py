@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from attn_cli._version import __version__
 from attn_cli.interrupts import unfinished
-from attn_cli.kept.model_files import file_state, library_state
 
 _OFF = ("", "off", "0", "no", "none", "false")
 MOST = 4 * 10**9  # bytes of all of them
@@ -49,8 +49,8 @@ class UnpackedModels:
 
     def find(self, file: Path) -> Path | None:
         """The folder that `file` was unpacked to, which counts as used now; None where there is none."""
-        folder = self.path / _name(file)
         try:
+            folder = self.path / _name(file)
             os.utime(folder)
         except OSError:
             return None
@@ -96,5 +96,7 @@ class UnpackedModels:
 
 
 def _name(file: Path) -> str:
-    asked = [__version__, library_state(), file_state(str(file.resolve()))]
+    file, status = file.resolve(), file.stat()
+    libraries = [version(name) for name in ("torch", "transformers")]
+    asked = [__version__, libraries, str(file), status.st_size, status.st_mtime_ns]
     return blake2b(json.dumps(asked).encode(), digest_size=16).hexdigest()

@@ -5,7 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from attn_cli.sources.huggingface.known_types import TYPES
+from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY
 from tests.architectures.batches import (
     CACHES,
     SHORT,
@@ -74,7 +74,7 @@ def test_what_padding_misleads_reads_one_text_at_a_time(name: str, texts: int) -
 
 
 @pytest.mark.every_type
-@pytest.mark.parametrize("kind", [name for name, entry in TYPES.items() if entry.unpadded_only])
+@pytest.mark.parametrize("kind", sorted(UNPADDED_ONLY))
 def test_padding_misleads_what_reads_alone(kind: str) -> None:
     """Nobody reads alone for nothing: the type or a variant of it gives other weights in a padded batch."""
     moved = []

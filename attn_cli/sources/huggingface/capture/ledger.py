@@ -12,7 +12,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.known_types import REPEATS_BLOCKS, type_of
 
 
 class SelectionDone(Exception):
@@ -75,7 +75,7 @@ class Ledger:
 
     def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
         """From now on, end the forward pass once every selected module has run in all blocks that it is part of."""
-        if type_of(configuration_of(self._model)).repeats_blocks or (
+        if type_of(configuration_of(self._model)) in REPEATS_BLOCKS or (
             self.selection.layers is None and usual_runs is None
         ):
             return

@@ -30,10 +30,16 @@ def cached_models() -> ModelCache:
     return ModelCache(folder, dict(sorted(models.items())), len(cache.warnings))
 
 
+def cached_file(name: str, file: str, revision: str | None = None) -> Path | None:
+    """A file of a model on the hub, at `revision` or main, that is in the cache; else None."""
+    path = try_to_load_from_cache(name, file, cache_dir=constants.HF_HUB_CACHE, revision=revision)
+    return Path(path) if isinstance(path, str) else None
+
+
 def commit_of(name: str, revision: str | None = None) -> str | None:
     """The commit of a model on the hub, at `revision` or main, whose configuration is in the cache; else None."""
-    path = try_to_load_from_cache(name, "config.json", cache_dir=constants.HF_HUB_CACHE, revision=revision)
-    return Path(path).parent.name if isinstance(path, str) else None
+    path = cached_file(name, "config.json", revision)
+    return None if path is None else path.parent.name
 
 
 def cached_names() -> list[str]:

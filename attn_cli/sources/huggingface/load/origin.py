@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.kept.model_files import snapshot, split_revision
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.json_document import read_json_document
@@ -96,21 +95,18 @@ def find(name: str, options: OriginOptions) -> Origin:
     """The origin behind a name, with all checks that are possible without loading weights."""
     check_options(options)
     origin = _locate(name, options)
-    if origin.local and not origin.gguf:
-        check_folder(Path(origin.path), name)
-    folder = None if origin.gguf else _adapter_folder(name)
-    found = _checked(origin) if folder is None else _base_of(folder, origin)
-    return _adapted(found, options.adapters)
-
-
-def _checked(origin: Origin) -> Origin:
     if origin.gguf:
         _check_gguf(origin)
     elif origin.local:
-        _check_folder(origin)
-    else:
+        check_folder(Path(origin.path), name)
+    adapter = None if origin.gguf else _adapter_folder(name)
+    if adapter is not None:
+        origin = _base_of(adapter, origin)
+    elif not origin.local:
         _check_cached(origin)
-    return origin
+    elif not origin.gguf:
+        _check_folder(origin)
+    return _adapted(origin, options.adapters)
 
 
 def check_options(options: OriginOptions) -> None:
@@ -132,31 +128,29 @@ def _is_installed(package: str) -> bool:
 def _adapter_folder(name: str) -> Path | None:
     """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache."""
     try:
-        path = Path(name).expanduser()
-        folder = path if path.exists() else snapshot(name)
-        is_adapter = (
-            folder is not None and (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
-        )
+        folder = Path(name).expanduser()
+        if not folder.exists():
+            from attn_cli.sources.huggingface.load.cache import cached_file  # here: local models don't need it
+
+            hub_id, revision = split_revision(name)
+            file = cached_file(hub_id, _ADAPTER_FILE, revision)
+            folder = folder if file is None else file.parent
+        is_adapter = (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
     except (OSError, RuntimeError, ValueError):
         return None
     return folder if is_adapter else None
 
 
-def _base_named(folder: Path, name: str) -> str:
-    """The base model that an adapter in `folder`, called `name`, names: a folder, or an id on the hub."""
-    label = f"{name}: {_ADAPTER_FILE}"
+def _base_of(folder: Path, adapter: Origin) -> Origin:
+    """The base model that an adapter in `folder` names, a folder or an id on the hub, with the adapter."""
+    name, label = adapter.name, f"{adapter.name}: {_ADAPTER_FILE}"
+    _check_adapter(folder, name)
     document = read_json_document(folder / _ADAPTER_FILE, label, LoadError, "is the download complete?")
     base = document.get("base_model_name_or_path") if isinstance(document, dict) else None
     if not isinstance(base, str) or not base:
         raise LoadError(f"{label} names no base model", "add base_model_name_or_path, a folder or an id on the hub")
-    beside = folder / base
-    return str(beside) if not Path(base).expanduser().exists() and beside.is_dir() else base
-
-
-def _base_of(folder: Path, adapter: Origin) -> Origin:
-    name = adapter.name
-    _check_adapter(folder, name)
-    base = _base_named(folder, name)
+    if not Path(base).expanduser().exists() and (folder / base).is_dir():
+        base = str(folder / base)
     if _adapter_folder(base) is not None:
         raise LoadError(f"{name} is an adapter of an adapter ({base})", f"give the base, and both: --adapter {base}")
     try:
@@ -242,6 +236,16 @@ def _gguf_files(folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
     except OSError:
         return []
+
+
+def split_revision(model: str) -> tuple[str, str | None]:
+    """The hub's id of a name that is no path, and the branch, tag or commit after its @; None without one.
+
+    >>> split_revision("gpt2@v1"), split_revision("gpt2")
+    (('gpt2', 'v1'), ('gpt2', None))
+    """
+    name, _, revision = model.partition("@")
+    return (name, revision) if revision else (model, None)
 
 
 def _locate(name: str, options: OriginOptions) -> Origin:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
-from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY, type_of
 from attn_cli.sources.huggingface.rope.by_length import by_length
 
 MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
@@ -20,21 +21,19 @@ Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 def unpadded_only(model: PreTrainedModel) -> bool:
     """True where texts must not be padded: padding would change the model's attention, or can't be masked."""
     parameters = signature(model.forward).parameters
-    if type_of(configuration_of(model)).unpadded_only or "attention_mask" not in parameters:
+    if type_of(configuration_of(model)) in UNPADDED_ONLY or "attention_mask" not in parameters:
         return True
     return any(by_length(model))  # padding makes a text as long as the longest beside it
 
 
 def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
     """`input_ids` `[batch, longest]` of the texts' ids and, where lengths differ, their `attention_mask`."""
-    longest = max(map(len, texts))
-    ids = np.full((len(texts), longest), filler)
-    mask = np.zeros((len(texts), longest), dtype=np.int64)
-    for row, numbers in enumerate(texts):
-        ids[row, : len(numbers)], mask[row, : len(numbers)] = numbers, 1
-    arguments = {"input_ids": torch.from_numpy(ids).to(device)}
+    rows = [torch.from_numpy(text) for text in texts]
+    ids = pad_sequence(rows, batch_first=True, padding_value=filler)
+    mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    arguments = {"input_ids": ids.to(device)}
     if not mask.all():
-        arguments["attention_mask"] = torch.from_numpy(mask).to(device)
+        arguments["attention_mask"] = mask.to(device)
     return arguments
 
 
@@ -58,14 +57,12 @@ def without_padding(
         whole = whole if last is None or whole.ndim < 3 else whole[:, last.to(whole.device)]
     except INPUT_ERRORS:  # the pass that is shown says what is wrong
         return dict(arrays), ()
-    off = [_difference(model, as_arguments(each), whole) for each in tries]
-    best = min(range(len(tries)), key=off.__getitem__)
     before = int(next(iter(real.values()))[0])
     counted = f"positions count the padding: the text begins at {before}" if before else ""
-    if off[best] > torch.finfo(whole.dtype).eps ** 0.5:
-        return dict(arrays), (counted or "the padding changes what the model reads",)
-    moves = off[0] > max(10 * off[best], torch.finfo(whole.dtype).eps ** 0.75)
-    return tries[best], (counted or "positions count the padding",) if moves else ()
+    for tried in tries:
+        if _difference(model, as_arguments(tried), whole) <= torch.finfo(whole.dtype).eps ** 0.5:
+            return tried, () if tried is shorter else (counted or "positions count the padding",)
+    return dict(arrays), (counted or "the padding changes what the model reads",)
 
 
 def hides_tokens(mask: torch.Tensor | None) -> bool:

@@ -23,7 +23,7 @@ from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
 from attn_cli.sources.huggingface.compat import processor_parts
-from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.known_types import PADDED_TO_FULL_LENGTH, type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
@@ -97,7 +97,7 @@ class Processor:
             raise InputError(f"{self.description} takes no --{unread[0]}", hint)
         if len(media.images) > 1 and not self.reads_text:
             raise self.one_image()
-        has_full_length = type_of(loaded.model.config).padded_to_full_length
+        has_full_length = type_of(loaded.model.config) in PADDED_TO_FULL_LENGTH
         self.padded_length = position_count(loaded.model) if has_full_length else None
         self._cut_notes: tuple[str, ...] | None = None
         self.processor = self._load_processor(loaded.origin)

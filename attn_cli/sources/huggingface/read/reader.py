@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.anatomy.image_grid import image_places
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
 from attn_cli.sources.huggingface.compat import audio_frames
-from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN, type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
@@ -94,7 +94,7 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
     samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
     if rate and samples is not None and samples.ndim == 2 and (found := audio_frames(model, samples.shape[1])):
         return _frames(found[0], found[1] / rate)
-    frames = type_of(model.config).frames_per_token
+    frames = FRAMES_PER_TOKEN.get(type_of(model.config))
     if rate and spectrum is not None and spectrum.ndim == 3 and frames:
         return _frames(spectrum.shape[2] // frames, frames * extractor.hop_length / rate)  # type: ignore[union-attr]
     return ()

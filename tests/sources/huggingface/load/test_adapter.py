@@ -9,6 +9,7 @@ import peft
 import pytest
 import torch
 import transformers
+from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from attn_cli.errors import ExitCode
@@ -85,7 +86,7 @@ def test_an_adapter_on_the_hub_is_read_from_the_cache(
     (repository / "refs" / "main").write_text(commit)
     edited(adapter, base_model_name_or_path=str(tmp_path / "base"))
     adapter.rename(repository / "snapshots" / commit)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     file = tmp_path / "w.npz"
     merged = weights_of("-m", "me/lora", file=file)
     np.testing.assert_array_equal(weights_of("-m", tmp_path / "base", "--adapter", "me/lora", file=file), merged)

@@ -33,10 +33,10 @@ from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import (
 )
 from attn_cli.sources.huggingface.capture.own_code.through_values import random_state, weights_through_values
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
-from attn_cli.sources.huggingface.known_types import TYPES
+from attn_cli.sources.huggingface.known_types import RETURN_WEIGHTS
 
 # By name, since importing the classes would load the code of their models.
-_CLASSES = {name for entry in TYPES.values() for name in entry.returns_weights}
+_CLASSES = {name for names in RETURN_WEIGHTS.values() for name in names}
 
 
 def returns_weights(module: nn.Module) -> bool:
