@@ -29,7 +29,7 @@ class Place:
     heads    the model's numbers of the heads in the arrays
     groups   for every such head the number of the key/value head that it reads
     way      how it was captured: "computed" by attn itself; in a model through the "registry", as a "softmax" or "sdpa"
-             call, through torch's "dispatch", or as weights that the module "returned"
+             call, through torch's "dispatch"
     note     what a user has to know of its weights, "" for nothing
     """
 

@@ -6,8 +6,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 # Padding changes the weights between a text's tokens, so texts are not padded into one batch (tests/architectures).
-_UNPADDED = """blt canine convbert cpmant deepseek_v4 fastspeech2_conformer fastspeech2_conformer_with_hifigan funnel longt5
-    mobilebert musicgen_melody nystromformer pegasus_x perceiver reformer sam3_lite_text_text_model t5gemma2"""
+_UNPADDED = """blt canine convbert cpmant deepseek_v4 fastspeech2_conformer fastspeech2_conformer_with_hifigan funnel
+    longt5 mobilebert musicgen_melody nystromformer pegasus_x perceiver reformer sam3_lite_text_text_model t5gemma2"""
 UNPADDED_ONLY = frozenset(_UNPADDED.split())
 # Tokens attend to later ones unless the configuration says is_decoder; with a masked-language class it needs no entry.
 BIDIRECTIONAL = frozenset({"bert-generation"})
@@ -20,12 +20,17 @@ PADDED_TO_FULL_LENGTH = frozenset({"siglip", "siglip2"})
 REPEATS_BLOCKS = frozenset({"efficientloftr", "hrm_text"})
 # How many frames of a spectrogram a token of the audio encoder holds.
 FRAMES_PER_TOKEN = {"whisper": 2}
-# Attention classes without softmax or SDPA on `[n, m]` that return weights on request.
-RETURN_WEIGHTS = {
-    "big_bird": ("BigBirdBlockSparseAttention",),
-    "bigbird_pegasus": ("BigBirdPegasusBlockSparseAttention",),
-    "reformer": ("LocalSelfAttention", "LSHSelfAttention"),
-}
+# Attention classes that compute blocks or bands of keys in a layout of their own, which is no `[n, m]`.
+IN_BLOCKS = (
+    "BigBirdBlockSparseAttention",
+    "BigBirdPegasusBlockSparseAttention",
+    "LEDEncoderSelfAttention",
+    "LSHSelfAttention",
+    "LocalSelfAttention",
+    "LongformerSelfAttention",
+    "LongT5LocalAttention",
+    "LongT5TransientGlobalAttention",
+)
 
 # The tokens that vision towers read before an image's patches, row by row, and before them registers, if they have any.
 _CLS = """altclip_vision_model beit blip_2_vision_model blip_vision_model chinese_clip_vision_model clip_vision_model

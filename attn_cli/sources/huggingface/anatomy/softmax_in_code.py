@@ -23,7 +23,6 @@ _SOFTMAX = frozenset(
         "multi_head_attention_forward",
         "_transformer_encoder_layer_fwd",
         "logsumexp",
-        "bigbird_block_sparse_attention",
     }
 )
 

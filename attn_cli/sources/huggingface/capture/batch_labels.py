@@ -33,7 +33,7 @@ def numbered_tokens(count: int) -> tuple[Token, ...]:
 
 
 class BatchLabels:
-    """The tokens that label rows and columns, and the size, length and padding of the forward pass that runs now.
+    """The tokens that label rows and columns, and the size and padding of the forward pass that runs now.
 
     others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
@@ -51,20 +51,18 @@ class BatchLabels:
         self.encoder_decoder = encoder_decoder  # cross attention then goes from decoder to encoder
         self.texts, self.others = texts or (), others or ()
         self.size = max(1, len(texts or ()))
-        self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
         self._calls_of_text: dict[tuple[str, int], int] = {}
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
     def read_arguments(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Forward pre-hook: read size, length and padding of the pass from the model's arguments."""
+        """Forward pre-hook: read size and padding of the pass from the model's arguments."""
         arguments = arguments_of(model, args, kwargs)
         main = next((arguments[x] for x in ("input_ids", "inputs_embeds") if arguments.get(x) is not None), None)
         if main is None:
             main = next((x for x in arguments.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
         self.size = len(self.texts) or (1 if main is None else int(main.shape[0]))
         ids = arguments.get("input_ids")
-        self.length = None if ids is None else int(ids.shape[-1])
         masks = {"text": arguments.get("attention_mask"), "decoder": arguments.get("decoder_attention_mask")}
         self.padding = {
             side: mask.bool()

@@ -83,12 +83,12 @@ class ObservedAttention:
     ) -> None:
         if self.visitor is None or not recorded.is_selected:
             return
-        b, n, way = self.ledger.labels.size, self.ledger.labels.length, recorded.place.way
+        texts = self.ledger.labels.size
         dtype = dtype or weights.dtype
-        weights = as_matrices(weights.detach().float(), module, way, b, n, 0.0)  # [b, h, n, m]
+        weights = as_matrices(weights.detach().float(), module, texts)  # [b, h, n, m]
         if scores is not None:
             lowest = torch.finfo(torch.float32).min
             is_float16 = torch.float16 in (scores.dtype, dtype_of_module(module))
-            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, way, b, n, lowest)
+            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, texts)
             weights, scores = mask_lowest(weights, scores, is_float16=is_float16)
         self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores, dtype)

@@ -127,7 +127,7 @@ class InterveningAttention(ObservedAttention):
         place = recorded.place
         batch, baseline, number = self.batch, self.baseline, self.calls.next_attention()
         size = self.ledger.labels.size
-        matrices = as_matrices(weights, module, way, size, self.ledger.labels.length, 0.0)
+        matrices = as_matrices(weights, module, size)
         h, n, m = matrices.shape[-3:]
         if batch is None:
             baseline.add(number, place, recorded.blocks, groups_of(module, h))
@@ -146,7 +146,7 @@ class InterveningAttention(ObservedAttention):
         if hidden is not None:
             if scores is None:
                 raise unreachable(layer, place.name)
-            lowered = as_matrices(scores, module, way, size, self.ledger.labels.length, 0.0).float()
+            lowered = as_matrices(scores, module, size).float()
             matrices.copy_(lowered.masked_fill(hidden, -torch.inf).softmax(-1))
         if ablated is not None:
             matrices.masked_fill_(ablated.to(weights.device)[..., None], 0.0)

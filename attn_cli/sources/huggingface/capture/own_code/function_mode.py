@@ -1,8 +1,7 @@
 """Capturing attention outside transformers' registry: softmax, SDPA and multi-head attention called directly.
 
 A torch function mode intercepts these calls while a watched module runs; a dispatch mode does inside multi-head
-attention. A few modules can only return weights (`request_weights`), which are found through values if they don't
-add up. In people's own modules a softmax is attention if values are its factor.
+attention. In people's own modules a softmax is attention if values are its factor.
 """
 
 import inspect
@@ -24,48 +23,12 @@ from attn_cli.sources.huggingface.capture.attend import Attend
 from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_whole
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import (
     are_heads_first,
-    has_token_columns,
     texts_first,
-    with_global_tokens,
 )
-from attn_cli.sources.huggingface.capture.own_code.through_values import random_state, weights_through_values
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
-from attn_cli.sources.huggingface.known_types import RETURN_WEIGHTS
-
-# By name, since importing the classes would load the code of their models.
-_CLASSES = {name for names in RETURN_WEIGHTS.values() for name in names}
-
-
-def returns_weights(module: nn.Module) -> bool:
-    """True if the module's attention weights can be captured only from its return value."""
-    return type(module).__name__ in _CLASSES
-
-
-def request_weights(module: nn.Module, attend: Attend) -> list[RemovableHandle]:
-    """Hooks that call `module` with `output_attentions=True`, and show `attend` the weights of its values."""
-    asks = {"output_attentions": True} if "output_attentions" in inspect.signature(module.forward).parameters else {}
-    state = random_state()
-
-    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        nonlocal state
-        state = random_state()
-        return args, kwargs | asks
-
-    def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        weights = output.attention_probs if hasattr(output, "attention_probs") else output[1]
-        with hidden_from_function_modes():
-            if not are_whole(weights, output[0]):
-                weights = weights_through_values(module, (args, kwargs), output[0], weights, state)
-            attend.of_softmax(module, "returned", weights, None)
-
-    return [
-        module.register_forward_pre_hook(before, with_kwargs=True),
-        module.register_forward_hook(after, with_kwargs=True),
-    ]
-
+from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
 _LOG_SOFTMAX = {functional.log_softmax, torch.log_softmax, torch.Tensor.log_softmax, torch.special.log_softmax}
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax, *_LOG_SOFTMAX}
@@ -84,13 +47,13 @@ def watching(attend: Attend) -> Iterator[None]:
     mode = AttentionMode(attend)
     handles: list[RemovableHandle] = []
     places = attend.ledger.places
-    returning = {module for module in places.paths if returns_weights(module)}
-    for module in returning:
+    in_blocks = {module for module in places.paths if type(module).__name__ in IN_BLOCKS}
+    for module in in_blocks:
         handles += mode.hooks(module, is_attention=False)
-        handles += request_weights(module, attend)
-    inside_returning = {inner for module in returning for inner in module.modules()}
+        handles.append(module.register_forward_hook(lambda x, *_: attend.ledger.record_unseen(x, "in blocks of keys")))
+    inside_blocks = {inner for module in in_blocks for inner in module.modules()}
     for module, is_attention in places.watched.items():
-        if module not in inside_returning:
+        if module not in inside_blocks:
             handles += mode.hooks(module, is_attention=is_attention)
     try:
         yield
@@ -119,7 +82,6 @@ class RunningModule(NamedTuple):
     is_attention  whether its softmax is; None where it depends on a product with values
     tally         how many matrix products, and softmaxes over other axes than keys, came before
     given         the shape of its first float input, None without one
-    seen_by_all   of Longformer which tokens of each text are global, booleans `[b, n]`
     """
 
     module: nn.Module
@@ -127,7 +89,6 @@ class RunningModule(NamedTuple):
     calls: int
     tally: Tally
     given: torch.Size | None
-    seen_by_all: torch.Tensor | None
 
 
 class AttentionMode(TorchFunctionMode):
@@ -135,7 +96,6 @@ class AttentionMode(TorchFunctionMode):
 
     possible   softmaxes that are attention if their results are multiplied with values
     projected  the last results of parameters, where there are several texts: queries, keys, values
-    local      Longformer's softmax over global tokens and a window, and its scores, until the global tokens' comes
     """
 
     def __init__(self, attend: Attend) -> None:
@@ -144,7 +104,6 @@ class AttentionMode(TorchFunctionMode):
         self.running: list[RunningModule] = []
         self.tally = Tally(0, 0)
         self.possible = PossibleSoftmaxes()
-        self.local: tuple[torch.Tensor, torch.Tensor] | None = None
         self.projected: list[torch.Tensor] = []
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
@@ -158,8 +117,7 @@ class AttentionMode(TorchFunctionMode):
                     given = None if x is None or x.is_nested else x.shape
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            seen_by_all = kwargs.get("is_index_global_attn")
-            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally, given, seen_by_all))
+            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally, given))
 
         return [
             module.register_forward_pre_hook(enter, with_kwargs=True),
@@ -171,7 +129,6 @@ class AttentionMode(TorchFunctionMode):
         if self.running:
             self.running.clear()
             self.possible.clear()
-            self.local = None
             self.projected.clear()
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
@@ -227,7 +184,7 @@ class AttentionMode(TorchFunctionMode):
 
     def _softmax(self, weights: torch.Tensor, scores: torch.Tensor, axis: int | None, *, is_log: bool) -> None:
         """Take in a softmax: at once one over the last axis in transformers' attention, else when it is multiplied."""
-        module, is_attention, *_, seen_by_all = self.running[-1]
+        module, is_attention, *_ = self.running[-1]
         owner = self._owner(module)
         is_over_last, is_known = axis in (-1, weights.ndim - 1), type(owner).__module__.startswith("transformers.")
         is_other = not is_over_last or (is_known and weights.ndim < 3)
@@ -235,19 +192,8 @@ class AttentionMode(TorchFunctionMode):
         if axis is None or weights.ndim < 3 or (is_known and is_other):  # such as a kernel of ConvBERT's convolution
             return
         if is_attention and not is_log and is_known:
-            if self.local is None and not has_token_columns(weights, owner):
-                self.local = weights, scores
-                return
-            way = "softmax"
-            if self.local is not None and seen_by_all is not None:
-                way = "returned"
-                weights, scores = (
-                    with_global_tokens(local, of_global, seen_by_all, fill)
-                    for local, of_global, fill in zip(self.local, (weights, scores), (0.0, -torch.inf), strict=True)
-                )
-                self.local = None
             self.ledger.dropouts[owner] = _dropout_of(owner)
-            self.attend.of_softmax(owner, way, weights, scores)
+            self.attend.of_softmax(owner, "softmax", weights, scores)
         else:
             of_owner = self.running[-1 if owner is module else -2]
             of_product = self.tally.products > of_owner.tally.products

@@ -41,14 +41,6 @@ def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
     return place if is_whole or place.note else replace(place, note=_LESS)
 
 
-def are_whole(weights: torch.Tensor, output: torch.Tensor) -> bool:
-    """True for weights `[b, h, n, m]` whose rows sum to 1, but for padding's, where an output `[b, n, e]` is 0."""
-    if weights.ndim != 4:
-        return False
-    off = (weights.float().sum(-1) - 1).abs().amax(1)  # [b, n]
-    return float((off * output.any(-1)).max()) <= _tolerance(weights.dtype)
-
-
 def _tolerance(dtype: torch.dtype) -> float:
     return max(TOLERANCE, torch.finfo(dtype).eps)
 
