@@ -10,8 +10,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
 from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.cpu.walk import compiled_stats
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.compiled import compiled_stats
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token

@@ -13,7 +13,6 @@ from rich.cells import cell_len
 from tests.program import TERMINAL_VARIABLES
 
 os.environ["ATTN_CACHE"] = ""  # nothing that tests run is kept in the user's cache
-os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is first imported: GPU kernels run without a GPU
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"

@@ -13,9 +13,9 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.blocks import farthest, folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
+from attn_cli.kernel.cpu.walk import numpy_stats
 from attn_cli.kernel.definition.cells import Places, log_weights, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.compiled import numpy_stats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording.rules import rule_of_heads

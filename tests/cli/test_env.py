@@ -13,7 +13,7 @@ import torch
 
 from attn_cli import __version__
 from attn_cli.cli import env as command
-from attn_cli.kernel.cpu.c_library import VECTORS, is_built, widest_vectors
+from attn_cli.kernel.cpu.library import VECTORS, is_built, widest_vectors
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
 from attn_cli.summaries.answers.env import EXTRAS, HEEDED, PACKAGES

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Output, Place
-from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.cpu.library import is_built
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted

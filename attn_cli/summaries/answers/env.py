@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from attn_cli._version import __version__
-from attn_cli.kernel.cpu.c_library import VECTORS, is_built, is_unfit, widest_vectors
+from attn_cli.kernel.cpu.library import VECTORS, is_built, is_unfit, widest_vectors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")

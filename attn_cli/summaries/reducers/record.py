@@ -12,10 +12,10 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.bands.blocks import folded
+from attn_cli.kernel.cpu.walk import numpy_stats
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.compiled import numpy_stats
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt, Token

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.kernel.cpu.walk import row_stats, zeros
+from attn_cli.kernel.cpu.walk import compiled_stats, zeros
 from attn_cli.kernel.definition.masks import Causal, Intersection, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.one_walk import OneWalk
-from tests.kernel.cpu.test_walk import built
+from tests.kernel.cpu.test_walk import asked, built
 
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -34,10 +33,10 @@ def bytes_in_use() -> int:
 def test_the_numbers_of_rows_are_beside_the_heap() -> None:
     h, n = 4, 8192
     q, k, v = (torch.randn(h, n, 4) for _ in range(3))
-    rule, wanted = Rule(1.0, mask=Intersection((Causal(), Window(2)))), OneWalk(moments=True, top=3)
-    row_stats(q, k, v, rule, wanted, None)  # what the first one loads
+    rule, wanted = Rule(1.0, mask=Intersection((Causal(), Window(2)))), asked(top=3)
+    compiled_stats(q, k, v, rule, wanted, None)  # what the first one loads
     before = bytes_in_use()
-    stats = row_stats(q, k, v, rule, wanted, None)
+    stats = compiled_stats(q, k, v, rule, wanted, None)
     assert stats is not None
     assert stats.entropy_nats.nbytes == 4 * h * n
     assert bytes_in_use() - before < stats.entropy_nats.nbytes

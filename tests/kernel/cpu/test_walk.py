@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_cli.kernel.bands.threads import available_cores
-from attn_cli.kernel.cpu.c_library import is_built, widest_vectors
-from attn_cli.kernel.cpu.walk import row_stats, suits
+from attn_cli.kernel.cpu.library import is_built, widest_vectors
+from attn_cli.kernel.cpu.walk import NOTED_MOMENTS, compiled_stats, numpy_stats, suits
+from attn_cli.kernel.cpu.walk import walked as walked_by
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.mask import Mask, intervals
@@ -29,8 +31,7 @@ from attn_cli.kernel.definition.masks import (
     Window,
 )
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.one_walk import OneWalk, WalkStats
-from attn_cli.kernel.stats.wanted import Pool
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, RowStats, TopK, Wanted
 
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -84,16 +85,44 @@ def test_masks_with_holes_have_no_intervals() -> None:
     assert intervals(Intersection((Causal(), Keys(np.array([True, False, True])))), 3, 3) is None
 
 
+def asked(
+    key_sets: tuple[np.ndarray, ...] = (),
+    vectors: tuple[np.ndarray, ...] = (),
+    *,
+    column_sums: bool = False,
+    top: int = 0,
+    pool: Pool | None = None,
+    rows: tuple[int, ...] | None = None,
+) -> Wanted:
+    """All moments of these rows, and more that is asked of the same ones."""
+    return Wanted(
+        rows,
+        (*NOTED_MOMENTS,),
+        key_sets,
+        vectors,
+        tops=(TopK(top),) if top else (),
+        column_sums=(ColumnSums(rows),) if column_sums else (),
+        pools=() if pool is None else (replace(pool, picked=rows),),
+    )
+
+
 def walked(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk, vectors: int | None = None
-) -> WalkStats:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: Wanted, vectors: int | None = None
+) -> RowStats:
+    """What was noted, with the output."""
     assert suits(*map(torch.tensor, (q, k, v)), rule)
-    numbers = row_stats(q, k, v, rule, needs, np.empty((*q.shape[:2], v.shape[2]), np.float32), vectors=vectors)
+    output = np.empty((*q.shape[:2], v.shape[2]), np.float32)
+    numbers = walked_by(q, k, v, rule, needs, output, vectors=vectors)
     assert numbers is not None
-    return numbers
+    return replace(numbers, output=output)
 
 
-def agree(numbers: WalkStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk) -> None:
+def ranked(numbers: RowStats) -> RankedKeys:
+    (found,) = numbers.tops.values()
+    return found
+
+
+def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: Wanted) -> None:
     """Everything that was noted is what float64 says of the dense weights."""
     sink = None if rule.sink is None else np.asarray(rule.sink, dtype=np.float64)
     bias = None if rule.bias is None else np.asarray(rule.bias, dtype=np.float64)
@@ -121,23 +150,24 @@ def agree(numbers: WalkStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule:
         np.testing.assert_allclose(numbers.key_sums[..., number], sums, **CLOSE)
     for number, vector in enumerate(needs.vectors):
         np.testing.assert_allclose(numbers.vector_sums[..., number], weights @ vector, **CLOSE)
-    np.testing.assert_allclose(numbers.column_sums, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
-    count = min(needs.top, m)
-    np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
-    named = numbers.top_keys >= 0
-    by_key = np.take_along_axis(weights, np.maximum(numbers.top_keys, 0), axis=-1)
-    np.testing.assert_allclose(numbers.top_weights[named], by_key[named], **CLOSE)
-    their_scores = np.take_along_axis(scores, np.maximum(numbers.top_keys, 0), axis=-1)
-    np.testing.assert_allclose(numbers.top_scores, np.where(named, their_scores, -np.inf), **CLOSE)
-    edges = [np.arange(0, size, step) for size, step in ((len(picked), needs.pool.rows), (m, needs.pool.keys))]
-    pooled = np.maximum.reduceat(np.maximum.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
-    np.testing.assert_allclose(numbers.pooled, pooled, rtol=2e-5, atol=1e-4)
+    (column_sums,), (pooled,), top = numbers.column_sums.values(), numbers.pooled.values(), ranked(numbers)
+    np.testing.assert_allclose(column_sums, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
+    count = min(needs.tops[0].count, m)
+    np.testing.assert_allclose(top.weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
+    named = top.keys >= 0
+    by_key = np.take_along_axis(weights, np.maximum(top.keys, 0), axis=-1)
+    np.testing.assert_allclose(top.weights[named], by_key[named], **CLOSE)
+    their_scores = np.take_along_axis(scores, np.maximum(top.keys, 0), axis=-1)
+    np.testing.assert_allclose(top.scores, np.where(named, their_scores, -np.inf), **CLOSE)
+    edges = [np.arange(0, size, step) for size, step in ((len(picked), needs.pools[0].rows), (m, needs.pools[0].keys))]
+    largest = np.maximum.reduceat(np.maximum.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
+    np.testing.assert_allclose(pooled, largest, rtol=2e-5, atol=1e-4)
 
 
 @built
 def test_masks_with_holes_are_left_to_bands() -> None:
     q = np.ones((1, 3, 4), np.float32)
-    assert row_stats(q, q, q, Rule(1.0, mask=Keys(np.array([True, False, True]))), OneWalk(True), None) is None
+    assert numpy_stats(q, q, q, Rule(1.0, mask=Keys(np.array([True, False, True]))), asked()) is None
 
 
 def key_lists(random: np.random.Generator, n: int, m: int, columns: int) -> np.ndarray:
@@ -171,7 +201,7 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
     top = data.draw(st.integers(1, 20))
     rows = data.draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3)), tuple(range(n // 2, n))]))
-    needs = OneWalk(True, key_sets, tuple(marks), True, top, pool, rows)
+    needs = asked(key_sets, tuple(marks), column_sums=True, top=top, pool=pool, rows=rows)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
 
 
@@ -183,7 +213,7 @@ def test_large_calls(n: int, m: int, d: int) -> None:
     random = np.random.default_rng(3)
     q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
     rule = Rule(d**-0.5, mask=Causal(m - n))
-    needs = OneWalk(True, (np.arange(n)[:, None],), column_sums=True, top=4, pool=Pool(7, 50))
+    needs = asked((np.arange(n)[:, None],), column_sums=True, top=4, pool=Pool(7, 50))
     agree(walked(q, k, v, rule, needs), q, k, v, rule, needs)
 
 
@@ -191,10 +221,10 @@ def test_large_calls(n: int, m: int, d: int) -> None:
 @pytest.mark.parametrize("vectors", VECTORS)
 def test_equal_weights_rank_by_key(vectors: int) -> None:
     q, k = np.zeros((1, 3, 4), np.float32), np.zeros((1, 500, 4), np.float32)
-    numbers = walked(q, k, k, Rule(1.0, mask=Causal(300)), OneWalk(top=6), vectors)
-    assert numbers.top_keys.tolist() == [[[0, 1, 2, 3, 4, 5]] * 3]
-    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=Causal()), OneWalk(top=3), vectors)
-    assert few.top_keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
+    numbers = walked(q, k, k, Rule(1.0, mask=Causal(300)), asked(top=6), vectors)
+    assert ranked(numbers).keys.tolist() == [[[0, 1, 2, 3, 4, 5]] * 3]
+    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=Causal()), asked(top=3), vectors)
+    assert ranked(few).keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
 
 
 @built
@@ -204,7 +234,7 @@ def test_scores_of_any_size(vectors: int, scale: float) -> None:
     random = np.random.default_rng(1)
     q, k, v = (random.choice([-1.0, 1.0], size=(2, 70, 3)).astype(np.float32) for _ in "qkv")
     rule = Rule(scale, mask=Causal())
-    numbers = walked(q, k, v, rule, OneWalk(moments=True), vectors)
+    numbers = walked(q, k, v, rule, asked(), vectors)
     exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
     np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-4, atol=2e-4)
     np.testing.assert_allclose(numbers.weight_sum, 1, rtol=1e-5)
@@ -221,11 +251,11 @@ def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, nu
     rule = Rule(1.0, mask=Causal())
     with np.errstate(invalid="ignore"):
         exact = dense.attend(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64), rule)
-    output = walked(q, k, v, rule, OneWalk(moments=True), vectors).output
+    output = walked(q, k, v, rule, asked(), vectors).output
     np.testing.assert_array_equal(np.isnan(output), np.isnan(exact.output))
     np.testing.assert_allclose(output, exact.output, **CLOSE)
     v[0, 80, 0] = number  # a masked value must not matter, and times a weight of 0 it would
-    assert row_stats(q, k, v, rule, OneWalk(), None, vectors=vectors) is None
+    assert walked_by(q, k, v, rule, Wanted(), None, vectors=vectors) is None
 
 
 @built
@@ -234,10 +264,10 @@ def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, nu
 def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
     x = np.linspace(-size, size, 301, dtype=np.float32).reshape(1, -1, 1)
     one = np.ones((1, 1, 1), np.float32)
-    numbers = walked(x, one, one, Rule(1.0, softcap=2.0), OneWalk(moments=True, top=1), vectors)
+    numbers = walked(x, one, one, Rule(1.0, softcap=2.0), asked(top=1), vectors)
     capped = 2.0 * np.tanh(x[0, :, 0].astype(np.float64) / 2.0)
     np.testing.assert_allclose(numbers.maximum[0], capped, rtol=4e-7)
-    np.testing.assert_allclose(numbers.top_scores[0, :, 0], capped, rtol=4e-7)
+    np.testing.assert_allclose(ranked(numbers).scores[0, :, 0], capped, rtol=4e-7)
 
 
 @built
@@ -245,10 +275,10 @@ def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
 def test_half_precision_is_raised_before_anything_is_multiplied(dtype: torch.dtype) -> None:
     random = torch.Generator().manual_seed(5)
     q, k, v = (torch.randn(2, 40, 16, generator=random).to(dtype) for _ in "qkv")
-    there, needs = torch.zeros(2, 40, 16, dtype=dtype), OneWalk(moments=True, column_sums=True)
-    numbers = row_stats(q, k, v, Rule(0.25, mask=Causal()), needs, there)
+    there, needs = torch.zeros(2, 40, 16, dtype=dtype), asked(column_sums=True)
+    numbers = compiled_stats(q, k, v, Rule(0.25, mask=Causal()), needs, there)
     exact = dense.attend(*(x.double().numpy() for x in (q, k, v)), Rule(0.25, mask=Causal()))
-    np.testing.assert_allclose(numbers.column_sums, exact.weights.sum(axis=1), **CLOSE)
+    np.testing.assert_allclose(*numbers.column_sums.values(), exact.weights.sum(axis=1), **CLOSE)
     torch.testing.assert_close(there, torch.tensor(exact.output).to(dtype), rtol=1e-2, atol=1e-2)
     assert float((there == torch.tensor(exact.output).to(dtype)).float().mean()) > 0.99  # but for ties of rounding
 
@@ -261,7 +291,7 @@ def test_a_bias_is_read_where_it_lies() -> None:
     turned = torch.randn(4, 30, 30, generator=random).mT
     for bias in (shared, turned, torch.randn(30, 4, 30, generator=random).transpose(0, 1)):
         there = torch.zeros(4, 30, 8)
-        row_stats(q, k, v, Rule(0.5, bias=bias, mask=Causal()), OneWalk(), there)
+        compiled_stats(q, k, v, Rule(0.5, bias=bias, mask=Causal()), Wanted(), there)
         mask = bias.masked_fill(~torch.ones(30, 30, dtype=torch.bool).tril(), -torch.inf)
         expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5)
         torch.testing.assert_close(there, expected, rtol=1e-5, atol=1e-5)
@@ -272,13 +302,12 @@ def test_it_writes_where_a_model_reads_and_takes_arrays_with_gaps() -> None:
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 50, 4, 16, generator=random)[0].transpose(0, 1) for _ in "qkv")  # [h, n, d], gaps in rows
     there = torch.zeros(50, 4, 16)
-    numbers = row_stats(q, k, v, Rule(0.25, mask=Causal()), OneWalk(), there.transpose(0, 1))
+    compiled_stats(q, k, v, Rule(0.25, mask=Causal()), Wanted(), there.transpose(0, 1))
     expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
     torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
-    assert np.shares_memory(numbers.output, there.numpy())
     across = [x.mT.contiguous().mT for x in (q, k, v)]
     there.zero_()
-    row_stats(*across, Rule(0.25, mask=Causal()), OneWalk(), there.transpose(0, 1))
+    compiled_stats(*across, Rule(0.25, mask=Causal()), Wanted(), there.transpose(0, 1))
     torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -304,9 +333,9 @@ def test_it_is_built_where_a_compiler_is_at_hand() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     x = np.ones((2, 1200, 16), np.float32)
-    arguments = (x, x, x, Rule(1.0, mask=Causal()), OneWalk(), np.empty_like(x))
-    row_stats(*arguments)  # with threads, for it is large
-    child = multiprocessing.get_context("fork").Process(target=row_stats, args=arguments)
+    arguments = (x, x, x, Rule(1.0, mask=Causal()), Wanted(), np.empty_like(x))
+    walked_by(*arguments)  # with threads, for it is large
+    child = multiprocessing.get_context("fork").Process(target=walked_by, args=arguments)
     child.start()
     child.join(30)
     assert child.exitcode == 0

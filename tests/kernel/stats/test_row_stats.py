@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
-from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.cpu.library import is_built
+from attn_cli.kernel.cpu.walk import NOTED_MOMENTS
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
-from attn_cli.kernel.stats.one_walk import NOTED_MOMENTS
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Rows, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from tests.strategies import Problem, as_tensors, problems

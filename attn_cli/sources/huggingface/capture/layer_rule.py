@@ -9,10 +9,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from attn_cli.arrays import Array
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
+from attn_cli.kernel.cpu.walk import output_alone
 from attn_cli.kernel.definition.mask import Mask
 from attn_cli.kernel.definition.masks import Given, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.compiled import output_alone
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 _MASK_CELLS = 2**20  # of a text: a mask of more is never made whole

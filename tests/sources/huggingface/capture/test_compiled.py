@@ -6,7 +6,7 @@ import torch
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
-from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.cpu.library import is_built
 from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce

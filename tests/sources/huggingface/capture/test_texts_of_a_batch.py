@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attn_cli.call import Call
-from attn_cli.kernel.cpu.c_library import is_built
+from attn_cli.kernel.cpu.library import is_built
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Part, reduce

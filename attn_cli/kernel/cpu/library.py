@@ -1,10 +1,19 @@
-"""The compiled code of `fused.c`: its arguments, where it was built, whether it fits this version, its vectors."""
+"""The compiled code of `fused.c`: its arguments, whether it was built and fits, its vectors and threads."""
 
 import ctypes
-from functools import cache
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, reduce
 from importlib.util import find_spec
+from operator import or_
+
+from attn_cli.kernel.bands.threads import cores
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+_NO_MEMORY = 2  # what a thread without memory returns
+_THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
 
 
@@ -84,3 +93,56 @@ def widest_vectors() -> int:
     """The index of the widest vector registers that processor and compiled code know: 0 128 bits, 1 AVX2, 2 AVX-512."""
     code = library()
     return 0 if code is None else int(code.attn_fused_widest())
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """The pool of cores() - 1 threads, at least 1, that work beside the calling one; one pool for all callers."""
+    return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
+
+
+_forked: list[int] = []  # the processes that were forked on the way here, of which OpenMP knows nothing
+
+
+def _after_fork() -> None:
+    _pool.cache_clear()
+    _forked.append(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _openmp() -> int | None:
+    """The address of the function by which torch's OpenMP starts a team of threads; None where there is none."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    try:
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
+
+
+def _team() -> tuple[int, int] | None:
+    """What runs compiled code on torch's own OpenMP threads: the address of OpenMP's function, and their number."""
+    openmp = None if _forked else _openmp()
+    return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())
+
+
+def finishes(job: AttentionStruct, vectors: int, size: int) -> bool:
+    """Do the job, of `size` products, by one thread or all; False where it met NaN or Inf. Raises MemoryError."""
+    code = library()
+    assert code is not None
+    work: Callable[[int, int], int] = code.attn_fused_work
+    address, threads = ctypes.addressof(job), cores() if size >= _THREADED else 1
+    started_by = _team() if threads > 1 else None
+    if started_by is not None:
+        codes = int(code.attn_fused_team(address, vectors, *started_by))
+    else:
+        helping = [_pool().submit(work, address, vectors) for _ in range(threads - 1)]
+        codes = reduce(or_, (helper.result() for helper in helping), work(address, vectors))
+    if codes & _NO_MEMORY:
+        raise MemoryError
+    return not codes
