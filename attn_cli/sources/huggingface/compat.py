@@ -23,38 +23,14 @@ from transformers.masking_utils import (
 )
 from transformers.utils import output_capturing
 
-__all__ = [
-    "ATEN_SOFTMAX",
-    "EAGER_PREFIX",
-    "REGISTRY_NAMES",
-    "TESTED_TRANSFORMERS",
-    "TRANSFORMERS",
-    "WITHOUT_TORCH_FUNCTION",
+__all__ = [  # what is handed on; the other names are defined here
     "TorchDispatchMode",
-    "attention_name",
-    "audio_frames",
     "bidirectional_mask_function",
-    "builder_of",
-    "cache_name",
     "causal_mask_function",
-    "collects_attentions",
-    "eager_function",
     "eager_mask",
-    "entries_of",
-    "hidden_from_function_modes",
-    "is_newer_than_tested",
-    "is_quantised",
-    "models_of",
-    "one_token_longer",
-    "prefers_sdpa",
     "prepare_padding_mask",
-    "processor_parts",
     "sdpa_mask",
-    "set_attention_name",
-    "template_variables",
     "tree_map",
-    "uncompiled",
-    "wrapper_subclass",
 ]
 
 TRANSFORMERS: str = transformers.__version__

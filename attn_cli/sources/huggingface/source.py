@@ -20,7 +20,8 @@ from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.passes import ModelPasses
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media
-from attn_cli.sources.huggingface.read.reader import PromptReader
+from attn_cli.sources.huggingface.read.positions import noted_beyond
+from attn_cli.sources.huggingface.read.reader import START_TOKEN_ALONE, PromptReader
 
 
 def source_of(
@@ -63,11 +64,10 @@ class ModelSource(ModelPasses):
 
     def written(self, prompt: Prompt, most: int) -> Prompt:
         """The prompt with the sentence that the model writes after it, of at most `most` tokens."""
-        notes = tuple(note for note in prompt.warnings if note not in self.choosing_notes)
-        prompt = replace(prompt, warnings=notes)
-        return self.reader.continued(
-            prompt, most, lambda free: TextGenerator(self.loaded, free, one_sentence=True, whole_words=True)
-        )
+        outdated = (*self.choosing_notes, START_TOKEN_ALONE)
+        prompt = replace(prompt, warnings=tuple(note for note in prompt.warnings if note not in outdated))
+        generator = TextGenerator(self.loaded, most, sentence=True)
+        return noted_beyond(generator(prompt, self.reader.on_token), self.loaded.model)
 
     def answered(self, prompt: Prompt, answer: str) -> Prompt:
         """The prompt with `answer` after it, as if the model had written it."""

@@ -75,28 +75,29 @@ class StreamNames:
         self._pairs = {tower for tower, paths in groups.items() if _names_a_pair(paths)}
         names_a_pair = _names_a_pair(attention_paths)
         self._decoders = {tower for tower, paths in groups.items() if names_a_pair and not all(map(_is_decoder, paths))}
-        self._of_stacks = {} if isinstance(model, PreTrainedModel) else self._own_streams(attention_paths)
+        self._own_stacks = set() if isinstance(model, PreTrainedModel) else self._stacks_of_their_own(attention_paths)
 
-    def _own_streams(self, paths: list[str]) -> dict[str, str]:
-        """The stream of each stack that numbers blocks like one before it in its stream, by the stack's path."""
+    def _stacks_of_their_own(self, paths: list[str]) -> set[str]:
+        """The stacks that number blocks like one before them in their stream, by their paths."""
         numbers: dict[str, dict[str, set[str]]] = {}  # of blocks, by stream and stack
         for path in paths:
             if numbered := _IN_STACK.match(path):
                 of_stream = numbers.setdefault(self._by_name(path), {})
                 of_stream.setdefault(numbered[1], set()).add(numbered[2])
-        own: dict[str, str] = {}
+        own = set()
         for stacks in numbers.values():
-            first, *others = stacks
-            for stack in others:
-                if any(stacks[other] & stacks[stack] for other in stacks if other not in (stack, *own)):
-                    own[stack] = _apart(stack, first)
-        twice = {name for name in own.values() if list(own.values()).count(name) > 1 or name in numbers}
-        return {stack: stack if name in twice else name for stack, name in own.items()}
+            taken: set[str] = set()
+            for stack, blocks in stacks.items():
+                if taken & blocks:
+                    own.add(stack)
+                else:
+                    taken |= blocks
+        return own
 
     def of(self, path: str) -> str:
         """The stream (stack) that the module at `path` is part of, such as "self", "encoder", "cross" or "vision"."""
         numbered = _IN_STACK.match(path)
-        return (self._of_stacks.get(numbered[1]) if numbered else None) or self._by_name(path)
+        return numbered[1] if numbered and numbered[1] in self._own_stacks else self._by_name(path)
 
     def _by_name(self, path: str) -> str:
         tower = self._own_tower(path)
@@ -117,16 +118,6 @@ class StreamNames:
         if len(above) == len(path.split(".")):  # no blocks: the last part is the attention itself
             above = above[:-1]
         return next((name for name, words in _TOWERS.items() if any(words.search(part) for part in above)), None)
-
-
-def _apart(stack: str, first: str) -> str:
-    """The first part of a stack's path that another's hasn't in its place; the whole path where it has all.
-
-    >>> _apart("blocks_token_only", "blocks"), _apart("cls.layers", "patch.layers"), _apart("layers", "layers.deep")
-    ('blocks_token_only', 'cls', 'layers')
-    """
-    parts, others = stack.split("."), first.split(".")
-    return next((part for at, part in enumerate(parts) if others[at : at + 1] != [part]), stack)
 
 
 def _names_a_pair(paths: list[str]) -> bool:

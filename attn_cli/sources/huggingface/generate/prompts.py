@@ -25,87 +25,73 @@ _WORD = 8  # tokens beyond the limit that may end a word
 
 @dataclass(frozen=True)
 class TextGenerator:
-    """Continues prompts by the tokens that a model generates."""
+    """Continues prompts by the tokens that a model generates, at most so many.
+
+    sentence  to the end of a sentence, or else of the word there; by fewer tokens where positions run out
+    """
 
     loaded: LoadedModel
     most: int
-    one_sentence: bool = False
-    whole_words: bool = False
+    sentence: bool = False
 
     def __call__(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
         """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
-        if decoder := prompt.others.get("decoder"):
-            return self._with_longer_decoder(prompt, decoder, on_token)
-        loaded = self.loaded
-        if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
+        loaded, decoder = self.loaded, prompt.others.get("decoder", ())
+        if not decoder and isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
             raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
-        count = len(prompt.tokens)
-        most = self._with_word(count, position_limit(loaded.model))
-        before = [token.id or 0 for token in prompt.tokens]
+        decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
+        tokens = decoder or prompt.tokens
+        start = [token.id or 0 for token in tokens]
+        most = self._most(len(tokens), position_limit(loaded.model, decoder=bool(decoder)))
+        if most <= 0:
+            return prompt
+        arguments = _arguments(loaded, prompt)
+        if len(decoder) > 1:
+            arguments["decoder_input_ids"] = torch.tensor([start], device=device_of_module(loaded.model))
+        context = () if decoder else start  # what a text of a decoder is read after is no text
         generation = generate(
-            loaded, _arguments(loaded, prompt), most, on_token=on_token,
-            is_enough=lambda ids: self._end(before, ids) is not None,
-        )  # fmt: skip
-        ids = generation.ids[: self._end(before, generation.ids)]
-        longer = _continued(loaded, prompt, generation.before, ids, ended=generation.ended and ids == generation.ids)
-        notes = generation.notes
-        if kind := type_that_changes(loaded.model, count, len(longer.tokens)):
+            loaded,
+            arguments,
+            most,
+            start[0] if decoder else None,
+            on_token,
+            lambda ids: self._end(context, ids) is not None,
+        )
+        ids = generation.ids[: self._end(context, generation.ids)]
+        ended, notes = generation.ended and ids == generation.ids, generation.notes
+        if decoder:
+            if generation.before != tuple(start):
+                decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
+            longer = _with_longer_decoder(loaded, prompt, decoder, ids, ended=ended)
+        else:
+            longer = _continued(loaded, prompt, generation.before, ids, ended=ended)
             total = len(longer.tokens)
-            notes += (
-                f"angles depend on the length ({kind}): all rows are by those of {total:,} tokens, as if read at once",
-            )
+            if kind := type_that_changes(loaded.model, len(tokens), total):
+                how = f"all rows are by those of {total:,} tokens, as if read at once"
+                notes += (f"angles depend on the length ({kind}): {how}",)
         return replace(longer, warnings=longer.warnings + notes)
 
-    def _with_longer_decoder(
-        self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None
-    ) -> Prompt:
-        loaded = self.loaded
-        decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
-        most = self._with_word(len(decoder), position_limit(loaded.model, decoder=True))
-        arguments = _arguments(loaded, prompt)
-        start = [token.id for token in decoder]
-        if len(start) > 1:
-            arguments["decoder_input_ids"] = torch.tensor([start], device=device_of_module(loaded.model))
-        generation = generate(
-            loaded, arguments, most, start[0], on_token, is_enough=lambda ids: self._end((), ids) is not None
-        )
-        ids = generation.ids[: self._end((), generation.ids)]
-        if generation.before != tuple(start):
-            decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
-        text, new_tokens = detokenize(loaded.tokenizer, generation.before, ids)
-        # Their offsets would refer to the generated text, not to the prompt's.
-        placeless = tuple(replace(token, start=None, end=None) for token in _numbered(new_tokens, len(decoder)))
-        others = {**prompt.others, "decoder": (*decoder, *placeless)}
-        if isinstance(prompt, ArrayPrompt):
-            arrays = {name: x for name, x in prompt.arrays.items() if name != "decoder_attention_mask"}
-            read = torch.tensor([[*generation.before, *ids]])
-            prompt = replace(prompt, arrays={**arrays, "decoder_input_ids": read})
-        return replace(
-            prompt,
-            others=others,
-            warnings=prompt.warnings + generation.notes,
-            generated=Generated(text, len(new_tokens), generation.ended and ids == generation.ids),
-        )
-
     def _end(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
-        if not self.one_sentence and len(ids) <= self.most:
+        if not self.sentence:
             return None
         text, tokens = detokenize(self.loaded.tokenizer, before, ids)
-        end = first_end(text) if self.one_sentence else None
+        end = first_end(text)
         if end is not None:
             return sum(token.start is None or token.start < end for token in tokens)
         words = [token.word for token in tokens]
         beyond = range(self.most, len(tokens))
         return next((at for at in beyond if words[at] is None or words[at] is not words[at - 1]), None)
 
-    def _with_word(self, read: int, limit: int | None) -> int:
+    def _most(self, read: int, limit: int | None) -> int:
+        if self.sentence:
+            most = self.most + _WORD
+            return most if limit is None else min(most, limit - read)
         if limit is not None and read + self.most > limit:
             raise LimitError(
                 f"--generate {self.most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
                 f"--generate {limit - read} at most" if limit > read else "shorten the text",
             )
-        most = self.most + _WORD * self.whole_words
-        return most if limit is None else min(most, limit - read)
+        return self.most
 
 
 def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
@@ -139,6 +125,20 @@ def _continued(
         return longer
     assert loaded.generating is not None, "loaded without its head"
     return replace(longer, arrays=longer.longer_arrays(loaded.generating, ids))
+
+
+def _with_longer_decoder(
+    loaded: LoadedModel, prompt: Prompt, decoder: tuple[Token, ...], ids: Sequence[int], *, ended: bool
+) -> Prompt:
+    before = [token.id or 0 for token in decoder]
+    text, new_tokens = detokenize(loaded.tokenizer, before, ids)
+    # their offsets would refer to the generated text, not to the prompt's
+    placeless = tuple(replace(token, start=None, end=None) for token in _numbered(new_tokens, len(decoder)))
+    if isinstance(prompt, ArrayPrompt):
+        arrays = {name: x for name, x in prompt.arrays.items() if name != "decoder_attention_mask"}
+        prompt = replace(prompt, arrays={**arrays, "decoder_input_ids": torch.tensor([[*before, *ids]])})
+    others = {**prompt.others, "decoder": (*decoder, *placeless)}
+    return replace(prompt, others=others, generated=Generated(text, len(new_tokens), ended))
 
 
 def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:

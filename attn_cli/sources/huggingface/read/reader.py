@@ -126,7 +126,7 @@ def _frames(count: int, seconds: float) -> tuple[Token, ...]:
     return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
 
 
-_START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
+START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
 
 
 # continues a prompt by generated tokens, and calls a function with the count of each
@@ -234,18 +234,8 @@ class PromptReader:
             ids = np.array([token.id or 0 for token in prompt.tokens])
             arguments = with_saved_forward(self.loaded, self._padded([ids]))[0]
             tokens = labels(self.loaded.tokenizer, arguments.get("decoder_input_ids")) or tokens
-            notes += () if "decoder_input_ids" in arguments else (_START_TOKEN_ALONE,)
+            notes += () if "decoder_input_ids" in arguments else (START_TOKEN_ALONE,)
         return replace(prompt, others={**prompt.others, "decoder": tokens}, warnings=prompt.warnings + notes)
-
-    def continued(self, prompt: Prompt, most: int, generator: Callable[[int], Generator]) -> Prompt:
-        """A prompt that was read without a generator, continued by `most` tokens, or by fewer if positions run out."""
-        decoder = prompt.others.get("decoder")
-        limit = position_limit(self.loaded.model, decoder=decoder is not None)
-        free = most if limit is None else min(most, limit - len(prompt.tokens if decoder is None else decoder))
-        if free <= 0:
-            return prompt
-        prompt = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != _START_TOKEN_ALONE))
-        return noted_beyond(generator(free)(prompt, self.on_token), self.loaded.model)
 
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         tokenizer = self._text_tokenizer
