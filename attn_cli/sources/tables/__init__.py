@@ -9,20 +9,16 @@ Of the small ones, which introductions work through by hand, follows (softmax ov
 `the-cat-sat` usually has a row of scores of its own, 2 4 6 for "cat": q kᵀ of the table gives .66 .91 .93 there.
 """
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attn_cli.errors import InputError
-
-if TYPE_CHECKING:
-    from attn_cli.sources.tables.files import WordTable
 
 Vectors = npt.NDArray[np.float32 | np.float64]
 BLOCK = 4096  # words per block when the whole table is read
@@ -136,30 +132,3 @@ def open_table(name: str = "") -> VectorTable:
         raise InputError(f"no built-in table is named {name!r}", f"the built-in tables are {', '.join(TABLE_NAMES)}")
     known, parts = _SMALL[name]
     return VectorTable(name, known, *(np.array(part, dtype=np.float64) for part in parts))
-
-
-# Zero-width (non-)joiners are "format" characters, but they belong inside Persian and Indic words and emoji.
-_JOINERS = "\u200c\u200d"
-
-
-def split_words(text: str, table: "WordTable | None" = None) -> list[tuple[str, int, int]]:
-    """The words of a text, in order, as (word, start, end) with `text[start:end] == word`."""
-    spans: list[list[int]] = []
-    open_run = False
-    for at, character in enumerate(text):
-        category = unicodedata.category(character)
-        continues = category[0] == "M" or character in _JOINERS
-        touches_last = bool(spans) and spans[-1][1] == at
-        if (continues and touches_last) or (category[0] in "LN" and open_run):
-            spans[-1][1] = at + 1
-        elif category[0] not in "ZC" or category in ("Co", "Cs"):
-            spans.append([at, at + 1])
-            open_run = category[0] in "LNM"
-        else:
-            open_run = False
-    words = [(text[start:end], start, end) for start, end in spans]
-    return words if table is None else [x for x in words if not _is_punctuation(x[0]) or table.index(x[0]) is not None]
-
-
-def _is_punctuation(word: str) -> bool:
-    return unicodedata.category(word[0])[0] == "P"

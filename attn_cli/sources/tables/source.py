@@ -1,6 +1,7 @@
 """A table of static word vectors as a source: self-attention with no learned part, on the user's own words."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from string import ascii_lowercase
@@ -19,7 +20,7 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import require_finite_scores
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
-from attn_cli.sources.tables import Vectors, split_words
+from attn_cli.sources.tables import Vectors
 from attn_cli.text import excerpt, listed
 
 if TYPE_CHECKING:
@@ -32,6 +33,33 @@ _SHORTER = "give a part of it; --lines takes every line as a text of its own"
 _LONGEST = 40  # letters of a word that is worth guessing at
 _EXAMPLE = 'for example: attn nearest "king - man + woman"'
 _SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
+
+
+# Zero-width (non-)joiners are "format" characters, but they belong inside Persian and Indic words and emoji.
+_JOINERS = "\u200c\u200d"
+
+
+def split_words(text: str, table: "WordTable | None" = None) -> list[tuple[str, int, int]]:
+    """The words of a text, in order, as (word, start, end) with `text[start:end] == word`."""
+    spans: list[list[int]] = []
+    open_run = False
+    for at, character in enumerate(text):
+        category = unicodedata.category(character)
+        continues = category[0] == "M" or character in _JOINERS
+        touches_last = bool(spans) and spans[-1][1] == at
+        if (continues and touches_last) or (category[0] in "LN" and open_run):
+            spans[-1][1] = at + 1
+        elif category[0] not in "ZC" or category in ("Co", "Cs"):
+            spans.append([at, at + 1])
+            open_run = category[0] in "LNM"
+        else:
+            open_run = False
+    words = [(text[start:end], start, end) for start, end in spans]
+    return words if table is None else [x for x in words if not _is_punctuation(x[0]) or table.index(x[0]) is not None]
+
+
+def _is_punctuation(word: str) -> bool:
+    return unicodedata.category(word[0])[0] == "P"
 
 
 class Term(NamedTuple):

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from attn_cli.sources.tables import MINILM_FILE, VectorTable, open_table, split_words
+from attn_cli.sources.tables import MINILM_FILE, VectorTable, open_table
+from attn_cli.sources.tables.source import split_words
 from tests.make_minilm import MODEL_PACKAGE, dealt_to_heads, model_folder, table_file
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.sources.tables import open_table, split_words
+from attn_cli.sources.tables import open_table
+from attn_cli.sources.tables.source import split_words
 
 
 @pytest.mark.parametrize(
