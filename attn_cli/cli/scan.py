@@ -15,8 +15,8 @@ from attn_cli.cli.kit.stderr import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.interrupts import last_words
 from attn_cli.model.source import Source
-from attn_cli.scans.scan import ScanProgress, run_scan
-from attn_cli.scans.texts import ScanOptions
+from attn_cli.scans.scan import ScanProgress
+from attn_cli.scans.scan import scan as scan_corpus
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
 from attn_cli.text import counted, excerpt
@@ -115,11 +115,20 @@ def scan(
         raise InputError(f"--seed {excerpt(str(seed), 40)} is too large", "a number below 2**63")
     corpus = open_corpus(inputs, field=field, kind=kind, sample=sample, seed=seed)
     opens: Callable[[], Source] = partial(loading.open, looking.model, quiet=True)
-    what = ScanOptions(looking.selection, chunk, seed)
     loads = excerpt(looking.model, 40)
     before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
     with ScanLine(corpus, output, before, quiet=quiet) as report:
-        done = run_scan(opens, corpus, output, what, part=share_of(part), ray=ray, report=report)
+        done = scan_corpus(
+            opens,
+            corpus,
+            output,
+            selection=looking.selection,
+            chunk=chunk,
+            seed=seed,
+            part=share_of(part),
+            ray=ray,
+            report=report,
+        )
     documents, rejected = done["documents"], done["rejected"]
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
     if not documents and not done["missing"]:
@@ -137,14 +146,14 @@ def scan(
             print(f"next: attn scan show {quoted(excerpt(output))}")
 
 
-def share_of(part: str | None) -> tuple[int, int] | None:
-    """Which of how many shares of a corpus --part means; InputError where it means none.
+def share_of(part: str | None) -> tuple[int, int]:
+    """Which of how many shares of a corpus --part means, the only one for None; InputError where it means none.
 
     >>> share_of("3/8")
     (3, 8)
     """
     if part is None:
-        return None
+        return 1, 1
     which, _, of = part.partition("/")
     if not (which.isdecimal() and of.isdecimal()) or not 1 <= int(which) <= int(of):
         raise InputError(f"--part {excerpt(part, 40)} is no share", "such as 3/8, the third of eight")

@@ -25,7 +25,7 @@ OpenSource = Callable[[], Source]
 
 
 class Worker:
-    """A worker process of Ray: it opens the model, and makes the part of one shard after the other."""
+    """This process, or one of Ray's: it opens the model, and makes the part of one shard after the other."""
 
     def __init__(self, opens: OpenSource, options: ScanOptions) -> None:
         self.source, self.options = scannable(opens()), options
@@ -37,6 +37,10 @@ class Worker:
     def scan(self, shard: Shard, said: dict[str, Any]) -> tuple[int, bytes, bytes]:
         """The shard's number, and the files of its part and of its rejects."""
         return shard.number, *scan_shard(self.source, shard, self.options, said)
+
+    def compute(self, shards: Iterator[Shard], said: dict[str, Any]) -> Iterator[tuple[int, bytes, bytes]]:
+        """The shards' numbers and files, one after the other."""
+        return (self.scan(shard, said) for shard in shards)
 
 
 class RayWorkers:

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 from attn_cli._version import __version__
 from attn_cli.model.source import Source
 from attn_cli.scans.folder import ScanFolder
-from attn_cli.scans.part import scan_shard
-from attn_cli.scans.ray_workers import OpenSource, ray_workers
-from attn_cli.scans.texts import ScanOptions, Shard, scannable, shards_of
-from attn_cli.selection import ALL, Selection
+from attn_cli.scans.ray_workers import OpenSource, Worker, ray_workers
+from attn_cli.scans.texts import ScanOptions, Shard, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, open_corpus
 
@@ -28,64 +26,41 @@ class ScanProgress(NamedTuple):
 
 
 def scan(
-    model: str | Source,
+    model: str | Source | OpenSource,
     inputs: str | Sequence[str] | Corpus,
     output: str,
     *,
-    selection: Selection | None = None,
-    chunk: int | None = None,
-    seed: int = 0,
-    **running: Any,
+    part: tuple[int, int] = (1, 1),
+    ray: str | None = None,
+    report: Callable[[ScanProgress], None] = lambda progress: None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Scan a corpus: the numbers of every head in every document, as Parquet files in the folder `output` (attn scan).
 
-    model    a value of --model, or what `open_source` opened; with ray a value of --model, which each worker opens
+    model    a value of --model, or what `open_source` opened; with ray a value of --model, or a function that opens it
     inputs   names of files, folders or globs, or a corpus as `attn_cli.sources.corpora.open_corpus` opens it
-    chunk    cut documents into pieces of so many tokens; None: those too long for the model are left out, and named
-    seed     of the draw of control keys for induction and duplicate heads
-    running  part (3, 8): of every 8 parts the third; ray: the address of a cluster, or "auto"; report: a function
-             that gets a `ScanProgress`
+    part     (3, 8): of every 8 parts the third
+    ray      the address of a cluster, or "auto"
+    options  selection; chunk, tokens of the pieces that documents are cut into, without which those too long for the
+             model are left out; seed, of the draw of control keys for induction and duplicate heads
 
     Called again with the same arguments it goes on where it was. Returns counts of all that is done: documents,
     records, tokens, parts, rejected, reasons; `missing` parts are others' to do. Raises InputError for a folder with
     another scan.
     """
     corpus = inputs if isinstance(inputs, Corpus) else open_corpus([inputs] if isinstance(inputs, str) else inputs)
-    opens: OpenSource = partial(open_source, model) if isinstance(model, str) else lambda: model
-    return run_scan(opens, corpus, output, ScanOptions(selection or ALL, chunk, seed), **running)
-
-
-def run_scan(
-    opens: OpenSource,
-    corpus: Corpus,
-    output: str,
-    options: ScanOptions,
-    *,
-    part: tuple[int, int] | None = None,
-    ray: str | None = None,
-    report: Callable[[ScanProgress], None] = lambda progress: None,
-) -> dict[str, Any]:
-    """Scan a corpus into the folder `output` by a model that `opens` opens, here or in every worker of Ray."""
-    folder = ScanFolder(output)
+    opens: Any = partial(open_source, model) if isinstance(model, str) else model if callable(model) else lambda: model
+    folder, asked = ScanFolder(output), ScanOptions(**options)
     with ExitStack() as stack:
-        if ray is None:
-            source = scannable(opens())
-            about, weights = source.about, source.fingerprint()
-
-            def compute(shards: Iterator[Shard], said: dict[str, Any]) -> Iterator[tuple[int, bytes, bytes]]:
-                return ((shard.number, *scan_shard(source, shard, options, said)) for shard in shards)
-
-        else:
-            workers = stack.enter_context(ray_workers(ray, opens, options))
-            about, weights = workers.model()
-            compute = workers.compute
-        chosen = {name: getattr(options.selection, name) for name in ("layers", "heads", "pairs", "stream")}
-        chosen |= {"chunk": options.chunk, "seed": options.seed}
+        workers = Worker(opens, asked) if ray is None else stack.enter_context(ray_workers(ray, opens, asked))
+        about, weights = workers.model()
+        chosen = {name: getattr(asked.selection, name) for name in ("layers", "heads", "pairs", "stream")}
+        chosen |= {"chunk": asked.chunk, "seed": asked.seed}
         folder.begin({"attn": __version__, **about, "weights": weights, **chosen, **corpus.fingerprint()})
         stack.callback(folder.release)
         gc.freeze()  # the model's objects are not looked through for garbage
         stack.callback(gc.unfreeze)
-        progress, begun, count, (which, of) = ScanProgress(0, 0, 0, 0.0), time.monotonic(), 0, part or (1, 1)
+        progress, begun, count, (which, of) = ScanProgress(0, 0, 0, 0.0), time.monotonic(), 0, part
 
         def tell(records: int, tokens: int = 0, *, fresh: bool = False) -> None:
             nonlocal progress
@@ -104,7 +79,7 @@ def run_scan(
                     tell(len(shard.documents))
 
         tell(0)
-        for number, content, rejects in compute(missing(), {"scan": folder.id}):
+        for number, content, rejects in workers.compute(missing(), {"scan": folder.id}):
             folder.keep(number, content, rejects)
             done, _ = folder.open(number)
             tell(done["records"], done["tokens"], fresh=True)

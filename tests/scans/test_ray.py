@@ -12,8 +12,8 @@ pytest.importorskip("ray")
 import ray
 
 from attn_cli.scans import ray_workers
-from attn_cli.scans.scan import run_scan, scan
-from attn_cli.scans.texts import ScanOptions, Shard
+from attn_cli.scans.scan import scan
+from attn_cli.scans.texts import Shard
 from attn_cli.sources.corpora import open_corpus
 from tests.scans.corpora import files_of, sentences, small_parts, written
 from tests.scans.word_texts import open_words
@@ -39,6 +39,6 @@ def test_a_killed_worker_s_parts_are_made_again_as_one_process_makes_them(
         return compute(self, watched(), said)
 
     monkeypatch.setattr(ray_workers.RayWorkers, "compute", killing)
-    run_scan(open_words, open_corpus([str(file)]), str(tmp_path / "ray"), ScanOptions(), ray="auto")
+    scan(open_words, open_corpus([str(file)]), str(tmp_path / "ray"), ray="auto")
     scan(open_words(), str(file), str(tmp_path / "here"))
     assert killed and files_of(tmp_path / "ray") == files_of(tmp_path / "here")

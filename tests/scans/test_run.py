@@ -28,10 +28,10 @@ __all__ = ["small_parts"]
 # Ends itself by SIGKILL in the N-th of all moments at which a file is written, half of it done, or a part begins.
 _KILLED = """
 import os, signal, sys
-from attn_cli.scans import folder, scan, texts
+from attn_cli.scans import folder, ray_workers, scan, texts
 from tests.scans.word_texts import open_words
 texts.DOCUMENTS = 3
-left, keep, scan_shard, write = int(sys.argv[3]), folder.ScanFolder.keep, scan.scan_shard, folder.Sink.write
+left, keep, scan_shard, write = int(sys.argv[3]), folder.ScanFolder.keep, ray_workers.scan_shard, folder.Sink.write
 
 def moment():
     global left
@@ -55,7 +55,7 @@ def half_written(self, data, at=None):
     write(self, bytes(data)[len(data) // 2 :])
 
 folder.ScanFolder.keep, folder.Sink.write = half_kept, half_written
-scan.scan_shard = lambda *arguments: (moment(), scan_shard(*arguments))[1]
+ray_workers.scan_shard = lambda *arguments: (moment(), scan_shard(*arguments))[1]
 scan.scan(open_words(), sys.argv[1], sys.argv[2])
 """
 
@@ -86,7 +86,7 @@ def test_a_killed_scan_goes_on_and_gives_what_an_undisturbed_one_gives(tmp_path:
 def test_what_is_finished_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, folder = written(tmp_path, sentences(10)), tmp_path / "scan"
     done, before = words_scan(file, folder), files_of(folder)
-    monkeypatch.setattr("attn_cli.scans.scan.scan_shard", lambda *_: pytest.fail("nothing is missing"))
+    monkeypatch.setattr("attn_cli.scans.ray_workers.scan_shard", lambda *_: pytest.fail("nothing is missing"))
     assert words_scan(file, folder) == done and files_of(folder) == before
 
 
@@ -106,7 +106,7 @@ def test_shares_of_a_corpus_are_copied_together(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_parts")
 def test_two_processes_share_the_parts_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attn_cli.scans import scan as module
+    from attn_cli.scans import ray_workers as module
 
     file, made, both = written(tmp_path, sentences(30)), list[int](), threading.Barrier(2)
     scan_shard = module.scan_shard
