@@ -117,18 +117,9 @@ def scan(
     opens: Callable[[], Source] = partial(loading.open, looking.model, quiet=True)
     loads = excerpt(looking.model, 40)
     before = f"opening {loads}" if ray is None else f"starting workers of Ray, each with {loads}"
+    what: dict[str, Any] = {"selection": looking.selection, "chunk": chunk, "seed": seed}
     with ScanLine(corpus, output, before, quiet=quiet) as report:
-        done = scan_corpus(
-            opens,
-            corpus,
-            output,
-            selection=looking.selection,
-            chunk=chunk,
-            seed=seed,
-            part=share_of(part),
-            ray=ray,
-            report=report,
-        )
+        done = scan_corpus(opens, corpus, output, part=share_of(part), ray=ray, report=report, **what)
     documents, rejected = done["documents"], done["rejected"]
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
     if not documents and not done["missing"]:
