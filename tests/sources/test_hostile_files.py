@@ -83,8 +83,13 @@ def _table(path: str) -> None:
 
 def _matrix(path: str) -> None:
     read = read_array(path, name="q")
-    assert read.ndim >= 2
+    assert read.ndim >= 2 and read.size > 0 and read.dtype.kind == "f"
     assert np.isfinite(read).all()
+
+
+def _piped(path: str) -> None:
+    """A matrix whose kind the bytes alone say."""
+    assert np.isfinite(read_array("-", name="q", stdin=io.BytesIO(Path(path).read_bytes()))).all()
 
 
 def _audio(path: str) -> None:
@@ -157,6 +162,11 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("q.csv", lambda: b"a,b\n1,2.5\n-3,4\n", _matrix),
     ("q.json", lambda: json.dumps(NAMED).encode(), _matrix),
     ("q.safetensors", lambda: safetensors.numpy.save({"q": Q, "k": Q}), _matrix),
+    ("npy", lambda: _npy(Q), _piped),
+    ("npz", lambda: _npz(zipfile.ZIP_DEFLATED, q=Q, k=Q), _piped),
+    ("csv", lambda: "1;2,5\n-3;4\n".encode("utf-16"), _piped),
+    ("json", lambda: json.dumps(NAMED).encode(), _piped),
+    ("safetensors", lambda: safetensors.numpy.save({"q": Q, "k": Q}), _piped),
     ("t.txt", lambda: GLOVE, _table),
     ("t.vec", lambda: b"3 3\n" + GLOVE, _table),
     ("t.txt.gz", lambda: _gz(GLOVE), _table),
