@@ -47,7 +47,6 @@ from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.positions import position_count, too_long
 from attn_cli.sources.huggingface.read.reader import PromptReader
-from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
@@ -127,8 +126,6 @@ class ModelPasses:
 
     def _notes(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
         notes = () if self.reader.generator is not None else self.choosing_notes
-        if prompts and drops_forward(self.loaded):
-            notes += with_saved_forward(self.loaded, self.reader.arguments(prompts))[1]
         if is_newer_than_tested() and self.module_places.in_registry:
             if self._note is None:
                 self._note = self._difference_from_eager(prompts)
@@ -252,7 +249,7 @@ class ModelPasses:
         model = self.loaded.model
         self._check_layers(selection)
         numbers = [text.ids for text in texts]
-        arguments: dict[str, Any] = self.reader.padded_batch(numbers)
+        arguments: dict[str, Any] = self.reader.padded(numbers)
         if self.reader.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)[0]]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))

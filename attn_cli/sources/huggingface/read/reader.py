@@ -22,7 +22,12 @@ from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN, type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
-from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens, set_target_language
+from attn_cli.sources.huggingface.read.decoder_start import (
+    decoder_tokens,
+    reads_text_twice,
+    set_target_language,
+    shifted,
+)
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
     array_prompt,
@@ -40,7 +45,6 @@ from attn_cli.sources.huggingface.read.positions import (
     position_limit,
 )
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
-from attn_cli.sources.huggingface.read.saved_forward import drops_forward, with_saved_forward
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 
@@ -158,7 +162,7 @@ class PromptReader:
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
         # One text at a time where padding changes attention, or arrays or a decoder's tokens differ by text.
-        own = self.processor is not None or (self.has_decoder and (generator is not None or drops_forward(loaded)))
+        own = self.processor is not None or (self.has_decoder and (generator is not None or reads_text_twice(loaded)))
         self.batch_size = 1 if own or unpadded_only(loaded.model) else 32
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
@@ -231,10 +235,9 @@ class PromptReader:
         self, prompt: Prompt, tokens: tuple[Token, ...], notes: tuple[str, ...], *, alone: bool
     ) -> Prompt:
         if alone:
-            ids = np.array([token.id or 0 for token in prompt.tokens])
-            arguments = with_saved_forward(self.loaded, self._padded([ids]))[0]
-            tokens = labels(self.loaded.tokenizer, arguments.get("decoder_input_ids")) or tokens
-            notes += () if "decoder_input_ids" in arguments else (START_TOKEN_ALONE,)
+            twice = reads_text_twice(self.loaded)
+            tokens = shifted(self.loaded, prompt.tokens) if twice else tokens
+            notes += () if twice else (START_TOKEN_ALONE,)
         return replace(prompt, others={**prompt.others, "decoder": tokens}, warnings=prompt.warnings + notes)
 
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
@@ -311,18 +314,14 @@ class PromptReader:
         if isinstance(prompts[0], ArrayPrompt):
             arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:
-            arguments = self._padded([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
+            arguments = self.padded([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
         if self.has_decoder and self.arrays is None:
             ids = torch.tensor([[token.id for token in prompt.others["decoder"]] for prompt in prompts])
             arguments["decoder_input_ids"] = ids.to(device_of_module(self.loaded.model))
-        return with_saved_forward(self.loaded, arguments)[0]
+        return arguments
 
-    def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
+    def padded(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
         """The arguments for the token ids of each text, padded on the right; without those of a decoder."""
-        arguments = self._padded(texts)
-        return arguments if self.has_decoder else with_saved_forward(self.loaded, arguments)[0]
-
-    def _padded(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
         tokenizer, model = self.loaded.tokenizer, self.loaded.model
         filler = getattr(tokenizer, "pad_token_id", None) or 0
         arguments = padded(texts, filler, device_of_module(model))

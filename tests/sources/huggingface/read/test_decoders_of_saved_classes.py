@@ -1,4 +1,4 @@
-"""Classes whose own forward changes what their stack reads: the weights are those of the class that was saved."""
+"""Classes that give their decoder the encoder's text: the weights are those of the class that was saved."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,39 +60,3 @@ def test_a_decoder_reads_what_the_saved_class_gives_it(name: str, tmp_path: Path
         for stream in ("encoder", "decoder", "cross"):
             stacked = torch.stack(returned[f"{stream}_attentions"])[:, 0].numpy()
             np.testing.assert_allclose(weights(seen(source, prompt), stream), stacked, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [("LongformerForQuestionAnswering", "global_attention_mask"), ("BigBirdForQuestionAnswering", "token_type_ids")],
-)
-def test_a_stack_gets_the_arrays_that_the_saved_class_makes(name: str, array: str, tmp_path: Path) -> None:
-    model = saved_as(name, tmp_path, sep_token_id=16)  # "?"
-    source = opened(tmp_path)
-    (prompt,) = source.read(["what is here ? a cat ? ? sat"])
-    _, arguments = called_with(model, model.base_model, ids_of(prompt.tokens))
-    assert torch.equal(source.reader.arguments([prompt])[array], arguments[array])
-    assert arguments[array].any()
-
-
-def test_global_tokens_of_the_saved_class_have_its_own_weights(tmp_path: Path) -> None:
-    model = saved_as("LongformerForSequenceClassification", tmp_path, attention_window=4)
-    source = opened(tmp_path)
-    (prompt,) = source.read([TEXT])
-    with torch.no_grad():
-        returned = model(input_ids=ids_of(prompt.tokens), output_attentions=True)
-    n, shown = len(prompt.tokens), weights(seen(source, prompt), "self")
-    for layer, (local, of_global) in enumerate(zip(returned.attentions, returned.global_attentions, strict=True)):
-        expected = torch.zeros(local.shape[1], n, n + 4)  # [h, n, 2 + n + 2]: a window's keys may lie beside the text
-        for row in range(1, n):
-            expected[:, row, row : row + 5] = local[0, :, row, 1:]
-        expected[:, :, 2], expected[:, 0, 2:-2] = local[0, :, :, 0], of_global[0, :, :n, 0]
-        np.testing.assert_allclose(shown[layer], expected[..., 2:-2], atol=1e-5)
-
-
-def test_a_forward_that_cannot_be_followed_is_noted(tmp_path: Path) -> None:
-    saved_as("LongformerForMultipleChoice", tmp_path)  # which asks for several choices
-    (prompt,) = opened(tmp_path).read([TEXT])
-    assert (
-        "LongformerForMultipleChoice's own forward can't be followed here: its stack alone is shown" in prompt.warnings
-    )
