@@ -1,27 +1,18 @@
-"""One set of functions for arrays of NumPy (matrices and tables), of torch (models) and of the array API."""
+"""One set of functions for arrays of NumPy (matrices and tables) and of torch (models)."""
 
-from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-# An array of either library. The array API has no common static type yet (2026), hence the alias.
+# An array of either library, which have no common static type.
 Array: TypeAlias = Any
 
 
 def namespace(x: Array) -> ModuleType:
     """The array API's functions for the library of `x`: `numpy`, or `array_api_compat.torch` for a tensor."""
-    if isinstance(x, np.ndarray):  # first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
-        return np
-    if is_torch(x):
-        return _torch_namespace()
-    if hasattr(x, "__array_namespace__"):
-        return cast(ModuleType, x.__array_namespace__())
-    from array_api_compat import array_namespace
-
-    return cast(ModuleType, array_namespace(x))
+    return _torch_namespace() if is_torch(x) else np
 
 
 @cache
@@ -55,49 +46,20 @@ def at_least_float32(x: Array) -> Array:
     return xp.astype(x, xp.float32) if itemsize(x) < 4 else x
 
 
-def as_float64(x: Array) -> Array:
-    """`x` in float64, which sums over many rows are taken in."""
-    return x.double() if is_torch(x) else x.astype(np.float64)
-
-
-def moved_to(like: Array, x: Array) -> Array:
-    """`x` as an array of the library and device of `like`, its type as it is; nothing waits for a GPU."""
-    if isinstance(like, np.ndarray):
-        return x
-    moved = namespace(like).asarray(x)
-    if like.device.type == "cuda" and moved.device.type == "cpu":
-        moved = moved.pin_memory()  # from other memory a copy waits for all that the GPU has begun
-    return moved.to(like.device, non_blocking=True)
-
-
-def to_numpy_together(arrays: Sequence[Array]) -> list[np.ndarray]:
-    """Arrays of one shape in NumPy, in float64; tensors in one copy, since each waits for all that a GPU has begun."""
-    if not arrays or not is_torch(arrays[0]):
-        return [np.asarray(x, dtype=np.float64) for x in arrays]
-    return list(to_numpy(namespace(arrays[0]).stack([as_float64(x) for x in arrays])))
-
-
 def itemsize(x: Array) -> int:
     """The size of one number of `x` in bytes."""
-    size = getattr(x.dtype, "itemsize", None)  # not in the array API, but NumPy and torch have it
-    return int(namespace(x).finfo(x.dtype).bits) // 8 if size is None else int(size)
+    return int(x.dtype.itemsize)
 
 
 def indices(start: int, stop: int, like: Array) -> Array:
     """The integers start .. stop - 1, one axis, in the library and on the device of `like`."""
-    xp = namespace(like)
-    if is_torch(like):
-        return xp.arange(start, stop, device=like.device)
-    return xp.arange(start, stop)
+    return namespace(like).arange(start, stop, device=like.device)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Zeros on the device of `like`, in float64 if `like` is, else in float32: the precision of weights."""
     xp = namespace(like)
-    dtype = xp.float64 if itemsize(like) == 8 else xp.float32
-    if is_torch(like):
-        return xp.zeros(shape, dtype=dtype, device=like.device)
-    return xp.zeros(shape, dtype=dtype)
+    return xp.zeros(shape, dtype=xp.float64 if itemsize(like) == 8 else xp.float32, device=like.device)
 
 
 def row_dot(a: Array, b: Array) -> Array:
@@ -114,28 +76,16 @@ def take_along_last_axis(x: Array, places: Array) -> Array:
     return x.gather(-1, places) if is_torch(x) else namespace(x).take_along_axis(x, places, axis=-1)
 
 
-def integers(shape: tuple[int, ...], value: int, like: Array) -> Array:
-    """An array of 64-bit integers, all `value`, on the device of `like`."""
-    xp = namespace(like)
-    if is_torch(like):
-        return xp.full(shape, value, dtype=xp.int64, device=like.device)
-    return xp.full(shape, value, dtype=xp.int64)
-
-
 def segment_sums(x: Array, starts: np.ndarray, axis: int) -> Array:
     """Sums along `axis` of x[starts[0]:starts[1]], x[starts[1]:starts[2]], ...; starts ascend from 0."""
-    xp, length = namespace(x), x.shape[axis]
-    if len(starts) == length:
+    if len(starts) == x.shape[axis]:
         return x
-    if isinstance(x, np.ndarray):
+    if not is_torch(x):
         return np.add.reduceat(x, starts, axis=axis)
-    sizes = np.diff(starts, append=length)
-    if is_torch(x):
-        places = xp.asarray(np.repeat(np.arange(len(starts)), sizes), device=x.device)
-        shape = [len(starts) if at == axis else size for at, size in enumerate(x.shape)]
-        return x.new_zeros(shape).index_add_(axis, places, x)
-    segments = [indices(start, start + size, x) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    return xp.concat([xp.sum(xp.take(x, part, axis=axis), axis=axis, keepdims=True) for part in segments], axis=axis)
+    sizes = np.diff(starts, append=x.shape[axis])
+    places = namespace(x).asarray(np.repeat(np.arange(len(starts)), sizes), device=x.device)
+    shape = [len(starts) if at == axis else size for at, size in enumerate(x.shape)]
+    return x.new_zeros(shape).index_add_(axis, places, x)
 
 
 def from_numpy(values: np.ndarray, like: Array) -> Array:

@@ -143,10 +143,6 @@ class Call(ABC):
 
     def row_stats(self, wanted: Wanted) -> RowStats:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy."""
-        return self.device_stats(wanted).in_numpy
-
-    def device_stats(self, wanted: Wanted) -> RowStats:
-        """The statistics of rows (entropy, largest weights ...) that `wanted` asks for where they are computed."""
         stats = self.compiled_stats(wanted)
         return stats_of_bands(self, wanted) if stats is None else stats
 

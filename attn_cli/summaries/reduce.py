@@ -92,6 +92,6 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     Raises LoadError where a reducer needs scores or values that the model doesn't show.
     """
     wanted = reduce_all(or_, (reducer.wanted(call) for reducer in reducers), Wanted())
-    stats = RowStats(wanted) if wanted.is_nothing else call.device_stats(wanted)
+    stats = RowStats(wanted) if wanted.is_nothing else call.row_stats(wanted)
     parts = tuple(reducer.part(call, stats) for reducer in reducers)
     return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, call.hidden)

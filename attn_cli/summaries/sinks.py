@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_cli.arrays import Array, as_float64, moved_to, namespace
+from attn_cli.arrays import Array
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums
 from attn_cli.prompt import Token
@@ -47,8 +47,7 @@ class SinkRows:
         rows = np.maximum(self.seen_by, 1.0)
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
         least = np.where(judged, np.maximum(MOST_OF_A_KEY, TIMES_UNIFORM * self.uniform / rows), np.inf)
-        rows, seen, least = (moved_to(received, x) for x in (rows, self.seen_by > 0, least))
-        mean = namespace(received).where(seen, (as_float64(received) - received_few) / rows, 0.0)
+        mean = np.where(self.seen_by > 0, (received.astype(np.float64) - received_few) / rows, 0.0)
         return mean, mean > least
 
 

@@ -4,9 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from attn_cli.arrays import Array, is_torch, namespace
+from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.bands.masked_cells import MaskedCells, with_infinities
 from attn_cli.kernel.definition.mask import Span
 from attn_cli.kernel.definition.rule import Rule
@@ -97,14 +95,11 @@ class Buffer:
     """Memory for `size` numbers in the library and dtype of an array, used again for each band."""
 
     def __init__(self, like: Array, size: int) -> None:
-        if is_torch(like):
-            self.flat = like.new_empty(size)
-        else:
-            self.flat = np.empty(size, dtype=like.dtype) if isinstance(like, np.ndarray) else None
+        self.flat = namespace(like).empty(size, dtype=like.dtype, device=like.device)
 
-    def view(self, shape: tuple[int, int, int]) -> Array | None:
-        """The first numbers of the buffer as an array of `shape`; None for a library whose arrays can't be written."""
-        return None if self.flat is None else self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
+    def view(self, shape: tuple[int, int, int]) -> Array:
+        """The first numbers of the buffer as an array of `shape`."""
+        return self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
 
 
 class Buffers(NamedTuple):

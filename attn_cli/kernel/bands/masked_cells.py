@@ -44,11 +44,8 @@ def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> No
             namespace(scores).minimum(part, own, out=part)
         elif is_torch(scores):
             part.masked_fill_(own, lowest)
-        elif isinstance(scores, np.ndarray):
-            np.copyto(part, lowest, where=own)
         else:
-            xp = namespace(scores)
-            scores[..., columns] = xp.where(own, xp.full_like(part, lowest), part)
+            np.copyto(part, lowest, where=own)
 
 
 def lowest_of(scores: Array) -> float:

@@ -16,7 +16,7 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
     (h, b, d), (g, _, c) = work.q.shape, work.k_across.shape
     r = h // g
     stacked = xp.reshape(work.q, (g, r * b, d))
-    scores = batched(stacked, work.k_across, buffers.scores.view((g, r * b, c)))  # [g, r*b, d] @ [g, d, c]
+    scores = xp.matmul(stacked, work.k_across, out=buffers.scores.view((g, r * b, c)))  # [g, r*b, d] @ [g, d, c]
     scores = work.rule.capped(xp.reshape(scores, (h, b, c)))
     if work.bias is not None:
         scores = scores + at_least_float32(work.bias)  # [h, b, c] + [h or 1, b or 1, c or 1]
@@ -32,7 +32,7 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
         )  # [h, b, c]
     else:
         weights = unnormalised(scores)
-    mixed = batched(xp.reshape(weights, (g, r * b, c)), work.v)  # [g, r*b, c] @ [g, c, e]
+    mixed = xp.reshape(weights, (g, r * b, c)) @ work.v  # [g, r*b, c] @ [g, c, e]
     output = xp.reshape(mixed, (h, b, work.v.shape[-1]))
     return work.band(weights, None if buffers.weights is None else scores, output)
 
@@ -40,7 +40,7 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
 def softmax_into(
     scores: Array,
     sink: Array | None,
-    out: Array | None,
+    out: Array,
     *,
     every_row_sees_a_key: bool,
     subtract_maximum: bool = True,
@@ -52,7 +52,7 @@ def softmax_into(
     empty = None
     if not every_row_sees_a_key:
         empty = xp.max(scores, axis=-1, keepdims=True) == xp.finfo(scores.dtype).min  # [h, b, 1]
-    if sink is not None or out is None or not (is_torch(scores) or isinstance(scores, np.ndarray)):
+    if sink is not None:
         weights = softmax(scores, sink)
     elif is_torch(scores):
         weights = xp.softmax(scores, -1, out=out)
@@ -65,10 +65,3 @@ def softmax_into(
         totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
         np.divide(weights, totals, out=weights)  # [h, b, c] / [h, b, 1]
     return weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
-
-
-def batched(a: Array, b: Array, out: Array | None = None) -> Array:
-    """a `[g, r, k]` times b `[g, k, c]`: `[g, r, c]`, in `out` if given."""
-    if out is None:
-        return a @ b
-    return (namespace(a).bmm if is_torch(a) else np.matmul)(a, b, out=out)

@@ -8,7 +8,6 @@ from attn_cli.arrays import (
     Array,
     from_numpy,
     indices,
-    integers,
     is_torch,
     itemsize,
     namespace,
@@ -175,7 +174,9 @@ class RankedRows:
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top
         shape = (1 if top.mean_heads else call.h, rows, min(top.count, call.m))
-        self.weights, self.keys = zeros(shape, call.like), integers(shape, -1, call.like)
+        xp = namespace(call.like)
+        self.weights = zeros(shape, call.like)
+        self.keys = xp.full(shape, -1, dtype=xp.int64, device=call.like.device)
         self.scores = zeros(shape, call.like) - float("inf") if top.scores and call.shows_scores else None
         self.measures = None if top.by == "weight" else zeros(shape, call.like)
 

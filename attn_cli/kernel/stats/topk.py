@@ -15,9 +15,6 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
         picked = weights.topk(count, dim=-1).indices.sort(-1).values
         picked = picked.gather(-1, take_along_last_axis(weights, picked).argsort(dim=-1, descending=True, stable=True))
         return take_along_last_axis(weights, picked), picked
-    if not (is_torch(weights) or isinstance(weights, np.ndarray)):
-        picked = xp.argsort(weights, axis=-1, descending=True, stable=True)[..., :count]
-        return take_along_last_axis(weights, picked), picked
     rows = xp.reshape(weights, (-1, c))
     cells, keys = to_numpy(rows), _places(rows, count)
     values = _entries(cells, keys)

@@ -1,13 +1,12 @@
 """Per-row statistics of attention: what a reader may ask of a call, and what it is answered without stored weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, to_numpy
+from attn_cli.arrays import Array
 
 MOMENTS = ("masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 Rows = tuple[int, ...] | None
@@ -126,7 +125,7 @@ class RankedKeys(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class RowNumbers:
-    """Numbers of R rows of h heads, NumPy's or tensors of the GPU; None for what wasn't asked for.
+    """Numbers of R rows of h heads, in NumPy; None for what wasn't asked for.
 
     maximum      the largest score of each row `[h, R]`
     logsumexp    log of the sum of exp(score), with a learned sink's `[h, R]`
@@ -171,12 +170,6 @@ class RowStats(RowNumbers):
     output: Array | None = None
     hidden: Array | None = None
 
-    @cached_property
-    def in_numpy(self) -> "RowStats":
-        """These row statistics with all arrays in NumPy."""
-        names = [x.name for x in fields(self) if x.name != "wanted"]
-        return replace(self, **{name: _in_numpy(getattr(self, name)) for name in names})
-
     def on_keys(self, keys: np.ndarray) -> Array:
         """The sum `[h, R]` of each row's weights over `keys`, one of the key sets `[n, c]` that were wanted."""
         assert self.key_sums is not None
@@ -192,16 +185,6 @@ class RowStats(RowNumbers):
         if rows is None or rows == self.wanted.rows:
             return numbers
         return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]
-
-
-def _in_numpy(answer: Any) -> Any:
-    if isinstance(answer, dict):
-        return {request: _in_numpy(each) for request, each in answer.items()}
-    if isinstance(answer, RankedKeys):
-        return RankedKeys(*map(_in_numpy, answer))
-    if isinstance(answer, tuple):
-        return tuple(map(_in_numpy, answer))
-    return to_numpy(answer) if is_torch(answer) else answer
 
 
 def _place(array: np.ndarray, among: Sequence[np.ndarray]) -> int:

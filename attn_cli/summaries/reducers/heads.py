@@ -4,12 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy_together
+from attn_cli.arrays import Array
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
@@ -101,29 +100,24 @@ class SeenRows:
 
     def moment(self, name: str) -> Array:
         """A moment of each row's weights `[h, n]`: the field `name` of `RowStats`, such as "entropy_nats"."""
-        return as_float64(self.stats.of_rows(getattr(self.stats, name), self.rows))
+        return np.asarray(self.stats.of_rows(getattr(self.stats, name), self.rows), np.float64)
 
     def on(self, rule: str) -> Array:
         """The weight of each of n rows on the key that a rule of `KEYS` gives it `[h, n]`; 0 without one."""
         if rule not in self.asked.keys and rule in KEYS:
             return self._nothing
-        return as_float64(self.stats.of_rows(self.stats.on_keys(self.asked.keys[rule]), self.rows))
+        return np.asarray(self.stats.of_rows(self.stats.on_keys(self.asked.keys[rule]), self.rows), np.float64)
 
     def has(self, rule: str) -> Array:
         """Which of n rows have a key by a rule of `KEYS`, whether they may attend to it or not, booleans `[n]`."""
         if rule not in self.asked.keys:
             return self._nothing[0] > 0
         found = self.asked.keys[rule][:, 0] >= 0
-        return moved_to(self.live, found if self.rows is None else found[list(self.rows)])
+        return found if self.rows is None else found[list(self.rows)]
 
     @cached_property
     def _nothing(self) -> Array:
-        return self.xp.zeros_like(self.moment("masked"))
-
-    @cached_property
-    def xp(self) -> ModuleType:
-        """The module of array functions (NumPy's, or torch's as the array API has them) for these arrays."""
-        return namespace(self.live)
+        return np.zeros_like(self.moment("masked"))
 
     @cached_property
     def live(self) -> Array:
@@ -134,7 +128,7 @@ class SeenRows:
     @cached_property
     def weight_sum(self) -> Array:
         """The sum of the weights on keys of each row `[h, n]`; less than 1 by hidden keys and a learned sink."""
-        return self.moment("weight_sum") if self.text.has_sink or self.text.hides else as_float64(self.live)
+        return self.moment("weight_sum") if self.text.has_sink or self.text.hides else self.live.astype(np.float64)
 
     @cached_property
     def hidden(self) -> Array:
@@ -146,15 +140,15 @@ class SeenRows:
         """The weight of every row on a learned sink `[h, n]`; 0 without one."""
         if not self.text.has_sink:
             return self._nothing
-        return self.xp.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
+        return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
     def largest(self, values: Array) -> Array:
         """The largest of `values` `[h, n]` of each head `[h]`; -inf of no rows."""
-        return self.xp.max(values, axis=-1) if values.shape[-1] else np.full(len(values), -np.inf)
+        return np.max(values, axis=-1) if values.shape[-1] else np.full(len(values), -np.inf)
 
     def total(self, values: Array) -> Array:
         """The sum of `values` `[h, n]` over the rows, `[h]`."""
-        return self.xp.sum(values, axis=-1)
+        return np.sum(values, axis=-1)
 
     def mean(self, values: Array) -> Array:
         """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
@@ -211,12 +205,11 @@ def entropy_bits(rows: SeenRows) -> Array | None:
     if rows.text.has_sink or rows.text.hides:  # a learned sink counts as one key, and so do all hidden keys together
         nats = nats - _times_log(rows.sink) - _times_log(rows.hidden)
     # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
-    return rows.mean(rows.xp.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
+    return rows.mean(np.where(rows.live & ~(nats < 0), nats * _BITS_PER_NAT, 0.0))
 
 
 def _times_log(values: Array) -> Array:
-    xp = namespace(values)
-    return values * xp.log(xp.where(values > 0, values, 1.0))
+    return values * np.log(np.where(values > 0, values, 1.0))
 
 
 @statistic(unit="tokens", digits=1)
@@ -253,7 +246,7 @@ def induction_weight(rows: SeenRows) -> Array:  # prefix matching, Olsson et al.
     """
     total = rows.total(rows.on("following"))
     repeated = rows.total(rows.live & rows.has("following"))
-    return rows.xp.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
+    return np.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
 @statistic(nothing=(0.0,))
@@ -270,7 +263,7 @@ def next_weight(rows: SeenRows) -> Array | None:
     if rows.text.is_causal:
         return None
     cells = rows.on("next")
-    return rows.xp.where(rows.xp.any(cells != 0), rows.mean(cells), np.nan)
+    return np.where(np.any(cells != 0), rows.mean(cells), np.nan)
 
 
 @statistic("max score", unit="score", digits=1, nothing=(math.nan,))
@@ -278,8 +271,8 @@ def max_score(rows: SeenRows) -> Array | None:
     """largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden"""
     if not rows.text.shows_scores or rows.text.hides:  # the largest may be on a hidden key
         return None
-    largest = rows.largest(rows.xp.where(rows.live, rows.moment("maximum"), -np.inf))
-    return rows.xp.where(rows.live_rows > 0, largest, np.nan)
+    largest = rows.largest(np.where(rows.live, rows.moment("maximum"), -np.inf))
+    return np.where(rows.live_rows > 0, largest, np.nan)
 
 
 @statistic(unit="share of rows", nothing=(0.0, math.nan))
@@ -289,7 +282,7 @@ def ruled(rows: SeenRows) -> Array | None:
         return None
     with np.errstate(invalid="ignore"):  # rows without a key
         exponents = rows.moment("maximum") - rows.moment("logsumexp")
-    return rows.mean(rows.xp.exp(rows.xp.where(rows.live, exponents, -np.inf)) >= RULES)
+    return rows.mean(np.exp(np.where(rows.live, exponents, -np.inf)) >= RULES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,11 +331,10 @@ class HeadStatistics:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
         seen = SeenRows(self._asked(call), stats, self.rows)
         found = {number.name: number.of(seen) for number in STATISTICS}
-        nothing = seen.xp.full_like(seen.live_rows + 0.0, np.nan)
-        arrays = [nothing if values is None else values for values in found.values()]
-        *numbers, live, rest = to_numpy_together([*arrays, seen.live_rows, seen.mean(seen.weight_sum)])
-        masked = (call.n if self.rows is None else len(self.rows)) - live
-        return Heads(dict(zip(found, numbers, strict=True)), masked, rest if seen.text.hides else None)
+        nothing = np.full(call.h, np.nan)
+        numbers = {name: nothing if values is None else values.astype(np.float64) for name, values in found.items()}
+        masked = (call.n if self.rows is None else len(self.rows)) - seen.live_rows.astype(np.float64)
+        return Heads(numbers, masked, seen.mean(seen.weight_sum) if seen.text.hides else None)
 
     def _asked(self, call: Call) -> Rows:
         known = self._asked_of(call.keys)

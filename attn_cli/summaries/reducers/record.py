@@ -94,7 +94,6 @@ class Record:
         """The call as a layer of a recording, for use without the model: its statistics, its rule (scale, mask ...)."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
-        stats = stats.in_numpy
         pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
         operands, lengths = operands_of(call), residual_lengths_of(call)
         size = sum(itemsize(x) * math.prod(x.shape) for x in operands.values())

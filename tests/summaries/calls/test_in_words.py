@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.arrays import segment_sums
 from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal
@@ -165,11 +163,3 @@ def test_special_tokens_can_be_hidden_among_words(made) -> None:
     expected = by_hand(problem, call)
     expected[:, :, special] = 0
     np.testing.assert_allclose(found.weights, expected, **CLOSE)
-
-
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(0, 1))
-def test_sums_are_the_same_in_a_library_that_knows_the_standard_alone(sizes: list[int], axis: int) -> None:
-    starts = np.cumsum([0, *sizes[:-1]])
-    x = np.random.default_rng(0).normal(size=(sum(sizes), sum(sizes)))
-    found = segment_sums(array_api_strict.asarray(x), starts, axis)
-    np.testing.assert_allclose(np.asarray(found), segment_sums(x, starts, axis), **CLOSE)

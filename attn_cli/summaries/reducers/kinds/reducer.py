@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.arrays import Array, as_float64, moved_to, namespace, to_numpy, to_numpy_together
+from attn_cli.arrays import Array
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.kernel.definition.mask import Intervals, intervals
@@ -142,10 +142,10 @@ def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.n
     mass = stats.weight_sum
     assert mass is not None
     all_past = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
-    counted, rest, controls = (as_float64(moved_to(mass, x)) for x in (factors.counted, factors.rest, factors.controls))
-    least = moved_to(mass, np.maximum(LEAST_WEIGHT, TIMES_BASELINE * baseline)[:, None, None])
-    is_place = moved_to(mass, np.array([kind.rank == PLACE for kind in KINDS])[:, None, None])
-    nothing, xp, found = 0 * mass, namespace(mass), list[np.ndarray]()
+    counted, rest, controls = factors.counted, factors.rest, factors.controls
+    least = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * baseline)[:, None, None]
+    is_place = np.array([kind.rank == PLACE for kind in KINDS])[:, None, None]
+    nothing, found = 0 * mass, list[np.ndarray]()
     on = {kind: stats.on_keys(keys) for kind, keys in targets.lists.items()}
     drawn = {kind: stats.on_keys(keys) for kind, keys in targets.controls.items()}
     whole_of = {UNIFORM: stats.entropy_nats, DELIMITER: stats.along(targets.marks[0])}
@@ -155,16 +155,16 @@ def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.n
     step = max(1, _CELLS // max(1, counted.shape[0] * counted.shape[1]))
     for start in range(0, len(mass), step):
         heads = slice(start, start + step)
-        past = as_float64(xp.stack([on.get(kind, nothing)[heads] for kind in KINDS]))  # [K, heads, R]
-        given = as_float64(xp.stack([whole_of.get(kind, on.get(kind, nothing))[heads] for kind in KINDS]))
-        control = as_float64(xp.stack([drawn.get(kind, nothing)[heads] for kind in KINDS]))
-        beyond = as_float64(all_past[heads])[None]
-        whole = xp.where(is_place, beyond * rest[:, None], counted[:, None] + 0 * beyond)
-        high = xp.where(given >= whole * least, whole, 0.0)
+        past = np.stack([on.get(kind, nothing)[heads] for kind in KINDS], dtype=np.float64)  # [K, heads, R]
+        given = np.stack([whole_of.get(kind, on.get(kind, nothing))[heads] for kind in KINDS], dtype=np.float64)
+        control = np.stack([drawn.get(kind, nothing)[heads] for kind in KINDS], dtype=np.float64)
+        beyond = all_past[heads].astype(np.float64)[None]
+        whole = np.where(is_place, beyond * rest[:, None], counted[:, None] + 0 * beyond)
+        high = np.where(given >= whole * least, whole, 0.0)
         of_counted = [x @ counted[..., None] for x in (given, high, whole)]
         of_rest = [x @ rest[..., None] for x in (past, beyond)]
-        of_drawn = [control @ controls[..., None], beyond @ as_float64(controls > 0)[..., None]]
-        found.append(np.stack(to_numpy_together([*of_counted, *of_rest, *of_drawn]))[..., 0])
+        of_drawn = [control @ controls[..., None], beyond @ (controls > 0).astype(np.float64)[..., None]]
+        found.append(np.stack([*of_counted, *of_rest, *of_drawn])[..., 0])
     return np.concatenate(found, axis=-1)
 
 
@@ -180,20 +180,18 @@ class Peaks(NamedTuple):
 
 
 def peaks_of(tops: RankedKeys, is_sink: Array, beyond: Array, seen: np.ndarray) -> Peaks:
-    """The strongest keys of h heads and n rows past the sinks; arrays are NumPy's or a device's tensors."""
-    where = namespace(beyond).where
-    heads = moved_to(beyond, np.arange(len(is_sink))[:, None])
-    keys, weights = tops.keys[..., 0] * 0 - 1, tops.weights[..., 0] * 0  # [h, n]
+    """The strongest keys of h heads and n rows past the sinks."""
+    heads = np.arange(len(is_sink))[:, None]
+    keys, weights = np.full_like(tops.keys[..., 0], -1), np.zeros_like(tops.weights[..., 0])  # [h, n]
     for rank in reversed(range(tops.keys.shape[2])):
         key = tops.keys[..., rank]
         passes = (key >= 0) & ~is_sink[heads, key * (key >= 0)]
-        keys, weights = where(passes, key, keys), where(passes, tops.weights[..., rank], weights)
+        keys, weights = np.where(passes, key, keys), np.where(passes, tops.weights[..., rank], weights)
     counted = seen >= (LEAST_KEYS if seen.max(initial=0) >= LEAST_KEYS else 2)
-    factors = moved_to(beyond, counted.astype(np.float64))
-    sums, total = to_numpy_together([as_float64(x) @ factors for x in (weights, beyond)])
+    sums, total = (x.astype(np.float64) @ counted.astype(np.float64) for x in (weights, beyond))
     share = np.divide(sums, total, out=np.zeros_like(total), where=total > 0)
     weight, uniform = sums / max(1, counted.sum()), float((1 / seen[counted]).mean()) if counted.any() else 1.0
-    return Peaks(to_numpy(keys), to_numpy(weights).astype(np.float32), counted, weight, share, uniform)
+    return Peaks(keys, weights.astype(np.float32), counted, weight, share, uniform)
 
 
 KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
@@ -276,11 +274,11 @@ class HeadKindsReducer:
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
         few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
         reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
-        beyond = as_float64(stats.along(targets.marks[1]))
-        peaks = peaks_of(stats.tops[STRONGEST], is_sink | moved_to(is_sink, is_expected), beyond, sink_rows.sight.count)
+        beyond = stats.along(targets.marks[1]).astype(np.float64)
+        peaks = peaks_of(stats.tops[STRONGEST], is_sink | is_expected, beyond, sink_rows.sight.count)
         values, residual = relative_value_norms(call), _residual_lengths(call)
-        value, reception = None if values is None else median(values), to_numpy(reception.mean(axis=0))
-        return HeadKinds(self.numbers(call, stats), to_numpy(is_sink), reception, value, residual, peaks, targets)
+        value, reception = None if values is None else median(values), reception.mean(axis=0)
+        return HeadKinds(self.numbers(call, stats), is_sink, reception, value, residual, peaks, targets)
 
     def _targets(self, call: Call) -> Targets:
         is_causal, crosses = call.is_causal, call.place.stream == "cross" or call.n > call.m
