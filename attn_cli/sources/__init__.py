@@ -142,8 +142,7 @@ def _open_module(name: ModuleName, reading: Any, loading: Any) -> Source:
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")
     check_options(options)
     media = read_media(reading.get("image"), None)
-    from attn_cli.sources.huggingface.modules.build import build
-    from attn_cli.sources.huggingface.modules.reader import ModuleReader
+    from attn_cli.sources.huggingface.modules import ModuleReader, build
     from attn_cli.sources.huggingface.source import ModelSource
 
     built = build(name, options)

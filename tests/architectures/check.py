@@ -14,7 +14,7 @@ from attn_cli.errors import LoadError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
-from attn_cli.sources.huggingface.read.padding import unpadded_only
+from attn_cli.sources.huggingface.read.input_files import unpadded_only
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.batches import answer_or_error, cached, padded, text_inputs

@@ -39,8 +39,8 @@ def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
 
 
 def prompt_of(inputs: Inputs) -> Prompt:
-    others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
-    return Prompt("", labels(None, inputs["input_ids"]), others=others)
+    others = {"decoder": labels(None, inputs["decoder_input_ids"][0].tolist())} if "decoder_input_ids" in inputs else {}
+    return Prompt("", labels(None, inputs["input_ids"][0].tolist()), others=others)
 
 
 def speaking(model: PreTrainedModel) -> ModelSource:

@@ -135,8 +135,10 @@ def _runs(model: PreTrainedModel, inputs: dict[str, Any]) -> bool:
 
 
 def _attn(model: PreTrainedModel, inputs: dict[str, Any], n: int, limit: int | None) -> str:
-    decoder = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
-    prompt = Prompt("", labels(None, inputs["input_ids"]), others=decoder)
+    decoder = (
+        {"decoder": labels(None, inputs["decoder_input_ids"][0].tolist())} if "decoder_input_ids" in inputs else {}
+    )
+    prompt = Prompt("", labels(None, inputs["input_ids"][0].tolist()), others=decoder)
     source = ModelSource(LoadedModel(model, None, {"model": "tiny", "type": ""}, Origin("", "", OriginOptions())))
     try:
         check_tokens(n, limit)

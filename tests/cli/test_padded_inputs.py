@@ -9,8 +9,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 from attn_cli import Token, capture
-from attn_cli.sources.huggingface.read.input_files import as_arguments
-from attn_cli.sources.huggingface.read.padding import without_padding
+from attn_cli.sources.huggingface.read.input_files import as_arguments, without_padding
 from tests.architectures.tiny import tiny_model
 from tests.program import attn, refused
 from tests.real_models import MINILM

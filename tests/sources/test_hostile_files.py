@@ -26,7 +26,7 @@ from attn_cli.recording.file import load as load_recording
 from attn_cli.scans.folder import LAYOUT, ScanFolder
 from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.files.array_file import read_array
-from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
+from attn_cli.sources.huggingface.load.trust import check_configuration
 from attn_cli.sources.huggingface.read.input_files import read_inputs
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.sizes import read_sizes

@@ -45,12 +45,11 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.positions import position_count, too_long
+from attn_cli.sources.huggingface.read.positions import forget_length, position_count, too_long
 from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
-from attn_cli.sources.huggingface.rope.by_length import forget_length
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
 
@@ -238,7 +237,7 @@ class ModelPasses:
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token id, decoded by itself; its name in the vocabulary where that is no text."""
-        return [token.text for token in labels(self.loaded.tokenizer, torch.tensor([list(ids)], dtype=torch.long))]
+        return [token.text for token in labels(self.loaded.tokenizer, ids)]
 
     def fingerprint(self) -> str:
         """A hash of the parameters: names, shapes, sums of all numbers' bits, and up to 64 numbers of each."""

@@ -13,8 +13,7 @@ from attn_cli.errors import InputError, LoadError, first_line
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory, outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.positions import too_long
-from attn_cli.sources.huggingface.rope.by_length import forget_length
+from attn_cli.sources.huggingface.read.positions import forget_length, too_long
 from attn_cli.text import listed
 
 # Settings that draw lots, look at the clock, change the text before or need the hub's code.

@@ -15,10 +15,9 @@ from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.decoder_start import without_end_token
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
-from attn_cli.sources.huggingface.read.positions import position_limit
+from attn_cli.sources.huggingface.read.positions import position_limit, type_that_changes
 from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import detokenize, labels
-from attn_cli.sources.huggingface.rope.by_length import type_that_changes
 
 _WORD = 8  # tokens beyond the limit that may end a word
 
@@ -61,7 +60,7 @@ class TextGenerator:
         ended, notes = generation.ended and ids == generation.ids, generation.notes
         if decoder:
             if generation.before != tuple(start):
-                decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
+                decoder = labels(loaded.tokenizer, generation.before)
             longer = _with_longer_decoder(loaded, prompt, decoder, ids, ended=ended)
         else:
             longer = _continued(loaded, prompt, generation.before, ids, ended=ended)

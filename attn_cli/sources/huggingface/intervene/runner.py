@@ -29,7 +29,7 @@ from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, KeptRows, outermost_blocks
 from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.rope.by_length import forget_length
+from attn_cli.sources.huggingface.read.positions import forget_length
 
 
 class Runner:

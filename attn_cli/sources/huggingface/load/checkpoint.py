@@ -38,7 +38,7 @@ from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, find
-from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
+from attn_cli.sources.huggingface.load.trust import check_configuration
 
 _WEIGHTS = "adapter_model.safetensors"
 

@@ -18,8 +18,7 @@ from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
-from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
-from attn_cli.sources.huggingface.load.trust.folder_files import check_files, check_folder, document_of
+from attn_cli.sources.huggingface.load.trust import check_configuration, check_files, check_folder, document_of
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",

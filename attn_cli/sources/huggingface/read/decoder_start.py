@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from inspect import isclass, signature
 from typing import Any
 
-import torch
 from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError, LoadError
@@ -54,7 +53,7 @@ def shifted(loaded: LoadedModel, tokens: Sequence[Token]) -> tuple[Token, ...]:
     """The tokens of a text as a decoder reads them, shifted right."""
     ids = [token.id or 0 for token in tokens]
     first = ids[-1] if _last_label_first(loaded) else _start(loaded)
-    return labels(loaded.tokenizer, torch.tensor([[first, *ids[:-1]]]))
+    return labels(loaded.tokenizer, [first, *ids[:-1]])
 
 
 def without_end_token(tokenizer: Any, tokens: tuple[Token, ...]) -> tuple[Token, ...]:

@@ -29,14 +29,17 @@ from attn_cli.sources.huggingface.read.decoder_start import (
     shifted,
 )
 from attn_cli.sources.huggingface.read.input_files import (
+    MASKS,
     ArrayPrompt,
     array_prompt,
     as_arguments,
     file_prompt,
+    hides_tokens,
+    padded,
     read_inputs,
+    unpadded_only,
 )
 from attn_cli.sources.huggingface.read.media import Audio, Media
-from attn_cli.sources.huggingface.read.padding import MASKS, hides_tokens, padded, unpadded_only
 from attn_cli.sources.huggingface.read.positions import (
     check_letters,
     check_tokens,
@@ -55,27 +58,22 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
     """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice."""
     tokenizer, model = loaded.tokenizer, loaded.model
     assert tokenizer is not None
-    around = tokenize(tokenizer, "a").tokens
-    start = list(takewhile(lambda token: token.special, around))
-    end = list(takewhile(lambda token: token.special, reversed(around[len(start) :])))[::-1]
+    around = [(token.id or 0) if token.special else -1 for token in tokenize(tokenizer, "a").tokens]
+    start = list(takewhile(lambda number: number >= 0, around))
+    end = list(takewhile(lambda number: number >= 0, reversed(around[len(start) :])))[::-1]
     drawn = [list(islice(_ordinary(loaded, seed + more), 2 * LONGEST_REPEAT)) for more in range(3)]
     limits = [position_count(model), position_count(model, decoder=True) if has_decoder else None]
     room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
     least = min(len(ids) for ids in drawn) // 2
     few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"
     lengths = repeat_lengths(min(least, room // 2), f"{loaded.about['model']} has {few}")
-    first = decoder_tokens(loaded, None)[0] if has_decoder else ()
+    first = [token.id or 0 for token in decoder_tokens(loaded, None)[0]] if has_decoder else []
     prompts = []
     for ids, length in zip(drawn, lengths, strict=True):
         repeated = ids[:length] * 2
-        tokens = _labelled(tokenizer, [*(token.id for token in start), *repeated, *(token.id for token in end)])
-        decoder = {"decoder": _labelled(tokenizer, [*(token.id for token in first), *repeated])} if has_decoder else {}
-        prompts.append(Prompt("", tokens, others=decoder))
+        decoder = {"decoder": labels(tokenizer, [*first, *repeated])} if has_decoder else {}
+        prompts.append(Prompt("", labels(tokenizer, [*start, *repeated, *end]), others=decoder))
     return prompts
-
-
-def _labelled(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> tuple[Token, ...]:
-    return labels(tokenizer, torch.tensor([ids]))
 
 
 def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
@@ -276,7 +274,7 @@ class PromptReader:
         notes: tuple[str, ...] = ()
         if ids is not None:
             tokens, notes = aligned(
-                processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete
+                processor.tokenizer, marked_text.text, ids[0].tolist(), add_special_tokens=not marked_text.complete
             )
         if len(media.images) > 1 and not image_places(config, tokens):
             raise processor.one_image()

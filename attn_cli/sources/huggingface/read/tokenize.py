@@ -6,7 +6,6 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError, LoadError
@@ -84,25 +83,22 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Enc
     return [EncodedText(ids, special, spans[:, 0], spans[:, 1]) for ids, special, spans in parts]
 
 
-def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
-    """The tokens of ids `[1, n]`, each labelled by its own text, or its number without a tokenizer."""
-    if ids is None or ids.ndim != 2 or ids.is_floating_point() or ids.is_complex():
-        return ()
+def labels(tokenizer: PreTrainedTokenizerBase | None, ids: Sequence[int]) -> tuple[Token, ...]:
+    """The tokens of some ids, each labelled by its own text, or its number without a tokenizer."""
     special = set() if tokenizer is None else set(tokenizer.all_special_ids)
     return tuple(
-        Token(index, _label(tokenizer, number), number, special=number in special)
-        for index, number in enumerate(ids[0].tolist())
+        Token(index, _label(tokenizer, number), number, special=number in special) for index, number in enumerate(ids)
     )
 
 
 def aligned(
-    tokenizer: PreTrainedTokenizerBase, text: str, ids: torch.Tensor, *, add_special_tokens: bool
+    tokenizer: PreTrainedTokenizerBase, text: str, ids: Sequence[int], *, add_special_tokens: bool
 ) -> tuple[tuple[Token, ...], tuple[str, ...]]:
-    """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text; notes on the text."""
+    """The tokens with the ids that a processor made of `text`, labelled by the text; notes on the text."""
     whole = labels(tokenizer, ids)
     prompt = tokenize(tokenizer, text, add_special_tokens=add_special_tokens) if text.strip() else Prompt("", ())
     plain = prompt.tokens
-    by_text, by_ids = [token.id for token in plain], [token.id for token in whole]
+    by_text, by_ids = [token.id for token in plain], list(ids)
     before = _alike(by_text, by_ids)
     after = min(_alike(by_text[::-1], by_ids[::-1]), len(plain) - before)
     if before + after < min(len(plain), len(whole)) - 1:

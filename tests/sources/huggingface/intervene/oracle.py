@@ -29,8 +29,8 @@ def speaking_source(kind: str) -> ModelSource:
 
 
 def prompt_of(ids: Sequence[int] = IDS, **others: Sequence[int]) -> Prompt:
-    tokens = {name: labels(None, torch.tensor([list(values)])) for name, values in others.items()}
-    return Prompt("", labels(None, torch.tensor([list(ids)])), others=tokens)
+    tokens = {name: labels(None, list(values)) for name, values in others.items()}
+    return Prompt("", labels(None, list(ids)), others=tokens)
 
 
 def log2_p(model: PreTrainedModel, arguments: dict[str, Any], **options: Any) -> torch.Tensor:

@@ -76,7 +76,7 @@ def test_a_text_says_where_it_is_cut() -> None:
     words, text = tokenizer(), "the cat sat what is here ?"
     for length, said in ((6, ("read 16 of 26 characters: the text is cut",)), (9, ())):
         ids = words(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
-        tokens, _ = aligned(words, text, ids, add_special_tokens=True)
+        tokens, _ = aligned(words, text, ids[0].tolist(), add_special_tokens=True)
         assert [token.id for token in tokens] == ids[0].tolist()
         assert [text[token.start : token.end] for token in tokens[1:5]] == ["the", "cat", "sat", "what"]
         assert text_notes(text, tokens) == said

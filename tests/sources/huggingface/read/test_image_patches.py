@@ -100,7 +100,9 @@ def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) 
         for name, weights in model.named_parameters():
             if any(x in name for x in ("vision", "visual", "tower")) and any(x in name for x in _OUT_OF_ATTENTION):
                 weights.zero_()
-    tokens = with_patches(model.config, labels(None, inputs["input_ids"]), image_grids(model.config, inputs))
+    tokens = with_patches(
+        model.config, labels(None, inputs["input_ids"][0].tolist()), image_grids(model.config, inputs)
+    )
     places = {(token.row, token.column): token.index for token in tokens if token.row is not None}
     last = max(places)
     assert len(places) == (last[0] + 1) * (last[1] + 1) >= 4

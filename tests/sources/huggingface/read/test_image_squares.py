@@ -68,7 +68,7 @@ def changed(model: PreTrainedModel, inputs: dict[str, Any], pixels: torch.Tensor
     """Labels of the keys of a stream's first layer that change with these pixels."""
     (grid,) = image_grids(model.config, inputs)
     tower = {"vision": tower_tokens(model.config, inputs, grid)}
-    text = with_patches(model.config, labels(None, inputs["input_ids"]), [grid])
+    text = with_patches(model.config, labels(None, inputs["input_ids"][0].tolist()), [grid])
     calls: list[AttentionCall] = []
 
     def visit(call: Call) -> None:
@@ -98,7 +98,7 @@ def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
 
 def test_mixtures_of_all_patches_and_what_does_not_divide_have_no_names() -> None:
     model, inputs = given("mistral3")
-    tokens = labels(None, inputs["input_ids"])
+    tokens = labels(None, inputs["input_ids"][0].tolist())
     for grids in [], [(4, 5)], [(4, 4)], [(4, 6), (4, 6)]:
         assert all(token.row is None for token in with_patches(model.config, tokens, grids))
     stages = tiny_model("florence2", "tiny").config  # each with patches of its own

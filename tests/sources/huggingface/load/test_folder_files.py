@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attn_cli.errors import LoadError
-from attn_cli.sources.huggingface.load.trust.folder_files import check_files
+from attn_cli.sources.huggingface.load.trust import check_files
 
 
 def _index(folder: Path, file: object) -> Path:

@@ -1,1 +1,0 @@
-"""Guards against models from elsewhere: their files and their configuration."""

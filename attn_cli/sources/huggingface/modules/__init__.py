@@ -1,1 +1,0 @@
-"""Torch modules of other libraries as sources: built by name, read from arrays or an image."""
