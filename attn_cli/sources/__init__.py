@@ -145,8 +145,8 @@ def _open_module(name: ModuleName, reading: Any, loading: Any) -> Source:
     from attn_cli.sources.huggingface.modules import ModuleReader, build
     from attn_cli.sources.huggingface.source import ModelSource
 
-    built = build(name, options)
-    return ModelSource(built.loaded, ModuleReader(built, reading.get("inputs"), media))
+    loaded, transforms = build(name, options)
+    return ModelSource(loaded, ModuleReader(loaded, reading.get("inputs"), media, **transforms))
 
 
 def is_table(model: str) -> bool:

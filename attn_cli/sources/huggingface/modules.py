@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -25,22 +25,8 @@ from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.module_names import ModuleName
 
 
-@dataclass(frozen=True)
-class BuiltModule:
-    """A module in evaluation mode on its device, and how its library makes its inputs.
-
-    transform  an image to an array `[3, height, width]`; None where the library states none
-    tokenize   texts to ids `[b, n]`; None for a module that reads no text
-    """
-
-    loaded: LoadedModel
-    transform: Callable[[Any], torch.Tensor] | None = None
-    tokenize: Callable[[Sequence[str]], torch.Tensor] | None = None
-    token: Callable[[int], str] | None = None
-
-
-def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
-    """The module of that name."""
+def build(name: ModuleName, options: OriginOptions) -> tuple[LoadedModel, dict[str, Any]]:
+    """The module of that name, in evaluation mode on its device, and its transforms, for `ModuleReader`."""
     title = f"{name.package}:{name.wanted}"
     makers = {"timm": _timm, "open_clip": _open_clip}
     module, more = makers.get(name.package, _factory)(name, title)
@@ -52,7 +38,7 @@ def build(name: ModuleName, options: OriginOptions) -> BuiltModule:
         module = module.to(dtype)
     module = module.eval().to(device_of(options.device))
     loaded = LoadedModel(module, None, about_model(module, name=title), Origin(title, title, options))
-    return BuiltModule(loaded, **more)
+    return loaded, more
 
 
 def _timm(name: ModuleName, title: str) -> tuple[Any, dict[str, Any]]:
@@ -142,12 +128,25 @@ def _told(error: Exception) -> str:
 
 
 class ModuleReader(PromptReader):
-    """Reads another library's inputs: a file of its forward's arrays, or an image and a text; else InputError."""
+    """Reads another library's inputs: a file of its forward's arrays, or an image and a text; else InputError.
 
-    def __init__(self, built: BuiltModule, inputs_file: str | None = None, media: Media | None = None) -> None:
-        super().__init__(built.loaded, inputs_file=inputs_file)
-        self._built, self._media = built, media
-        if media is not None and (not media.images or built.transform is None):
+    transform  an image to an array `[3, height, width]`; None where the library states none
+    tokenize   texts to ids `[b, n]`, and `token` an id to its text; None for a module that reads no text
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        inputs_file: str | None = None,
+        media: Media | None = None,
+        *,
+        transform: Callable[[Any], torch.Tensor] | None = None,
+        tokenize: Callable[[Sequence[str]], torch.Tensor] | None = None,
+        token: Callable[[int], str] | None = None,
+    ) -> None:
+        super().__init__(loaded, inputs_file=inputs_file)
+        self._media, self._transform, self._tokenize, self._token = media, transform, tokenize, token
+        if media is not None and (not media.images or transform is None):
             kind = "audio" if not media.images else "image"
             raise InputError(f"{self.about['model']} states no transform for --{kind}", f"give arrays: {self._inputs}")
         if media is not None and len(media.images) > 1:
@@ -162,12 +161,12 @@ class ModuleReader(PromptReader):
         if self.arrays is not None:
             return super().read(texts, pair)
         if self._media is None or pair is not None:
-            hint = "--image FILE, or " if self._built.transform is not None else ""
+            hint = "--image FILE, or " if self._transform is not None else ""
             raise InputError(f"{self.about['model']} reads no text by itself", f"give {hint}{self._inputs}")
         return [self._with_image(text, self._media) for text in texts]
 
     def _with_image(self, text: str, media: Media) -> Prompt:
-        transform = self._built.transform
+        transform = self._transform
         assert transform is not None
         model: nn.Module = self.loaded.model
         names = iter(signature(model.forward).parameters)
@@ -176,20 +175,20 @@ class ModuleReader(PromptReader):
         arrays: dict[str, Any] = {next(names): pixels[None]}
         notes = picture_notes(image, lambda other: {"pixels": transform(other)})
         patches, picture = _patches(model), in_grey(pixels)
-        if self._built.tokenize is None:
+        if self._tokenize is None:
             if text:
                 raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
             return ArrayPrompt("", patches, notes, files=media.files, arrays=arrays, picture=picture)
-        ids = self._built.tokenize([text])
+        ids = self._tokenize([text])
         arrays[next(names)] = ids
         others = {"vision": patches} if patches else {}
         tokens = self._tokens(ids[0])
-        if torch.equal(ids, self._built.tokenize([text.rpartition(" ")[0]])):
+        if torch.equal(ids, self._tokenize([text.rpartition(" ")[0]])):
             notes += (f"read {ids.shape[1]} tokens: its tokenizer cuts the text",)
         return ArrayPrompt(text, tokens, notes, files=media.files, arrays=arrays, others=others, picture=picture)
 
     def _tokens(self, ids: torch.Tensor) -> tuple[Token, ...]:
-        word = self._built.token or str
+        word = self._token or str
         numbers = ids.tolist()
         last = max((at for at, number in enumerate(numbers) if number), default=-1)
         tokens = (Token(at, word(number), number) for at, number in enumerate(numbers))
