@@ -90,16 +90,18 @@ def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
             yield number
 
 
-def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
+def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any) -> tuple[Token, ...]:
     """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins."""
-    rate = getattr(extractor, "sampling_rate", None)
-    samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
+    rate, per_token = getattr(extractor, "sampling_rate", None), FRAMES_PER_TOKEN.get(type_of(model.config))
+    samples, spectrum = arrays.get("input_values"), arrays.get("input_features")
     if rate and samples is not None and samples.ndim == 2 and (found := audio_frames(model, samples.shape[1])):
-        return _frames(found[0], found[1] / rate)
-    frames = FRAMES_PER_TOKEN.get(type_of(model.config))
-    if rate and spectrum is not None and spectrum.ndim == 3 and frames:
-        return _frames(spectrum.shape[2] // frames, frames * extractor.hop_length / rate)  # type: ignore[union-attr]
-    return ()
+        count, seconds = found[0], found[1] / rate
+    elif rate and spectrum is not None and spectrum.ndim == 3 and per_token:
+        count, seconds = spectrum.shape[2] // per_token, per_token * extractor.hop_length / rate
+    else:
+        return ()
+    digits = 2 if round(seconds * 100, 6).is_integer() else 3  # enough to tell one from the next
+    return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
 
 
 def time_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
@@ -112,20 +114,6 @@ def time_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
     if first is None:
         return ()
     return (f"the audio ends at {audio.seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
-
-
-def _of_one_example(array: Any) -> torch.Tensor | None:
-    return array if isinstance(array, torch.Tensor) and array.ndim > 1 and array.shape[0] == 1 else None
-
-
-def _frames(count: int, seconds: float) -> tuple[Token, ...]:
-    """`count` frames of so many seconds each, labelled with enough digits to tell one from the next.
-
-    >>> [token.text for token in _frames(3, 0.02)]
-    ['0.00s', '0.02s', '0.04s']
-    """
-    digits = 2 if round(seconds * 100, 6).is_integer() else 3
-    return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
 
 
 START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
@@ -192,53 +180,46 @@ class PromptReader:
 
     def _read(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         if self.arrays is not None:
-            given = file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")
-            if self.generator is None:
-                return [given]
-            if any(hides_tokens(self.arrays.get(name)) for name in MASKS):
-                raise InputError(f"{self.inputs_file}: --generate needs tokens, not padding", "save them without it")
-            start = {"decoder": decoder_tokens(self.loaded, None)[0]} if self.has_decoder else {}
-            return [replace(given, others=start | dict(given.others))]
+            return [self._from_file(self.arrays, self.inputs_file or "")]
         decoder_text = self.decoder_text
         if pair is not None and self.has_decoder:
             decoder_text, pair = pair, None
         if pair is not None and self.generator is not None:
             raise InputError("--generate and --pair at once", "a model goes on with one text")
-        limit = position_limit(self.loaded.model)
-        for text in texts:
-            check_letters(text, position_count(self.loaded.model))
-        if self.processor is not None:
-            if pair is not None:
-                raise InputError("--pair and --image or --audio at once", "leave out one of them")
-            prompts = [self._with_media(self.processor, text) for text in texts]
-        else:
-            prompts = self._tokenized(texts, pair)
-        for prompt in prompts:
-            if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
-                check_tokens(len(prompt.tokens), limit)
-        cuts = [sentence_notes(self.loaded.origin, prompt.text, len(prompt.tokens)) for prompt in prompts]
-        prompts = [replace(x, warnings=x.warnings + notes) for x, notes in zip(prompts, cuts, strict=True)]
+        if pair is not None and self.processor is not None:
+            raise InputError("--pair and --image or --audio at once", "leave out one of them")
+        limits = position_limit(self.loaded.model), position_count(self.loaded.model)
+        prompts = [self._of_text(text, pair, *limits) for text in texts]
         if not self.has_decoder:
-            if self.loaded.generating is not None:
-                # the text goes on, so that an end token after it would be the row that chooses
-                prompts = [without_end(self.loaded, prompt) for prompt in prompts]
-            return prompts
+            # a text that goes on: an end token after it would be the row that chooses
+            return [x if self.loaded.generating is None else without_end(self.loaded, x) for x in prompts]
         if decoder_text is None and self.target_lang is not None and self.generator is None:
             decoder_text = ""  # what generates writes the token of the language itself
-        tokens, notes = decoder_tokens(self.loaded, decoder_text)
         alone = decoder_text is None and self.generator is None
-        return [self._with_decoder(prompt, tokens, notes, alone=alone) for prompt in prompts]
+        tokens, notes = decoder_tokens(self.loaded, decoder_text)
+        if alone and reads_text_twice(self.loaded):
+            return [replace(x, others={**x.others, "decoder": shifted(self.loaded, x.tokens)}) for x in prompts]
+        notes += (START_TOKEN_ALONE,) if alone else ()
+        return [replace(x, others={**x.others, "decoder": tokens}, warnings=x.warnings + notes) for x in prompts]
 
-    def _with_decoder(
-        self, prompt: Prompt, tokens: tuple[Token, ...], notes: tuple[str, ...], *, alone: bool
-    ) -> Prompt:
-        if alone:
-            twice = reads_text_twice(self.loaded)
-            tokens = shifted(self.loaded, prompt.tokens) if twice else tokens
-            notes += () if twice else (START_TOKEN_ALONE,)
-        return replace(prompt, others={**prompt.others, "decoder": tokens}, warnings=prompt.warnings + notes)
+    def _from_file(self, arrays: dict[str, torch.Tensor], file: str) -> Prompt:
+        given = file_prompt(self.loaded.model, self.loaded.tokenizer, arrays, file)
+        if self.generator is None:
+            return given
+        if any(hides_tokens(arrays.get(name)) for name in MASKS):
+            raise InputError(f"{file}: --generate needs tokens, not padding", "save them without it")
+        start = {"decoder": decoder_tokens(self.loaded, None)[0]} if self.has_decoder else {}
+        return replace(given, others=start | dict(given.others))
 
-    def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
+    def _of_text(self, text: str, pair: str | None, limit: int | None, count: int | None) -> Prompt:
+        check_letters(text, count)
+        prompt = self._tokenized(text, pair) if self.processor is None else self._with_media(self.processor, text)
+        if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
+            check_tokens(len(prompt.tokens), limit)
+        notes = sentence_notes(self.loaded.origin, prompt.text, len(prompt.tokens))
+        return replace(prompt, warnings=prompt.warnings + notes)
+
+    def _tokenized(self, text: str, pair: str | None) -> Prompt:
         tokenizer = self._text_tokenizer
         if tokenizer is None:
             if not self.loaded.module_places.attention:
@@ -248,10 +229,10 @@ class PromptReader:
                 f"give it with -F FILE.npz{file_option(self._main_input)}",
             )
         if self.chat is None:
-            return [tokenize(tokenizer, text, pair) for text in texts]
-        chats = [chat_text(tokenizer, self._going_on(self.chat, text), text, self.about["model"]) for text in texts]
-        prompts = [(tokenize(tokenizer, text, add_special_tokens=False), notes) for text, notes in chats]
-        return [replace(prompt, warnings=prompt.warnings + notes) for prompt, notes in prompts]
+            return tokenize(tokenizer, text, pair)
+        text, notes = chat_text(tokenizer, self._going_on(self.chat, text), text, self.about["model"])
+        prompt = tokenize(tokenizer, text, add_special_tokens=False)
+        return replace(prompt, warnings=prompt.warnings + notes)
 
     def _going_on(self, chat: Mapping[str, Any], text: str) -> Mapping[str, Any]:
         if self.generator is None or text or not chat["messages"]:
