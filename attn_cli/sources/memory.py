@@ -25,20 +25,15 @@ def check_memory(size: int, subject: str, hint: str) -> str:
     return f"{words} of {decimal_bytes(free)} free"
 
 
-def give_back() -> None:
-    """Return to the system what freed arrays have left in the process, where its C library can (glibc)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
-
-
 def let_go() -> None:
-    """Give back the memory of all that nothing refers to any more, of a GPU too."""
+    """Give back to the system the memory of all that nothing refers to any more, of a GPU too."""
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-    give_back()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # of glibc
+    if trim is not None:
+        trim(0)
 
 
 def free_memory(*, swap: bool = False) -> int | None:

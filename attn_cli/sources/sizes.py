@@ -18,6 +18,10 @@ _NAMES = {
     "width": ("hidden_size", "n_embd", "d_model", "dim"),
     "d": ("head_dim", "d_kv"),
     "window": ("sliding_window",),
+    "rank": ("kv_lora_rank",),
+    "shared": ("qk_rope_head_dim",),
+    "own": ("qk_nope_head_dim",),
+    "e": ("v_head_dim",),
     "longest": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
 }
 
@@ -48,11 +52,23 @@ def read_sizes(model: str) -> Sizes:
         config = _config(path, model)
     inner = config.get("text_config")
     config = config | inner if isinstance(inner, dict) else config
-    numbers = {size: _number(config, names) for size, names in _NAMES.items()}
-    missing = [size for size in ("layers", "heads", "width") if numbers[size] is None]
+    of = {size: _number(config, names) for size, names in _NAMES.items()}
+    missing = [size for size in ("layers", "heads", "width") if not of[size]]
     if missing:
         raise LoadError(f"{path} doesn't say its {' and '.join(missing)}", "give sizes: --heads, --dim, --layers")
-    return _sizes(config, {size: number or 0 for size, number in numbers.items()})
+    kv_heads = of["kv_heads"] or (1 if config.get("multi_query") is True else of["heads"])
+    d = e = of["d"] or of["width"] // of["heads"]
+    shared = of["shared"] if of["rank"] else 0
+    if of["rank"]:
+        d = (of["own"] or d) + shared
+        e = of["e"] or d
+    window = of["window"] if config.get("use_sliding_window") is not False else 0
+    layer = LayerSizes(of["heads"], kv_heads, d, e, of["width"], of["rank"], shared, window or None)
+    kinds, dtype = config.get("layer_types"), config.get("dtype", config.get("torch_dtype"))
+    windowed = sum(kind == "sliding_attention" for kind in kinds) if isinstance(kinds, list) else of["layers"]
+    return Sizes(
+        layer, of["layers"], windowed if window else 0, dtype if isinstance(dtype, str) else None, of["longest"] or None
+    )
 
 
 def _config(path: Path, model: str) -> dict[str, Any]:
@@ -65,25 +81,6 @@ def _config(path: Path, model: str) -> dict[str, Any]:
     return config
 
 
-def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:
-    heads, layers = numbers["heads"], numbers["layers"]
-    kv_heads = numbers["kv_heads"] or (1 if config.get("multi_query") is True else heads)
-    d = numbers["d"] or numbers["width"] // heads
-    window = numbers["window"] if config.get("use_sliding_window") is not False else 0
-    kinds = config.get("layer_types")
-    windowed = sum(kind == "sliding_attention" for kind in kinds) if isinstance(kinds, list) else layers
-    rank = _number(config, ("kv_lora_rank",)) or 0
-    e, shared = d, 0
-    if rank:
-        shared = _number(config, ("qk_rope_head_dim",)) or 0
-        d = (_number(config, ("qk_nope_head_dim",)) or d) + shared
-        e = _number(config, ("v_head_dim",)) or d
-    layer = LayerSizes(heads, kv_heads, d, e, numbers["width"], rank, shared, window or None)
-    dtype = config.get("dtype", config.get("torch_dtype"))
-    named = dtype if isinstance(dtype, str) else None
-    return Sizes(layer, layers, windowed if window else 0, named, numbers["longest"] or None)
-
-
-def _number(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
+def _number(config: dict[str, Any], names: tuple[str, ...]) -> int:
     values = (config.get(name) for name in names)
-    return next((number for number in values if isinstance(number, int) and number > 0), None)
+    return next((number for number in values if isinstance(number, int) and number > 0), 0)

@@ -14,7 +14,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.matrices.operands import Operands, operands_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.rules import RuleOf, rule_of
-from attn_cli.sources.matrices.shapes import ScoreShape, check_output_projection
+from attn_cli.sources.matrices.shapes import ScoreShape, require_projection
 from attn_cli.sources.numbers import require_finite_scores
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
@@ -114,7 +114,9 @@ def open_matrices(options: MatrixOptions) -> Matrices:
         about=about | {"revision": None, "dtype": str(operands.q.dtype), "device": "cpu"},
     )
     if matrices.made.projection is not None:
-        check_output_projection(matrices.made.projection, h, matrices.e)
+        width = h * matrices.e
+        beside = f"the joined heads are {width} wide"
+        require_projection(matrices.made.projection, width, "wo", "[heads * e, width]", beside)
     return matrices
 
 

@@ -17,7 +17,7 @@ from attn_cli.sources.files.array_file import array_names, member_for, read_arra
 from attn_cli.sources.files.raw import is_file
 from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
-from attn_cli.sources.matrices.shapes import batch_axes, check_up_projection, cut_into_heads, product
+from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads, product, require_projection
 
 Projections = Mapping[str, np.ndarray | None]
 
@@ -103,22 +103,22 @@ def _of_embeddings(options: MatrixOptions) -> Operands:
     notes = [note for text in (context_words, words) if text is not None for note in text.prompt.warnings]
     more: dict[str, Any] = {"words": words, "context_words": context_words}
     more["head_axis"] = options.is_latent or options.heads is not None or heads > 1
-    by_chance = f"{', '.join(drawn)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}"
-    drawing = (by_chance,) if drawn else ()
-    q = product(x, w["wq"], "wq")
+    changed = options.is_latent or options.sets("seed", "wq", "wk", "wv") or positions is not None
+    if are_projected and changed:
+        why = "--projections" if positions is None else "--positions sinusoidal"
+        notes.append(f"the table's own q, k and v are left out: {why} makes them of x")
+    if drawn:
+        notes.append(f"{', '.join(drawn)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}")
+    q, more["notes"] = product(x, w["wq"], "wq"), tuple(notes)
     if options.is_latent:
         latent = _latent(options, w, source, q.shape[-1], heads)
-        return _in_latent_heads(options, q, latent, heads, made, notes=(*notes, *drawing), **more)
+        return _in_latent_heads(options, q, latent, heads, made, **more)
     k, v = (product(source, w[name], name, source_name) for name in ("wk", "wv"))
-    changed = options.positions == "sinusoidal" or options.seed is not None or options.sets("wq", "wk", "wv")
     if words is not None and not changed:
         keys = context_words or words
         q, k, v = words.q, keys.k, keys.v
-    elif are_projected:
-        why = "--positions sinusoidal" if options.positions == "sinusoidal" else "--projections"
-        notes.append(f"the table's own q, k and v are left out: {why} makes them of x")
     own = _read(options, "v")
-    return _in_heads(options, q, k, v if own is None else own, heads, made, notes=(*notes, *drawing), **more)
+    return _in_heads(options, q, k, v if own is None else own, heads, made, **more)
 
 
 def _read(options: MatrixOptions, name: str) -> np.ndarray | None:
@@ -187,7 +187,10 @@ def _latent(options: MatrixOptions, w: Projections, context: np.ndarray, q_width
             raise InputError(sizes, "one for each of the latent's")
         c = np.asarray(rms_norm(c, weights.reshape(-1)))
     for name, up in (("wuk", up_k), ("wuv", up_v)):
-        check_up_projection(name, up, down, heads)
+        require_projection(up, c.shape[-1], name, f"[{c.shape[-1]}, heads * d]", f"wdkv has shape {down.shape}")
+        if up.shape[1] % heads:
+            parts = f"{name} is {up.shape[1]} wide, which {heads} heads don't divide"
+            raise InputError(parts, "every head gets its own part")
     shared = None if rotary is None else product(context, rotary, "wkr")  # [..., m, width] @ [width, p]
     k_width = up_k.shape[1] + (0 if shared is None else heads * shared.shape[-1])
     if q_width != k_width:

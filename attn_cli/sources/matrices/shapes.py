@@ -26,20 +26,20 @@ class ScoreShape:
         return self.lead or (self.h,)
 
 
+def require_projection(w: np.ndarray, rows: int, name: str, form: str, beside: str) -> None:
+    """Raise InputError for a projection that is not `[rows, ...]`; `form` and what it meets, `beside`, are told."""
+    if w.ndim != 2:
+        raise InputError(f"{name} has shape {w.shape}; a projection has two axes", f"{name} is {form}")
+    if w.shape[0] != rows:
+        slip = "; did you mean its transpose?" if w.shape[1] == rows else ""
+        raise InputError(f"{name} has shape {w.shape} but {beside}", f"{name} is {form}{slip}")
+
+
 def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -> np.ndarray:
-    """`x [..., n, width]` times `w [width, out]`, or x itself; InputError, which names them, where they don't fit."""
+    """`x [..., n, width]` times `w [width, out]`, or x itself; InputError where they don't fit."""
     if w is None:
         return x
-    if w.ndim != 2:
-        raise InputError(
-            f"{name} has shape {w.shape}; a projection has two axes", f"{name} is [{x.shape[-1]}, heads * d]"
-        )
-    if w.shape[0] != x.shape[-1]:
-        slip = "; did you mean its transpose?" if w.shape[1] == x.shape[-1] else ""
-        raise InputError(
-            f"{name} has shape {w.shape} but {source} has shape {x.shape}",
-            f"{source} @ {name} needs {name} to be [{x.shape[-1]}, width]{slip}",
-        )
+    require_projection(w, x.shape[-1], name, f"[{x.shape[-1]}, heads * d]", f"{source} has shape {x.shape}")
     return np.asarray(x @ w)
 
 
@@ -107,32 +107,6 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
     if not q.shape[:-3] == k.shape[:-3] == v.shape[:-3]:
         raise InputError(f"the batch axes differ {both('q', 'k', 'v')}", "all but the last three axes")
     return q.shape[:-3]
-
-
-def check_up_projection(name: str, up: np.ndarray, down: np.ndarray, heads: int) -> None:
-    """Raise InputError for a W_UK or W_UV that is not `[r, h * d]` for the r numbers of a latent."""
-    rank = down.shape[-1]
-    if up.ndim != 2 or up.shape[0] != rank:
-        raise InputError(
-            f"{name} has shape {up.shape} but wdkv has shape {down.shape}",
-            f"{name} starts from the {rank} numbers of a latent: [{rank}, heads * d]",
-        )
-    if up.shape[1] % heads:
-        raise InputError(
-            f"{name} is {up.shape[1]} wide, which {heads} heads don't divide", "every head gets its own part"
-        )
-
-
-def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
-    """Raise InputError for a W_O that is not `[h * e, width]`, for as many numbers as the joined heads have."""
-    if projection.ndim != 2:
-        raise InputError(f"wo has shape {projection.shape}; a projection has two axes", "wo is [heads * e, width]")
-    if projection.shape[0] != heads * e:
-        slip = "; did you mean its transpose?" if projection.shape[1] == heads * e else ""
-        raise InputError(
-            f"wo has shape {projection.shape} but the joined heads are {heads * e} wide",
-            f"wo is [heads * e, width]{slip}",
-        )
 
 
 def fitted(cells: np.ndarray, name: str, shape: ScoreShape) -> np.ndarray:
