@@ -33,6 +33,7 @@ _SHORTER = "give a part of it; --lines takes every line as a text of its own"
 _LONGEST = 40  # letters of a word that is worth guessing at
 _EXAMPLE = 'for example: attn nearest "king - man + woman"'
 _SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
+_TERM = re.compile(r"(?:(?<!\S)([-+−–])\s*)?(\S+)")  # a sign stands alone, or right before its word
 
 
 # Zero-width (non-)joiners are "format" characters, but they belong inside Persian and Indic words and emoji.
@@ -80,20 +81,14 @@ def split_terms(text: str) -> list[Term]:
     [(1, 'king'), (-1, 'man'), (1, 'woman')]
     """
     terms: list[Term] = []
-    sign: int | None = 1
-    for match in re.finditer(r"\S+", text):
-        piece, start = match.group(), match.start()
-        if len(piece) > 1 and piece[0] in _SIGNS and (sign is None or not terms):
-            sign, piece, start = _SIGNS[piece[0]], piece[1:], start + 1
-        if piece in _SIGNS and (sign is None or not terms):
-            sign = _SIGNS[piece]
-        elif piece in _SIGNS:
-            raise InputError(f"two signs before a word in {excerpt(text)!r}", _EXAMPLE)
-        else:
-            terms.append(Term(sign or 0, piece, start, match.end()))
-            sign = None
-    if not terms or sign is not None:
-        raise InputError("no word" if not terms else f"{excerpt(text)!r} ends with a sign", _EXAMPLE)
+    for match in _TERM.finditer(text):
+        sign, word = match.groups()
+        if word in _SIGNS:
+            missing = f"{excerpt(text)!r} ends with a sign" if terms else "no word"
+            raise InputError(f"two signs before a word in {excerpt(text)!r}" if sign else missing, _EXAMPLE)
+        terms.append(Term(_SIGNS[sign] if sign else int(not terms), word, match.start(2), match.end()))
+    if not terms:
+        raise InputError("no word", _EXAMPLE)
     bare = [term.word for term in terms if not term.sign]
     if bare and (len(bare) < len(terms) - 1 or terms[0].sign < 0):
         raise InputError(f"no + or - before {excerpt(bare[0])!r}", _EXAMPLE)
