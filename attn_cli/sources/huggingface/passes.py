@@ -30,13 +30,11 @@ from attn_cli.sources.huggingface.anatomy.unseen_parts import (
     modules_not_run,
     recording,
 )
-from attn_cli.sources.huggingface.capture.attention_function import called_as, rule_of_layer
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import Visit
+from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.layer_rule import output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
-from attn_cli.sources.huggingface.capture.observed import ObservedAttention
-from attn_cli.sources.huggingface.capture.registry import RegistryCall, in_registry
+from attn_cli.sources.huggingface.capture.registry import RegistryCall, called_as, in_registry, rule_of_layer
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, eager_function, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing

@@ -15,7 +15,7 @@ from transformers.models.llama import modeling_llama
 
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface import compat
-from attn_cli.sources.huggingface.capture import attention_function
+from attn_cli.sources.huggingface.capture import registry
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.compat import (
     TESTED_TRANSFORMERS,
@@ -50,7 +50,7 @@ def test_every_argument_of_every_eager_function_is_known() -> None:
     known = {"softcap", "position_bias"}
     if Version(compat.TRANSFORMERS) >= Version(compat.TESTED_TRANSFORMERS):  # older ones called it s_aux
         known |= {"sinks"}
-    assert known <= names - plain <= attention_function._USED
+    assert known <= names - plain <= registry._USED
 
 
 def test_code_within_is_hidden_from_function_modes() -> None:
@@ -212,7 +212,7 @@ def test_an_option_that_could_change_weights_is_refused_by_name(monkeypatch: pyt
     assert eager_function(attention) is modeling_llama.eager_attention_forward
 
     def run() -> None:
-        attention_function._unknown.cache_clear()
+        registry._unknown.cache_clear()
         with capture(model, lambda call: None):
             model(**sentence(model), heat=torch.ones(1))
 
@@ -220,10 +220,10 @@ def test_an_option_that_could_change_weights_is_refused_by_name(monkeypatch: pyt
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", eager_with("heat"))
     with pytest.raises(LoadError, match="LlamaAttention gives its attention heat, which attn doesn't know"):
         run()
-    monkeypatch.setattr(attention_function, "eager_function", lambda _: None)
+    monkeypatch.setattr(registry, "eager_function", lambda _: None)
     with pytest.raises(LoadError, match="heat"):
         run()
-    attention_function._unknown.cache_clear()
+    registry._unknown.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_oss", "t5", "bert"])

@@ -7,6 +7,7 @@ returns the output computed meanwhile. Everything is put back at the end.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,14 +18,11 @@ from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.capture.attend import Attend
-from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import Visit
+from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
-from attn_cli.sources.huggingface.capture.observed import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
-from attn_cli.sources.huggingface.capture.registry import in_registry
+from attn_cli.sources.huggingface.capture.registry import compute, in_registry
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 
 
@@ -36,7 +34,7 @@ class Capture(AbstractContextManager[Ledger]):
     Outputs stay the same to within rounding, unless `attend` changes them. Compiled code runs uncompiled meanwhile.
     """
 
-    def __init__(self, model: nn.Module, attend: Attend, *, stack: nn.Module | None = None) -> None:
+    def __init__(self, model: nn.Module, attend: ObservedAttention, *, stack: nn.Module | None = None) -> None:
         self.model, self.attend, self.stack = model, attend, model if stack is None else stack
         self._exits = ExitStack()
         self._ran: set[nn.Module] = set()
@@ -56,7 +54,7 @@ class Capture(AbstractContextManager[Ledger]):
             seen = ledger.places.in_registry
             yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in seen))
         yield torch.compiler.set_stance("force_eager")
-        yield in_registry(self.model, AttentionFunction(self.attend).compute)
+        yield in_registry(self.model, partial(compute, self.attend))
         yield watching(self.attend)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:

@@ -10,7 +10,6 @@ import torch
 import transformers
 from torch import nn
 from torch.nn import functional
-from transformers import PreTrainedModel
 
 from attn_cli import MatrixOf, capture, reduce
 from attn_cli.call import Call
@@ -33,15 +32,10 @@ _KINDS = {"BigBird": _WIDE, "BigBirdPegasus": _PAIR, "Reformer": _HASHED, "LED":
           "Longformer": _WIDE | {"attention_window": [4, 4]}}  # fmt: skip
 
 
-def _model(kind: str) -> PreTrainedModel:
-    config = getattr(transformers, f"{kind}Config")(**_KINDS[kind])
-    model: PreTrainedModel = getattr(transformers, f"{kind}Model")(config).eval()
-    return model
-
-
 @pytest.mark.parametrize("kind", _KINDS)
 def test_attention_over_blocks_of_keys_is_named_unseen(kind: str) -> None:
-    model, streams = _model(kind), set[str]()
+    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**_KINDS[kind])).eval()
+    streams = set[str]()
     ids = torch.randint(3, 64, (1, 48), generator=torch.Generator().manual_seed(1))
     with suppress(LoadError), torch.no_grad(), capture(model, lambda call: streams.add(call.place.stream)) as found:
         model(input_ids=ids)

@@ -13,11 +13,11 @@ from attn_cli.call import Call
 
 HEADS, WIDTH = 3, 8
 MIX = torch.tensor([[1.0, 2, 0], [0, 1, 0], [-1, 0, 1]])
-Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+ObservedAttention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Own(nn.Module):
-    def __init__(self, attend: Attend) -> None:
+    def __init__(self, attend: ObservedAttention) -> None:
         super().__init__()
         self.qkv, self.attend = nn.Linear(24, 72), attend
 
@@ -44,7 +44,7 @@ def _after_set_transformer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) ->
     return torch.cat(mixed.split(len(q) // HEADS), 2)
 
 
-_LAYOUTS: dict[str, Attend] = {
+_LAYOUTS: dict[str, ObservedAttention] = {
     "heads last": lambda q, k, v: torch.einsum("bnmh,bhmd->bnhd", _scores(q, k, "bnmh").softmax(-2), v),
     "heads last, in order": lambda q, k, v: _scores(q, k, "bnmh").softmax(2).permute(0, 3, 1, 2).contiguous() @ v,
     "heads last, one by one": lambda q, k, v: torch.stack(
@@ -60,7 +60,7 @@ _LAYOUTS: dict[str, Attend] = {
     "heads by texts": lambda *qkv: functional.scaled_dot_product_attention(*(x.transpose(0, 1) for x in qkv)),
     "as Set Transformer": _after_set_transformer,
 }  # fmt: skip
-_MIXED: dict[str, Attend] = {
+_MIXED: dict[str, ObservedAttention] = {
     "by a matrix": lambda q, k, v: (MIX @ _soft(q, k).flatten(2)).view(_scores(q, k).shape) @ v,
     "by an equation": lambda q, k, v: torch.einsum("bhnm,gh->bgnm", _soft(q, k), MIX) @ v,
     "by a convolution": lambda q, k, v: functional.conv2d(nn.Softmax(-1)(_scores(q, k)), MIX[..., None, None]) @ v,
@@ -71,7 +71,7 @@ _MIXED: dict[str, Attend] = {
 }  # fmt: skip
 
 
-def _seen(attend: Attend, texts: int, tokens: int) -> tuple[torch.Tensor, list[np.ndarray], set[str]]:
+def _seen(attend: ObservedAttention, texts: int, tokens: int) -> tuple[torch.Tensor, list[np.ndarray], set[str]]:
     """The weights by plain torch, those of every text that capture shows, and their notes."""
     torch.manual_seed(0)
     module, x, calls, notes = Own(attend).eval(), torch.randn(texts, tokens, 24), [], set()

@@ -19,14 +19,13 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
-from attn_cli.sources.huggingface.capture.attend import Attend
-from attn_cli.sources.huggingface.capture.own_code.multi_head import is_plain, multi_head_output
+from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
-from attn_cli.sources.huggingface.capture.own_code.sdpa import sdpa_output
-from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import (
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import (
     are_heads_first,
     texts_first,
 )
+from attn_cli.sources.huggingface.capture.own_code.torch_calls import is_plain, multi_head_output, sdpa_output
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
@@ -42,7 +41,7 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 
 @contextmanager
-def watching(attend: Attend) -> Iterator[None]:
+def watching(attend: ObservedAttention) -> Iterator[None]:
     """Context manager: `attend` gets all attention of its model that doesn't go through transformers' registry."""
     mode = AttentionMode(attend)
     handles: list[RemovableHandle] = []
@@ -98,7 +97,7 @@ class AttentionMode(TorchFunctionMode):
     projected  the last results of parameters, where there are several texts: queries, keys, values
     """
 
-    def __init__(self, attend: Attend) -> None:
+    def __init__(self, attend: ObservedAttention) -> None:
         super().__init__()
         self.attend, self.ledger = attend, attend.ledger
         self.running: list[RunningModule] = []
