@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attn_cli import open_source
+from attn_cli.errors import LimitError
 from attn_cli.sources.tables import open_table
 from attn_cli.sources.tables.source import split_words
 
@@ -61,3 +63,10 @@ def test_tables_come_without_torch() -> None:
     loaded = set(done.stdout.split())
     assert "numpy" in loaded  # the listing works
     assert not loaded & {"torch", "transformers", "safetensors"}
+
+
+@pytest.mark.parametrize(("text", "words"), [("a " * 200_001, "200,001 words"), ("a" * 4_000_001, "4,000,001 letters")])
+def test_a_text_of_hours_is_refused_at_once(text: str, words: str) -> None:
+    with pytest.raises(LimitError, match=f"has {words}, and a table reads 200,000") as caught:
+        open_source("toy").read([text])
+    assert "--lines" in caught.value.hint
