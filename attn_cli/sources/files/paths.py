@@ -84,11 +84,17 @@ def nearest_name(path: Path, otherwise: str = _CHECK) -> str:
     """A hint: the most similar name in the same folder, that the folder doesn't exist, or else `otherwise`."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
+    near = nearest_path(path)
+    return otherwise if near is None else f"did you mean {excerpt(str(near))}?"
+
+
+def nearest_path(path: Path) -> Path | None:
+    """The path in the same folder with the most similar name; None where none is similar."""
     try:
         close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
     except OSError:
-        close = []
-    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else otherwise
+        return None
+    return path.parent / close[0] if close else None
 
 
 def read_content(path: Path) -> bytes:

@@ -138,11 +138,6 @@ def uncompiled(model: Any) -> Any:
     return getattr(model, "_orig_mod", model)
 
 
-def is_quantised(model: Any) -> bool:
-    """True if a quantiser loaded the model, which is said where a pass fails."""
-    return getattr(model, "hf_quantizer", None) is not None
-
-
 def audio_frames(model: Any, samples: int) -> tuple[int, int] | None:
     """The number of frames that a speech model's convolutions make of so many samples, and the samples of one frame."""
     lengths = getattr(model, "_get_feat_extract_output_lengths", None)

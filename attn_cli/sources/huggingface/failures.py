@@ -11,7 +11,6 @@ from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.compat import is_quantised
 from attn_cli.sources.huggingface.read.processor import file_option
 
 _LIBRARIES = ("torch", "transformers")  # and modules of remote code, which are called transformers_modules
@@ -62,7 +61,7 @@ def why_failed(
         return InputError(f"{title} was given no {', '.join(missing)} and can't be run: {line}", hint)
     if unfit:
         return InputError(f"{title} can't be run on this: {line}", hint)
-    if is_quantised(model):
+    if getattr(model, "hf_quantizer", None) is not None:
         method = model.config.quantization_config.quant_method
         method = getattr(method, "value", method)  # of an enum, or a name
         return LoadError(

@@ -174,7 +174,7 @@ def test_configurations_lead_to_model_classes() -> None:
 
 def test_quantisers_mark_the_models_that_they_load() -> None:
     model: Any = tiny("llama")
-    assert not compat.is_quantised(model)
+    assert getattr(model, "hf_quantizer", None) is None  # as `failures.py` asks
     source = inspect.getsource(transformers.PreTrainedModel.from_pretrained)
     assert "model.hf_quantizer = hf_quantizer" in source
 

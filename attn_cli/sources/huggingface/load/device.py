@@ -15,20 +15,12 @@ def dtype_of(name: str) -> Any:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of that name; "auto" is the first of cuda, mps, cpu that is there."""
-    counts = {
-        "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
-        "mps": int(torch.backends.mps.is_available()),
-        "cpu": 1,
-    }
-    available = [kind for kind, count in counts.items() if count]
-    if name == "auto":
-        return torch.device(available[0])
-    kind, _, number = name.partition(":")
-    if kind not in available or not (number or "0").isdecimal() or int(number or 0) >= counts[kind]:
-        devices = [f"{kind}:{i}" if kind == "cuda" else kind for kind in available for i in range(counts[kind])]
-        raise InputError(f"no device {name!r} here", f"available: {', '.join(devices)}")
-    return torch.device(name)
+    """The device of that name; "auto" is the first that is there."""
+    here = [str(row["device"]) for row in devices()]
+    kinds = [device.partition(":")[0] for device in here]
+    if name not in ("auto", *kinds, *here):
+        raise InputError(f"no device {name!r} here", f"available: {', '.join(here)}")
+    return torch.device(here[0] if name == "auto" else name)
 
 
 def devices() -> list[DeviceRow]:

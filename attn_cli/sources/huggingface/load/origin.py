@@ -4,7 +4,6 @@ Nothing of a model's repository runs without `--trust-remote-code`: a configurat
 kernel is refused before transformers reads it. All errors known from options and files are raised here.
 """
 
-import difflib
 import re
 import sys
 from collections.abc import Sequence
@@ -16,8 +15,7 @@ from typing import Any
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
-from attn_cli.sources.files.json_document import read_json_document
-from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_name, nearest_path
 from attn_cli.sources.huggingface.load.trust import check_configuration, check_files, check_folder, document_of
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -144,8 +142,7 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
     """The base model that an adapter in `folder` names, a folder or an id on the hub, with the adapter."""
     name, label = adapter.name, f"{adapter.name}: {_ADAPTER_FILE}"
     _check_adapter(folder, name)
-    document = read_json_document(folder / _ADAPTER_FILE, label, LoadError, "is the download complete?")
-    base = document.get("base_model_name_or_path") if isinstance(document, dict) else None
+    base = document_of(folder / _ADAPTER_FILE, name).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise LoadError(f"{label} names no base model", "add base_model_name_or_path, a folder or an id on the hub")
     if not Path(base).expanduser().exists() and (folder / base).is_dir():
@@ -187,8 +184,8 @@ def _check_cached(origin: Origin) -> None:
     from attn_cli.sources.huggingface.load.cache import commit_of, suggest_cached
 
     if constants.HF_HUB_OFFLINE and commit_of(origin.path, origin.revision) is None:
-        near = _nearest(expanded(origin.name), origin.name)
-        if near and (near.endswith(".gguf") or (expanded(near) / "config.json").is_file()):
+        near = nearest_path(expanded(origin.name))
+        if near and (near.suffix == ".gguf" or (near / "config.json").is_file()):
             raise LoadError(f"no model at {origin.name}, and none of that name in the cache", f"did you mean {near}?")
         raise LoadError(
             f"{origin.name}: offline, and not in the cache",
@@ -263,9 +260,8 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     hub_id, revision = split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
-        near = _nearest(path, name)
         forms = "a hub id has the form name, owner/name or owner/name@revision; a path starts with ./ or /"
-        raise LoadError(f"no model at {name}: no such file or folder", f"did you mean {near}?" if near else forms)
+        raise LoadError(f"no model at {name}: no such file or folder", nearest_name(path, forms))
     return Origin(name, hub_id, options, local=False, revision=revision)
 
 
@@ -277,12 +273,3 @@ def _check_gguf(origin: Origin) -> None:
         import gguf  # noqa: F401
     except ImportError as error:
         raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
-
-
-def _nearest(path: Path, name: str) -> str:
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return ""
-    near = difflib.get_close_matches(path.name, names, 1)
-    return name.rstrip("/").removesuffix(path.name) + near[0] if near else ""
