@@ -15,7 +15,7 @@ from typing import Any
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
-from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_name, nearest_path
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_path
 from attn_cli.sources.huggingface.load.trust import check_configuration, check_files, check_folder, document_of
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -260,8 +260,11 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     hub_id, revision = split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
-        forms = "a hub id has the form name, owner/name or owner/name@revision; a path starts with ./ or /"
-        raise LoadError(f"no model at {name}: no such file or folder", nearest_name(path, forms))
+        near = nearest_path(path)
+        hint = "a hub id has the form name, owner/name or owner/name@revision; a path starts with ./ or /"
+        if near is not None:
+            hint = f"did you mean {name.rstrip('/').removesuffix(path.name)}{near.name}?"
+        raise LoadError(f"no model at {name}: no such file or folder", hint)
     return Origin(name, hub_id, options, local=False, revision=revision)
 
 
