@@ -5,10 +5,10 @@ from attn_cli.attention_call import AttentionCall as AttentionCall
 from attn_cli.errors import AttnError as AttnError
 from attn_cli.kernel.definition.dense import Attention as Attention
 from attn_cli.kernel.definition.dense import attend as attend
-from attn_cli.kernel.definition.masks import Causal as Causal
-from attn_cli.kernel.definition.masks import Given as Given
-from attn_cli.kernel.definition.masks import Keys as Keys
-from attn_cli.kernel.definition.masks import Window as Window
+from attn_cli.kernel.definition.mask import causal as causal
+from attn_cli.kernel.definition.mask import given_mask as given_mask
+from attn_cli.kernel.definition.mask import padding as padding
+from attn_cli.kernel.definition.mask import window as window
 from attn_cli.kernel.definition.rule import Rule as Rule
 from attn_cli.model.intervention import Change as Change
 from attn_cli.model.intervention import HeadPlace as HeadPlace

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 from attn_cli.kernel.bands.plan import Plan, Planner, plan_of
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
-from attn_cli.kernel.definition.mask import Intervals, Mask
-from attn_cli.kernel.definition.masks import (
-    Causal,
-    Dilated,
-    Given,
-    Intersection,
-    Keys,
-    MaskFunction,
-    Open,
-    Prefix,
-    Window,
+from attn_cli.kernel.definition.mask import (
+    Mask,
+    all_of,
+    causal,
+    dilated,
+    given_mask,
+    mask_function,
+    padding,
+    prefix,
+    window,
 )
 from attn_cli.kernel.definition.rule import Rule
 
@@ -60,20 +59,20 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
     mask: Mask = draw(
         st.sampled_from(
             [
-                Open(),
-                Causal(),
-                Causal(offset),
-                Intersection((Causal(offset), Window(3, offset))),
-                Window(2, offset, both_sides=True),
-                Dilated(3, 2, offset),
-                Intersection((Causal(offset), Dilated(2, 3, offset))),
-                Keys(rng.random(m) < 0.7),
-                Intersection((Causal(), Keys(np.arange(m) > m // 3))),
-                Prefix(2, offset),
-                Given(rng.random((n, m)) < 0.6),
-                Given(rng.random((heads, n, m)) < 0.6),
-                MaskFunction(lambda i, j: (i + j) % 3 != 0),
-                Intervals(*rng.integers(-1, m + 2, (2, n))),
+                Mask(),
+                causal(),
+                causal(offset),
+                all_of(causal(offset), window(3, offset)),
+                window(2, offset, both_sides=True),
+                dilated(3, 2, offset),
+                all_of(causal(offset), dilated(2, 3, offset)),
+                padding(rng.random(m) < 0.7),
+                all_of(causal(), padding(np.arange(m) > m // 3)),
+                prefix(2, offset),
+                given_mask(rng.random((n, m)) < 0.6),
+                given_mask(rng.random((heads, n, m)) < 0.6),
+                mask_function(lambda i, j: (i + j) % 3 != 0),
+                all_of(window(4, offset), prefix(2, offset)).part(0, 1, m),
             ]
         )
     )
@@ -106,11 +105,9 @@ def as_tensors(rule: Rule, tensor: Callable = torch.tensor) -> Rule:
         return None if bias is None else tensor(bias)
 
     def mask_of(mask):
-        if isinstance(mask, Given):
-            return Given(tensor(mask.cells))
-        if isinstance(mask, Keys):
-            return Keys(tensor(mask.real))
-        return Intersection(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, Intersection) else mask
+        found = {name: getattr(mask, name) for name in ("keys", "cells")}
+        arrays = {name: tensor(x) for name, x in found.items() if x is not None and not callable(x)}
+        return replace(mask, **arrays, parts=tuple(mask_of(part) for part in mask.parts))
 
     sink = None if rule.sink is None else tensor(rule.sink)
     return Rule(rule.scale, rule.softcap, bias_of(rule.bias), mask_of(rule.mask), sink, rule.softmax)

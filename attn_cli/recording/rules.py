@@ -8,8 +8,7 @@ import numpy as np
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias
-from attn_cli.kernel.definition.mask import Intervals, Mask, dense
-from attn_cli.kernel.definition.masks import Given, Intersection, Keys, MaskFunction, Submask
+from attn_cli.kernel.definition.mask import Mask, dense, given_mask
 from attn_cli.kernel.definition.rule import Rule
 
 
@@ -17,7 +16,7 @@ def rule_in_numpy(call: Call) -> Rule:
     """An attention call's rule (scale, softcap, bias, mask, sink) with NumPy arrays."""
     rule = call.rule
     sink = None if rule.sink is None else to_numpy(rule.sink)
-    return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call, call.n, call.m), sink=sink)
+    return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call), sink=sink)
 
 
 def rule_of_heads(rule: Rule, heads: list[int]) -> Rule:
@@ -41,19 +40,12 @@ def _bias(bias: object, call: Call) -> object:
     return np.array(to_numpy(at_least_float32(bias)))
 
 
-def _mask(mask: Mask, call: Call, n: int, m: int) -> Mask:
-    match mask:
-        case Keys(real=real):
-            return Keys(to_numpy(real))
-        case Given(cells=cells, words=words):
-            return Given(to_numpy(cells), words)
-        case Intersection(masks=masks):
-            return Intersection(tuple(_mask(part, call, n, m) for part in masks))
-        case Submask(mask=inner, rows=rows, columns=columns, keys=keys):
-            return replace(mask, mask=_mask(inner, call, rows + n, columns + keys))
-        case MaskFunction() | Intervals():
-            return Given(to_numpy(dense(mask, n, m, like=call.like)), str(mask))
-    return mask
+def _mask(mask: Mask, call: Call) -> Mask:
+    cells = mask.cells
+    if callable(cells):
+        return given_mask(to_numpy(dense(mask, call.n, call.m, like=call.like)), str(mask))
+    keys, cells = (None if x is None else to_numpy(x) for x in (mask.keys, cells))
+    return replace(mask, keys=keys, cells=cells, parts=tuple(_mask(part, call) for part in mask.parts))
 
 
 def _of_heads(part: Any, heads: list[int]) -> Any:

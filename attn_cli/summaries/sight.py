@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
-from attn_cli.kernel.definition.mask import Intervals, Mask, intervals
+from attn_cli.kernel.definition.mask import Ends, Mask, intervals
 
 _CELLS = 2**22  # of a mask at a time
 
@@ -13,7 +13,7 @@ _CELLS = 2**22  # of a mask at a time
 class Sight:
     """The keys that each of n queries may see, of m: from `first` to before `last`; `count` of them `[n]`."""
 
-    def __init__(self, seen: Intervals, m: int) -> None:
+    def __init__(self, seen: Ends, m: int) -> None:
         self.first, self.last = seen.first.astype(np.int64), np.maximum(seen.first, seen.last).astype(np.int64)
         self.m, self.count = m, self.last - self.first
 
@@ -69,11 +69,11 @@ class MaskSight(Sight):
             yield rows, np.broadcast_to(of_any_head, (rows.stop - start, self.m))
 
 
-def sight_of(mask: Mask, n: int, m: int, like: Array, seen: Intervals | None = None) -> Sight:
+def sight_of(mask: Mask, n: int, m: int, like: Array, seen: Ends | None = None) -> Sight:
     """Which of m keys each of n queries may see by `mask`, or as `seen`; `like` is an array of the mask's library.
 
-    >>> from attn_cli.kernel.definition.masks import Causal
-    >>> sight = sight_of(Causal(), 4, 4, np.empty(0))
+    >>> from attn_cli.kernel.definition.mask import causal
+    >>> sight = sight_of(causal(), 4, 4, np.empty(0))
     >>> sight.count.tolist(), sight.uniform(np.array([0, 1, 0, 1])).tolist()
     ([1, 2, 3, 4], [0.75, 0.75, 0.25, 0.25])
     """

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from attn_cli import HeadStatistics, OverallKeys, ReceivedShares, Rule, Selection, TopKeys, capture, reduce
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Output, Place
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
 from tests.benchmarks.models import model_of, tokens
@@ -113,7 +113,7 @@ def _layer_alone(n: int, bar: float, repeats: int) -> Iterator[Row]:
 
     def look() -> None:
         output = Output(torch.empty(n, h, d).transpose(0, 1))
-        reduce(AttentionCall(q, k, v, Rule(d**-0.5, mask=Causal()), place, labels, labels, output), HeadStatistics())
+        reduce(AttentionCall(q, k, v, Rule(d**-0.5, mask=causal()), place, labels, labels, output), HeadStatistics())
 
     def sdpa() -> None:
         functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, enable_gqa=True)

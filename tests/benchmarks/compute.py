@@ -10,7 +10,7 @@ import torch
 
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
-from attn_cli.kernel.definition.masks import Causal, Open
+from attn_cli.kernel.definition.mask import Mask, causal
 from attn_cli.kernel.definition.rule import Rule
 from tests.benchmarks.timing import Row, compared, process
 
@@ -49,8 +49,7 @@ def _kernel(repeats: int) -> Iterator[Row]:
     h, n, d = 8, 4096, 64
     q, k, v = (np.random.default_rng(0).normal(size=(h, n, d)).astype(np.float32) for _ in "qkv")
     tensors = [torch.from_numpy(x)[None] for x in (q, k, v)]
-    for mask in (Open(), Causal()):
-        causal = isinstance(mask, Causal)
+    for is_causal, mask in ((False, Mask()), (True, causal())):
         rule = Rule(d**-0.5, mask=mask)
 
         def walk(rule: Rule = rule) -> None:
@@ -58,8 +57,8 @@ def _kernel(repeats: int) -> Iterator[Row]:
             for band in bands(q, k, v, rule, plan_of(q, k, rule, in_parts=True)):
                 output[band.heads, band.start : band.stop] = band.output
 
-        def sdpa(causal: bool = causal) -> None:
-            torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=causal)
+        def sdpa(is_causal: bool = is_causal) -> None:
+            torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=is_causal)
 
         seconds, ratios = compared(sdpa, {"walk": walk}, repeats)
         yield Row(f"NumPy kernel, 8 heads, n = 4,096, {mask}", "torch's SDPA", seconds, ratios["walk"], 1.3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.latent import Operands
-from attn_cli.kernel.definition.masks import Causal, all_of
+from attn_cli.kernel.definition.mask import all_of, causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.decode import decode
 from tests.program import attn, refused
@@ -28,9 +28,9 @@ def test_decoding_is_causal_attention(problem: Problem) -> None:
     rule = problem.rule
     n = q.shape[1]
     bias = rule.bias_of(0, n, 0, m)
-    rule = Rule(rule.scale, rule.softcap, bias, all_of(Causal(m - n), rule.mask), rule.sink, rule.softmax)
+    rule = Rule(rule.scale, rule.softcap, bias, all_of(causal(m - n), rule.mask), rule.sink, rule.softmax)
     if hasattr(problem.rule.mask, "cells"):
-        rule = Rule(rule.scale, rule.softcap, bias, Causal(m - n), rule.sink, rule.softmax)
+        rule = Rule(rule.scale, rule.softcap, bias, causal(m - n), rule.sink, rule.softmax)
     whole = attend(q, problem.k, problem.v, rule)
     for found, cache in decode(q, (problem.k, problem.v), Operands, rule):
         assert cache.length == found.reused + 1 == found.row + 1 + m - n
@@ -44,7 +44,7 @@ def test_decoding_is_causal_attention(problem: Problem) -> None:
 def test_the_past_is_never_touched_again(n: int) -> None:
     x = np.random.default_rng(n).normal(size=(1, n, 3))
     before: list[np.ndarray] = []
-    for found, cache in decode(x, (x, x), Operands, Rule(1.0, mask=Causal())):
+    for found, cache in decode(x, (x, x), Operands, Rule(1.0, mask=causal())):
         kept = cache.rows()[0]
         for row, old in enumerate(before):
             np.testing.assert_array_equal(kept[0, row], old)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.mistakes.problem import Problem
 from attn_cli.kernel.lessons.mistakes.register import mistakes
@@ -159,7 +159,7 @@ def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
 
 def test_every_mistake_of_the_register_has_one_sentence_and_changes_something() -> None:
     q, k, v = kernels.arrays(0, h=4, n=24, d=4, g=2).values()
-    problem = Problem(q, k, v, Rule(0.5, mask=Causal(), softcap=3.0), 16, None, np.ones(24, bool))
+    problem = Problem(q, k, v, Rule(0.5, mask=causal(), softcap=3.0), 16, None, np.ones(24, bool))
     found = list(mistakes(problem))
     assert len({words for words, _ in found}) == len(found)
     for words, make in found:

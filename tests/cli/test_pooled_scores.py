@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from attn_cli.attention_call import AttentionCall
-from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
@@ -41,7 +40,7 @@ def blocks_of(scores: np.ndarray, block: tuple[int, int]) -> np.ndarray:
 @pytest.mark.parametrize("causal", [True, False])
 def test_blocks_of_signed_numbers_keep_what_is_farthest_from_0(causal: bool, softmax: bool) -> None:
     q = np.random.default_rng(0).normal(size=(1, 50, 4)) - 0.5
-    mask = {"mask": Causal()} if causal else {}
+    mask = {"mask": causal()} if causal else {}
     scores = q[0] @ q[0].T * 0.5
     scores = np.where(np.tril(np.ones((50, 50), dtype=bool)), scores, -np.inf) if causal else scores
     summary = reduce(

@@ -6,8 +6,8 @@ import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
+from attn_cli.kernel.definition import mask as masks
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import Recording
@@ -64,7 +64,7 @@ def recording(
 def recording_of(
     prompt: Prompt, layers: int = 3, heads: int = 4, *, causal: bool = True, seed: int = 0, d: int = 8
 ) -> Recording:
-    random, mask = np.random.default_rng(seed), Causal() if causal else Open()
+    random, mask = np.random.default_rng(seed), masks.causal() if causal else Mask()
     return Recording(
         {"model": "small", "type": "test", "revision": None, "dtype": "float32", "device": "cpu"},
         prompt,

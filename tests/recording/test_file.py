@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from attn_cli.attention_call import Ingredients
 from attn_cli.errors import LoadError, OutputError
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
@@ -118,12 +118,12 @@ def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def content() -> bytes:
     from attn_cli.kernel.definition.bias import Alibi
-    from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Submask
+    from attn_cli.kernel.definition.mask import all_of, given_mask, padding
     from attn_cli.kernel.definition.rule import Rule
 
     rng = np.random.default_rng(0)
-    given = Given(np.tril(np.ones((9, 9), bool)))
-    mask = Intersection((Causal(), Submask(given, 1, 1, 8), Keys(np.arange(8) != 3)))
+    given = given_mask(np.tril(np.ones((9, 9), bool)))
+    mask = all_of(causal(), given.part(1, 1, 8), padding(np.arange(8) != 3))
     rule = Rule(0.5, 3.0, Alibi(rng.random(4)), mask, rng.random(4))
     shapes = ((4, 8, 6), (2, 8, 6), (2, 8, 5))
     recording = recording_of(Problem(*(rng.normal(size=shape) for shape in shapes), rule))
@@ -170,7 +170,7 @@ def test_spoiled_files_are_refused_in_one_line(content: bytes, data: st.DataObje
         layer.pooled(0, slice(0, layer.n), slice(0, layer.m), (3, 3))
 
 
-_VALUES = [None, -1, 0, 10**30, 1e308, "", "x", [], {}, [[[]]], True, {"kind": "intersection", "masks": []}]
+_VALUES = [None, -1, 0, 10**30, 1e308, "", "x", [], {}, [[[]]], True, {"kind": "x", "parts": []}]
 
 
 def _spoil(target: object, data: st.DataObject) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.masks import Causal, Intersection, Window
+from attn_cli.kernel.definition.mask import all_of, causal, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.recording import Recording
 from tests.program import attn, strict_json
@@ -39,19 +39,19 @@ def test_weights_and_statistics_are_those_of_the_definition(n: int, tmp_path: Pa
     read = Recording.load(tmp_path / "x.attn")
     assert [token.text for token in read.layers[0].queries] == WORDS[6 - n :]
     for number, of_layer in enumerate(layers):
-        expected = attend(*of_layer, Rule(8**-0.5, mask=Causal(6 - n))).weights
+        expected = attend(*of_layer, Rule(8**-0.5, mask=causal(6 - n))).weights
         np.testing.assert_allclose(weights(read, number), expected, atol=1e-6)
         np.testing.assert_allclose(read.layers[number].value_norms, np.linalg.norm(of_layer[2], axis=-1), rtol=1e-6)
     heads = strict_json(attn("heads", "-m", tmp_path / "x.attn", "--json").text)
     assert heads["about"]["model"] == "my engine"
-    first = attend(*layers[0], Rule(8**-0.5, mask=Causal(6 - n))).weights[0]
+    first = attend(*layers[0], Rule(8**-0.5, mask=causal(6 - n))).weights[0]
     entropy = -(first * np.log2(np.where(first > 0, first, 1))).sum(-1).mean()
     assert heads["tables"]["heads"][0]["entropy_bits"] == pytest.approx(entropy, rel=1e-5)
 
 
 def test_a_rule_of_each_layer() -> None:
     layers = arrays()
-    rules = [Rule(0.3, softcap=2.0), Rule(0.1, mask=Intersection((Causal(), Window(2))))]
+    rules = [Rule(0.3, softcap=2.0), Rule(0.1, mask=all_of(causal(), window(2)))]
     recording = Recording.of(*([layer[at] for layer in layers] for at in range(2)), rule=rules.__getitem__)
     for number, (q, k, v) in enumerate(layers):
         np.testing.assert_allclose(weights(recording, number), attend(q, k, v, rules[number]).weights, atol=1e-6)
@@ -89,7 +89,7 @@ def test_bfloat16_is_kept(tmp_path: Path) -> None:
     Recording.of(q, k).save(tmp_path / "x.attn")
     read = Recording.load(tmp_path / "x.attn")
     assert (read.about["dtype"], read.layers[0].q.dtype) == ("bfloat16", np.uint16)
-    expected = attend(q.float().numpy(), k.float().numpy(), k.float().numpy(), Rule(8**-0.5, mask=Causal())).weights
+    expected = attend(q.float().numpy(), k.float().numpy(), k.float().numpy(), Rule(8**-0.5, mask=causal())).weights
     np.testing.assert_allclose(weights(read, 0), expected, atol=1e-6)
     assert read.layers[0].value_norms is None
 

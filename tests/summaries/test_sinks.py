@@ -5,8 +5,7 @@ import pytest
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
-from attn_cli.kernel.definition.mask import Intervals
-from attn_cli.kernel.definition.masks import Causal, Open
+from attn_cli.kernel.definition.mask import Ends, Mask, causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
@@ -19,7 +18,7 @@ TOKENS = (Token(0, "[CLS]", special=True), Token(1, "river"), Token(2, "bank"), 
 
 @pytest.mark.parametrize(
     ("mask", "stream", "sinks"),
-    [(Causal(), "self", [0]), (Open(), "self", [0, 3]), (Causal(), "cross", [0, 3])],
+    [(causal(), "self", [0]), (Mask(), "self", [0, 3]), (causal(), "cross", [0, 3])],
     ids=["causal", "encoder", "cross"],
 )
 def test_the_first_key_is_expected_where_nobody_looks_ahead_and_special_tokens_elsewhere(mask, stream, sinks) -> None:
@@ -30,7 +29,7 @@ def test_the_first_key_is_expected_where_nobody_looks_ahead_and_special_tokens_e
 
 def test_a_sink_receives_much_and_more_than_uniform_attention_gives() -> None:
     reception = np.array([[0.46, 0.31, 0.29], [0.46, 0.9, 0.0]])
-    rows = SinkRows(Sight(Intervals(np.zeros(10, int), np.full(10, 3)), 3))
+    rows = SinkRows(Sight(Ends(np.zeros(10, int), np.full(10, 3)), 3))
     rows.uniform = 10 * np.array([0.3, 0.1, 0.01])
     mean, is_sink = rows.reception(10 * reception, np.zeros((2, 3)))
     np.testing.assert_allclose(mean, reception)
@@ -44,7 +43,7 @@ def shares_of_own(n: int, own: float) -> AttentionCall:
     weights = np.where(np.eye(n, dtype=bool), own, alike) * np.tri(n)
     q, k = np.log(np.maximum(weights, 1e-30))[None], np.eye(n)[None]
     tokens = tuple(Token(at, f"t{at}") for at in range(n))
-    return AttentionCall(q, k, k, Rule(1.0, mask=Causal()), Place(0, "m", (0,), (0,)), tokens, tokens)
+    return AttentionCall(q, k, k, Rule(1.0, mask=causal()), Place(0, "m", (0,), (0,)), tokens, tokens)
 
 
 @pytest.mark.parametrize("own", [0.4, 0.9])

@@ -4,7 +4,7 @@ import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token, Word
 from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
@@ -37,7 +37,7 @@ def test_an_overview_in_words(golden_screen: GoldenScreen) -> None:
     pieces = prompt()
     q, k, v = np.random.default_rng(4).normal(size=(3, 2, len(pieces.tokens), 4)) * 2
     call = AttentionCall(
-        q, k, v, Rule(0.5, mask=Causal()), Place(0, "it", (0, 1), (0, 1)), pieces.tokens, pieces.tokens
+        q, k, v, Rule(0.5, mask=causal()), Place(0, "it", (0, 1), (0, 1)), pieces.tokens, pieces.tokens
     )
     summary = reduce(InWords(call), HeadStatistics(), ReceivedShares(), MatrixOf((40, 30), mean_heads=True))
     about = {"model": "a-model", "type": "llama", "dtype": "float32", "device": "cpu"}

@@ -12,7 +12,7 @@ from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespa
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.bias import Bias, GivenBias
-from attn_cli.kernel.definition.mask import Intervals, intervals
+from attn_cli.kernel.definition.mask import Ends, intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, Wanted
 
@@ -177,7 +177,7 @@ def walked(
 def _does(
     job: Any,
     heads: slice,
-    span: Intervals,
+    span: Ends,
     sink: np.ndarray | None,
     walk: _Walk,
     given: dict[str, np.ndarray],

@@ -6,7 +6,6 @@ from typing import Any
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.definition.bias import Bias
 from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Open, Submask
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +23,7 @@ class Rule:
     scale: float
     softcap: float | None = None
     bias: Array | Bias | None = None
-    mask: Mask = field(default_factory=Open)
+    mask: Mask = field(default_factory=Mask)
     sink: Array | None = None
     softmax: bool = True
 
@@ -57,8 +56,8 @@ class Rule:
 
     def of_rows(self, start: int, stop: int, m: int) -> "Rule":
         """The rule for queries start:stop alone, numbered from 0 again, against the first m keys."""
-        mask = self.mask if start == 0 or isinstance(self.mask, Open) else Submask(self.mask, start, 0, m)
-        return Rule(self.scale, self.softcap, self.bias_of(start, stop, 0, m), mask, self.sink, self.softmax)
+        bias = self.bias_of(start, stop, 0, m)
+        return Rule(self.scale, self.softcap, bias, self.mask.part(start, 0, m), self.sink, self.softmax)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from attn_cli.arrays import Array, at_least_float32, namespace
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.mask import dense as dense_mask
-from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.text import scale_words
 
@@ -36,7 +35,7 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
         then("biased", "+ bias", path[-1].values + at_least_float32(bias))
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
     masked = xp.full_like(path[-1].values, -float("inf"))
-    if not isinstance(rule.mask, Open):
+    if not rule.mask.is_open:
         then("masked", str(rule.mask), xp.where(allowed, path[-1].values, masked))
     if rule.softmax:
         _soften(path, rule.sink)

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Open, Prefix, Window, all_of
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, dilated, given_mask, padding, prefix, window
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.files.text import is_typed
@@ -87,7 +86,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np
 
 
 def _of_cells(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
-    return Given(of_entry(cells, at, heads))
+    return given_mask(of_entry(cells, at, heads))
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:
@@ -106,40 +105,40 @@ def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskOf:
     if max(lengths) > shape.m:
         raise InputError(f"{text} is longer than the {shape.m} keys", "how many of the keys are real")
     of_entries = np.array(lengths * (entries if len(lengths) == 1 else 1)).reshape(shape.lead)
-    return lambda at, heads: Keys(np.arange(shape.m) < of_entries[at])
+    return lambda at, heads: padding(np.arange(shape.m) < of_entries[at])
 
 
 MASKS = (
-    MaskEntry("none", lambda _, shape, offset: Open(), help=""),
-    MaskEntry("causal", lambda _, shape, offset: Causal()),
-    MaskEntry("future", lambda _, shape, offset: Causal(), help=""),
-    MaskEntry("causal-top-left", lambda _, shape, offset: Causal(), help=""),
-    MaskEntry("causal-bottom-right", lambda _, shape, offset: Causal(shape.m - shape.n)),
+    MaskEntry("none", lambda _, shape, offset: Mask(), help=""),
+    MaskEntry("causal", lambda _, shape, offset: causal()),
+    MaskEntry("future", lambda _, shape, offset: causal(), help=""),
+    MaskEntry("causal-top-left", lambda _, shape, offset: causal(), help=""),
+    MaskEntry("causal-bottom-right", lambda _, shape, offset: causal(shape.m - shape.n)),
     MaskEntry(
         "causal:OFFSET",
-        lambda numbers, shape, offset: Causal(numbers[0]),
+        lambda numbers, shape, offset: causal(numbers[0]),
         "causal:2",
         r"-?\d{1,18}",
         "a whole number",
         "query i attends to keys up to i + OFFSET",
         help="causal:OFFSET (keys up to i + OFFSET)",
     ),
-    MaskEntry("window:W", lambda numbers, shape, offset: Window(numbers[0], offset, both_sides=True), "window:3"),
+    MaskEntry("window:W", lambda numbers, shape, offset: window(numbers[0], offset, both_sides=True), "window:3"),
     MaskEntry(
         "sliding:W",
-        lambda numbers, shape, offset: all_of(Causal(offset), Window(numbers[0], offset)),
+        lambda numbers, shape, offset: all_of(causal(offset), window(numbers[0], offset)),
         "sliding:3",
         help="sliding:W (causal, W keys)",
     ),
     MaskEntry(
         "dilated:W:D",
-        lambda numbers, shape, offset: Dilated(numbers[0], numbers[1], offset),
+        lambda numbers, shape, offset: dilated(numbers[0], numbers[1], offset),
         "dilated:3:2",
         f"{_ABOVE_0}:{_ABOVE_0}",
         "2 whole numbers above 0",
         help="dilated:W:D (window:W of keys D apart)",
     ),
-    MaskEntry("prefix:P", lambda numbers, shape, offset: Prefix(numbers[0], offset), "prefix:2"),
+    MaskEntry("prefix:P", lambda numbers, shape, offset: prefix(numbers[0], offset), "prefix:2"),
     MaskEntry(
         "lengths:L,L,...",
         _lengths,

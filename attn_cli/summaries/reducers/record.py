@@ -13,8 +13,7 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.cpu.walk import numpy_stats
-from attn_cli.kernel.definition.mask import intervals
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal, intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.model.source import Source
@@ -251,4 +250,4 @@ def _given_call(
         )
     keys = labels or tuple(_token(at, at) for at in range(m))
     place = Place(number, f"layer {number}", tuple(range(h)), tuple(head // (h // g) for head in range(h)))
-    return _GivenCall(q, k, v, rule or Rule(d**-0.5, mask=Causal(m - n)), place, keys[m - n :], keys)
+    return _GivenCall(q, k, v, rule or Rule(d**-0.5, mask=causal(m - n)), place, keys[m - n :], keys)

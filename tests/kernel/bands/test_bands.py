@@ -18,8 +18,7 @@ from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
 from attn_cli.kernel.bands.plan import CACHE_BYTES, Plan, largest_score, plan_of, plan_of_weights, runs, tile_of
 from attn_cli.kernel.bands.threads import cores, in_order
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Open, Window
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, padding, window
 from attn_cli.kernel.definition.rule import Rule
 from tests.strategies import Problem, as_tensors, problems
 
@@ -56,7 +55,7 @@ def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool
 
 
 @pytest.mark.parametrize("reach", [59.0, 61.0, 1e6])
-@pytest.mark.parametrize("mask", [Open(), Causal(), Causal(-3), Window(4, 0)])
+@pytest.mark.parametrize("mask", [Mask(), causal(), causal(-3), window(4, 0)])
 def test_large_scores_are_safe_whether_or_not_the_maximum_is_subtracted(reach: float, mask: Mask) -> None:
     random = np.random.default_rng(5)
     q, k = (random.choice([-1.0, 1.0], size=(2, 40, 1)).astype(np.float32) for _ in "qk")
@@ -78,7 +77,7 @@ def test_large_scores_are_safe_whether_or_not_the_maximum_is_subtracted(reach: f
 def test_a_few_rows_are_walked_without_reading_every_query_first(tensors: bool) -> None:
     """So nothing is assumed of the size of scores, and the rows come out as among all."""
     q, k, v = np.random.default_rng(6).normal(size=(3, 2, 40, 4)).astype(np.float32) * 30
-    rule = Rule(1.0, mask=Causal())
+    rule = Rule(1.0, mask=causal())
     if tensors:
         q, k, v = (torch.from_numpy(x) for x in (q, k, v))
     few = plan_of(q, k, rule, rows=[7, 39])
@@ -108,7 +107,7 @@ def test_masked_keys_may_hold_anything(number: float, tensors: bool, softcap: fl
     """Padding does: what a model makes of a row that sees nothing."""
     random = np.random.default_rng(3)
     q, k, v = random.normal(size=(3, 2, 12, 4)).astype(np.float32)
-    rule = Rule(1.0, mask=Intersection((Causal(), Keys(np.arange(12) > 2))), softcap=softcap)
+    rule = Rule(1.0, mask=all_of(causal(), padding(np.arange(12) > 2)), softcap=softcap)
     clean = Problem(q, k.copy(), v, rule)
     k[:, :3] = number
     with np.errstate(all="ignore"):
@@ -171,7 +170,7 @@ def test_another_executor_computes_the_bands_of_a_plan_that_names_it() -> None:
         return in_passes(work, buffers)
 
     x = np.random.default_rng(0).normal(size=(2, 6, 3))
-    rule = Rule(0.5, mask=Causal())
+    rule = Rule(0.5, mask=causal())
     walked = bands(x, x[:1], x[:1], rule, Plan(range(6), 2, 4, executor=counting))
     output = np.concatenate([band.output for band in walked], axis=1)
     np.testing.assert_allclose(output, dense.attend(x, x[:1], x[:1], rule).output, **CLOSE)
@@ -227,7 +226,7 @@ def test_permuting_keys_permutes_columns(problem: Problem, seed: int) -> None:
 
 @given(problems())
 def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
-    rule = Rule(scale=1.0, mask=Causal())
+    rule = Rule(scale=1.0, mask=causal())
     before = dense.attend(problem.q, problem.k, problem.v, rule).output
     k, v = problem.k.copy(), problem.v.copy()
     k[:, 1:], v[:, 1:] = 9.0, -9.0
@@ -237,15 +236,15 @@ def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
 
 def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:
     x = np.zeros((1, 12, 2))
-    window = Intersection((Causal(), Window(4)))
-    spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=window), Plan(range(12), 1, 4))]
+    near = all_of(causal(), window(4))
+    spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=near), Plan(range(12), 1, 4))]
     # rows 4..7 see keys 4-3=1 .. 7; rows 8..11 see 5 .. 11
     assert spans == [(0, 0, 4), (4, 1, 8), (8, 5, 12)]
 
 
 def test_a_fully_masked_row_is_zero_and_not_nan() -> None:
     x = np.ones((1, 2, 2))
-    rule = Rule(1.0, mask=Given(np.array([[False, False], [True, True]])))
+    rule = Rule(1.0, mask=given_mask(np.array([[False, False], [True, True]])))
     for band in bands(x, x, x, rule, plan_of(x, x, rule)):
         assert band.weights.tolist() == [[[0.0, 0.0], [0.5, 0.5]]]
         assert band.output.tolist() == [[[0.0, 0.0], [1.0, 1.0]]]
@@ -254,9 +253,9 @@ def test_a_fully_masked_row_is_zero_and_not_nan() -> None:
 @pytest.mark.parametrize("rows", [[0], [1, 2, 3, 7], [5, 6, 7, 8, 9]])
 def test_only_the_rows_of_the_plan_are_walked(rows: list[int]) -> None:
     x = np.random.default_rng(0).normal(size=(2, 10, 3))
-    whole = dense.attend(x, x, x, Rule(0.5, mask=Causal())).weights
+    whole = dense.attend(x, x, x, Rule(0.5, mask=causal())).weights
     seen: list[int] = []
-    rule = Rule(0.5, mask=Causal())
+    rule = Rule(0.5, mask=causal())
     for band in bands(x, x, x, rule, replace(plan_of(x, x, rule, rows=rows), height=2)):
         seen += range(band.start, band.stop)
         np.testing.assert_allclose(band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE)

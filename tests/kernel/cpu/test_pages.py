@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attn_cli.kernel.cpu.walk import compiled_stats, zeros
-from attn_cli.kernel.definition.masks import Causal, Intersection, Window
+from attn_cli.kernel.definition.mask import all_of, causal, window
 from attn_cli.kernel.definition.rule import Rule
 from tests.kernel.cpu.test_walk import asked, built
 
@@ -33,7 +33,7 @@ def bytes_in_use() -> int:
 def test_the_numbers_of_rows_are_beside_the_heap() -> None:
     h, n = 4, 8192
     q, k, v = (torch.randn(h, n, 4) for _ in range(3))
-    rule, wanted = Rule(1.0, mask=Intersection((Causal(), Window(2)))), asked(top=3)
+    rule, wanted = Rule(1.0, mask=all_of(causal(), window(2))), asked(top=3)
     compiled_stats(q, k, v, rule, wanted, None)  # what the first one loads
     before = bytes_in_use()
     stats = compiled_stats(q, k, v, rule, wanted, None)

@@ -18,18 +18,8 @@ from attn_cli.kernel.cpu.walk import NOTED_MOMENTS, compiled_stats, numpy_stats,
 from attn_cli.kernel.cpu.walk import walked as walked_by
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
-from attn_cli.kernel.definition.mask import Mask, intervals
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, intervals, padding, prefix, window
 from attn_cli.kernel.definition.mask import dense as dense_mask
-from attn_cli.kernel.definition.masks import (
-    Causal,
-    Given,
-    Intersection,
-    Keys,
-    Open,
-    Prefix,
-    Submask,
-    Window,
-)
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, RowStats, TopK, Wanted
 
@@ -53,17 +43,17 @@ built = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand whe
 def masks(n: int, m: int) -> dict[str, Mask]:
     offset = m - n
     return {
-        "open": Open(),
-        "causal": Causal(),
-        "causal to the last key": Causal(offset),
-        "window": Intersection((Causal(offset), Window(5, offset))),
-        "both sides": Window(3, offset, both_sides=True),
-        "padding": Keys(np.arange(m) < m - m // 3),
-        "no key": Keys(np.zeros(m, dtype=bool)),
-        "prefix": Prefix(3, offset),
-        "given": Given(np.tri(n, m, offset, dtype=bool) & (np.arange(m) > 0)),
-        "given, one for all heads": Given(np.tri(n, m, dtype=bool)[None]),
-        "part of a batch": Submask(Intersection((Causal(2), Window(6, 2))), 2, 1, m),
+        "open": Mask(),
+        "causal": causal(),
+        "causal to the last key": causal(offset),
+        "window": all_of(causal(offset), window(5, offset)),
+        "both sides": window(3, offset, both_sides=True),
+        "padding": padding(np.arange(m) < m - m // 3),
+        "no key": padding(np.zeros(m, dtype=bool)),
+        "prefix": prefix(3, offset),
+        "given": given_mask(np.tri(n, m, offset, dtype=bool) & (np.arange(m) > 0)),
+        "given, one for all heads": given_mask(np.tri(n, m, dtype=bool)[None]),
+        "part of a batch": all_of(causal(2), window(6, 2)).part(2, 1, m),
     }
 
 
@@ -79,10 +69,10 @@ def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
 
 
 def test_masks_with_holes_have_no_intervals() -> None:
-    assert intervals(Given(np.array([[True, True, True], [True, False, True]])), 2, 3) is None
-    assert intervals(Given(np.ones((2, 2, 2), dtype=bool)), 2, 2) is None  # a mask for each head
-    assert intervals(Keys(np.array([True, False, True])), 3, 3) is None
-    assert intervals(Intersection((Causal(), Keys(np.array([True, False, True])))), 3, 3) is None
+    assert intervals(given_mask(np.array([[True, True, True], [True, False, True]])), 2, 3) is None
+    assert intervals(given_mask(np.ones((2, 2, 2), dtype=bool)), 2, 2) is None  # a mask for each head
+    assert intervals(padding(np.array([True, False, True])), 3, 3) is None
+    assert intervals(all_of(causal(), padding(np.array([True, False, True]))), 3, 3) is None
 
 
 def asked(
@@ -167,7 +157,7 @@ def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: 
 @built
 def test_masks_with_holes_are_left_to_bands() -> None:
     q = np.ones((1, 3, 4), np.float32)
-    assert numpy_stats(q, q, q, Rule(1.0, mask=Keys(np.array([True, False, True]))), asked()) is None
+    assert numpy_stats(q, q, q, Rule(1.0, mask=padding(np.array([True, False, True]))), asked()) is None
 
 
 def key_lists(random: np.random.Generator, n: int, m: int, columns: int) -> np.ndarray:
@@ -212,7 +202,7 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
 def test_large_calls(n: int, m: int, d: int) -> None:
     random = np.random.default_rng(3)
     q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
-    rule = Rule(d**-0.5, mask=Causal(m - n))
+    rule = Rule(d**-0.5, mask=causal(m - n))
     needs = asked((np.arange(n)[:, None],), column_sums=True, top=4, pool=Pool(7, 50))
     agree(walked(q, k, v, rule, needs), q, k, v, rule, needs)
 
@@ -221,9 +211,9 @@ def test_large_calls(n: int, m: int, d: int) -> None:
 @pytest.mark.parametrize("vectors", VECTORS)
 def test_equal_weights_rank_by_key(vectors: int) -> None:
     q, k = np.zeros((1, 3, 4), np.float32), np.zeros((1, 500, 4), np.float32)
-    numbers = walked(q, k, k, Rule(1.0, mask=Causal(300)), asked(top=6), vectors)
+    numbers = walked(q, k, k, Rule(1.0, mask=causal(300)), asked(top=6), vectors)
     assert ranked(numbers).keys.tolist() == [[[0, 1, 2, 3, 4, 5]] * 3]
-    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=Causal()), asked(top=3), vectors)
+    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=causal()), asked(top=3), vectors)
     assert ranked(few).keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
 
 
@@ -233,7 +223,7 @@ def test_equal_weights_rank_by_key(vectors: int) -> None:
 def test_scores_of_any_size(vectors: int, scale: float) -> None:
     random = np.random.default_rng(1)
     q, k, v = (random.choice([-1.0, 1.0], size=(2, 70, 3)).astype(np.float32) for _ in "qkv")
-    rule = Rule(scale, mask=Causal())
+    rule = Rule(scale, mask=causal())
     numbers = walked(q, k, v, rule, asked(), vectors)
     exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
     np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-4, atol=2e-4)
@@ -248,7 +238,7 @@ def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, nu
     random = np.random.default_rng(2)
     q, k, v = (random.normal(size=(1, 90, 8)).astype(np.float32) for _ in "qkv")
     q[0, 40, 0] = number
-    rule = Rule(1.0, mask=Causal())
+    rule = Rule(1.0, mask=causal())
     with np.errstate(invalid="ignore"):
         exact = dense.attend(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64), rule)
     output = walked(q, k, v, rule, asked(), vectors).output
@@ -276,8 +266,8 @@ def test_half_precision_is_raised_before_anything_is_multiplied(dtype: torch.dty
     random = torch.Generator().manual_seed(5)
     q, k, v = (torch.randn(2, 40, 16, generator=random).to(dtype) for _ in "qkv")
     there, needs = torch.zeros(2, 40, 16, dtype=dtype), asked(column_sums=True)
-    numbers = compiled_stats(q, k, v, Rule(0.25, mask=Causal()), needs, there)
-    exact = dense.attend(*(x.double().numpy() for x in (q, k, v)), Rule(0.25, mask=Causal()))
+    numbers = compiled_stats(q, k, v, Rule(0.25, mask=causal()), needs, there)
+    exact = dense.attend(*(x.double().numpy() for x in (q, k, v)), Rule(0.25, mask=causal()))
     np.testing.assert_allclose(*numbers.column_sums.values(), exact.weights.sum(axis=1), **CLOSE)
     torch.testing.assert_close(there, torch.tensor(exact.output).to(dtype), rtol=1e-2, atol=1e-2)
     assert float((there == torch.tensor(exact.output).to(dtype)).float().mean()) > 0.99  # but for ties of rounding
@@ -291,7 +281,7 @@ def test_a_bias_is_read_where_it_lies() -> None:
     turned = torch.randn(4, 30, 30, generator=random).mT
     for bias in (shared, turned, torch.randn(30, 4, 30, generator=random).transpose(0, 1)):
         there = torch.zeros(4, 30, 8)
-        compiled_stats(q, k, v, Rule(0.5, bias=bias, mask=Causal()), Wanted(), there)
+        compiled_stats(q, k, v, Rule(0.5, bias=bias, mask=causal()), Wanted(), there)
         mask = bias.masked_fill(~torch.ones(30, 30, dtype=torch.bool).tril(), -torch.inf)
         expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5)
         torch.testing.assert_close(there, expected, rtol=1e-5, atol=1e-5)
@@ -302,12 +292,12 @@ def test_it_writes_where_a_model_reads_and_takes_arrays_with_gaps() -> None:
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 50, 4, 16, generator=random)[0].transpose(0, 1) for _ in "qkv")  # [h, n, d], gaps in rows
     there = torch.zeros(50, 4, 16)
-    compiled_stats(q, k, v, Rule(0.25, mask=Causal()), Wanted(), there.transpose(0, 1))
+    compiled_stats(q, k, v, Rule(0.25, mask=causal()), Wanted(), there.transpose(0, 1))
     expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
     torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
     across = [x.mT.contiguous().mT for x in (q, k, v)]
     there.zero_()
-    compiled_stats(*across, Rule(0.25, mask=Causal()), Wanted(), there.transpose(0, 1))
+    compiled_stats(*across, Rule(0.25, mask=causal()), Wanted(), there.transpose(0, 1))
     torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -333,7 +323,7 @@ def test_it_is_built_where_a_compiler_is_at_hand() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     x = np.ones((2, 1200, 16), np.float32)
-    arguments = (x, x, x, Rule(1.0, mask=Causal()), Wanted(), np.empty_like(x))
+    arguments = (x, x, x, Rule(1.0, mask=causal()), Wanted(), np.empty_like(x))
     walked_by(*arguments)  # with threads, for it is large
     child = multiprocessing.get_context("fork").Process(target=walked_by, args=arguments)
     child.start()

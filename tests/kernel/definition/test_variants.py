@@ -9,8 +9,8 @@ from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.latent import Latent, Operands, rms_norm
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.mask import dense as dense_mask
-from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.positions import rotary, sinusoidal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.decode import decode
@@ -109,8 +109,8 @@ def test_variants_speak_torch_too() -> None:
     )
     same = Latent(to(latent.c), to(latent.up_k), to(latent.up_v), to(latent.shared))
     q = rng.normal(size=(2, 5, 6))
-    rule = Rule(0.5, 2.0, Alibi(rng.random(2)), Causal(), rng.normal(size=2))
-    there = Rule(0.5, 2.0, Alibi(to(rule.bias.slopes)), Causal(), to(rule.sink))
+    rule = Rule(0.5, 2.0, Alibi(rng.random(2)), causal(), rng.normal(size=2))
+    there = Rule(0.5, 2.0, Alibi(to(rule.bias.slopes)), causal(), to(rule.sink))
     pairs = [
         (rotary(x, positions), rotary(to(x), to(positions))),
         (rotary(x, positions, interleaved=True), rotary(to(x), to(positions), interleaved=True)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
@@ -121,7 +121,7 @@ def test_statistics_of_heads(made, data) -> None:
 
 def test_hiding_one_key_changes_no_entropy_and_hiding_nothing_changes_nothing() -> None:
     q, k, v = np.random.default_rng(0).normal(size=(3, 2, 12, 4))
-    call = call_of(Problem(q, k, v, Rule(0.5, mask=Causal())), tensors=False)
+    call = call_of(Problem(q, k, v, Rule(0.5, mask=causal())), tensors=False)
     plain = reduce(call, HeadStatistics()).part(Heads)
     one = reduce(HiddenKeys(call, [0]), HeadStatistics()).part(Heads)
     np.testing.assert_allclose(one.entropy_bits, plain.entropy_bits, rtol=1e-12)

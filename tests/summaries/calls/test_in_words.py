@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token, Word
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
@@ -127,7 +127,7 @@ def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> Non
 def test_heads_are_described_word_by_word() -> None:
     """A causal call of ten tokens as five words: every number from the merged matrix, one row at a time."""
     q, k, v = np.random.default_rng(1).normal(size=(3, 2, 10, 4)) * 2
-    problem = Problem(q, k, v, Rule(0.5, mask=Causal()))
+    problem = Problem(q, k, v, Rule(0.5, mask=causal()))
     tokens = labelled([0, 3, 1, 4, 1])
     for tensors in (False, True):
         call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)

@@ -7,7 +7,7 @@ from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.read_shares import By, ReadShares
@@ -26,7 +26,7 @@ def grouped_call(*, projected: bool = True) -> AttentionCall:
     w_o = random.normal(size=(H * E, WIDTH)) if projected else None
     tokens = tuple(Token(at, str(at)) for at in range(N))
     place = Place(0, "attention", tuple(range(H)), (0, 0, 1, 1))
-    return AttentionCall(q, k, v, Rule(1.0, mask=Causal()), place, tokens, tokens, None, Ingredients(projection=w_o))
+    return AttentionCall(q, k, v, Rule(1.0, mask=causal()), place, tokens, tokens, None, Ingredients(projection=w_o))
 
 
 def vectors_of(call: AttentionCall, by: By) -> np.ndarray:

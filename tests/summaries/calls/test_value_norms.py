@@ -8,7 +8,7 @@ import torch
 
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Place
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.read_shares import ReadShares, relative_value_norms, value_norms
@@ -23,7 +23,7 @@ def call_in(precision: torch.dtype, length: float = 1.0) -> AttentionCall:
     q, k, v = (torch.randn(heads, N, D, generator=generator).to(precision) for heads in (H, G, G))
     tokens = tuple(Token(at, str(at)) for at in range(N))
     place = Place(0, "attention", tuple(range(H)), (0, 0, 1, 1))
-    return AttentionCall(q, k, v * length, Rule(1.0, mask=Causal()), place, tokens, tokens)
+    return AttentionCall(q, k, v * length, Rule(1.0, mask=causal()), place, tokens, tokens)
 
 
 @pytest.mark.parametrize(("precision", "length"), [(torch.bfloat16, 1.0), (torch.float16, 2e4), (torch.float32, 1.0)])

@@ -5,7 +5,7 @@ import pytest
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
-from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
@@ -24,7 +24,7 @@ def _call(targets: dict[int, list[int]]) -> AttentionCall:
     tokens = tuple(Token(at, f"w{at}") for at in range(N))
     heads = tuple(targets)
     return AttentionCall(
-        queries, keys, keys, Rule(scale=1.0, mask=Causal()), Place(0, "x", heads, heads), tokens, tokens
+        queries, keys, keys, Rule(scale=1.0, mask=causal()), Place(0, "x", heads, heads), tokens, tokens
     )
 
 

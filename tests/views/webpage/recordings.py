@@ -8,8 +8,7 @@ import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Intersection, Open, Window
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
@@ -17,7 +16,7 @@ from attn_cli.summaries.reducers.record import recorded
 
 ABOUT = {"model": "made-up", "type": "model", "revision": None, "dtype": "float32", "device": "cpu"}
 TEXT = "He sat on the river bank,\nand the bank of the river was cold that day."
-CAUSAL = Causal()
+CAUSAL = causal()
 
 
 def tokens_of(text: str, *, special: bool = True, generated: int = 0) -> tuple[Token, ...]:
@@ -59,7 +58,7 @@ def recording_of(*layers: RecordedLayer, text: str = TEXT, prompt: Prompt | None
 
 def causal_model(layers: int = 3, heads: int = 4) -> Recording:
     tokens = tokens_of(TEXT)
-    masks: Sequence[Mask] = [CAUSAL] * (layers - 1) + [Intersection((CAUSAL, Window(5)))]
+    masks: Sequence[Mask] = [CAUSAL] * (layers - 1) + [all_of(CAUSAL, window(5))]
     return recording_of(*(layer_of(at, tokens, heads=heads, rule=masked(mask)) for at, mask in enumerate(masks)))
 
 
@@ -67,7 +66,7 @@ def encoder_decoder() -> Recording:
     encoder, decoder = tokens_of(TEXT), tokens_of("Er saß am Ufer", special=False)
     decoder = tuple(replace(token, start=None, end=None) for token in decoder)
     return recording_of(
-        layer_of(0, encoder, stream="encoder", rule=masked(Open())),
+        layer_of(0, encoder, stream="encoder", rule=masked(Mask())),
         layer_of(0, decoder, stream="decoder", rule=masked(CAUSAL)),
         layer_of(0, decoder, encoder, stream="cross"),
         prompt=Prompt(TEXT, encoder, others={"decoder": decoder}),

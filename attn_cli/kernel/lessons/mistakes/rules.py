@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.kernel.definition.dense import scores
-from attn_cli.kernel.definition.mask import Mask, dense
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Open, Prefix, Window, all_of
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, dense, given_mask, padding, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
@@ -68,8 +67,8 @@ def softmax_mistakes(problem: Problem) -> Iterator[Mistake]:
         ("log2(e) is in the scale, as exp2 needs it, and e^score was taken", 1 / np.log(2)),
     ):
         yield problem.by_weights(words, partial(softmax, right * by, None if rule.sink is None else rule.sink * by))
-    if not isinstance(rule.mask, Open):
-        opened, masked = scores(problem.q, problem.k, replace(rule, mask=Open())), np.isneginf(right)
+    if not rule.mask.is_open:
+        opened, masked = scores(problem.q, problem.k, replace(rule, mask=Mask())), np.isneginf(right)
         words = "the mask was applied after the softmax: rows no longer add to 1"
         yield problem.by_weights(words, lambda: np.where(masked, 0, softmax(opened, rule.sink)))
         words = "blocked scores were set to 0 instead of -inf"
@@ -113,56 +112,56 @@ def _softcaps(rule: Rule) -> Iterator[_Change]:
 
 
 def _parts(mask: Mask) -> tuple[Mask, ...]:
-    return mask.masks if isinstance(mask, Intersection) else (mask,)
+    return mask.parts or (mask,)
 
 
 def _masks(problem: Problem) -> Iterator[_Change]:
     mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
     parts = _parts(mask)
-    if not isinstance(mask, Open):
-        yield f"the mask is missing ({mask})", Open()
+    if not mask.is_open:
+        yield f"the mask is missing ({mask})", Mask()
     for part in parts:
         rest = [other for other in parts if other is not part]
         for words, other in _others(part, n, m):
             yield words, all_of(other, *rest)
-        if isinstance(part, Causal) and rest:
+        if part.kind == "causal" and rest:
             yield f"only the causal mask was applied, not {all_of(*rest)}", part
             yield "the causal mask is missing", all_of(*rest)
-    if not any(isinstance(part, Causal | Prefix) for part in parts):
-        yield "a causal mask was applied without being requested", all_of(Causal(), mask)
+    if not any(part.kind in ("causal", "prefix") for part in parts):
+        yield "a causal mask was applied without being requested", all_of(causal(), mask)
         if n != m:
             words = "a causal mask (bottom-right) was applied without being requested"
-            yield words, all_of(Causal(m - n), mask)
+            yield words, all_of(causal(m - n), mask)
 
 
 def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
     """The masks that are usually taken for one."""
-    if isinstance(part, Causal):
-        offset = part.offset
+    if part.kind == "causal":
+        (offset,) = part.numbers
         for other, side in {0: "first query with the first key", m - n: "last query with the last key"}.items():
             if other != offset:
-                yield f"the causal mask is aligned the other way: {side}", Causal(other)
-        yield "the causal mask blocks the diagonal too (j < i instead of j <= i)", Causal(offset - 1)
-        yield "the causal mask lets every query see one key ahead", Causal(offset + 1)
+                yield f"the causal mask is aligned the other way: {side}", causal(other)
+        yield "the causal mask blocks the diagonal too (j < i instead of j <= i)", causal(offset - 1)
+        yield "the causal mask lets every query see one key ahead", causal(offset + 1)
         words = "the causal mask is transposed: a query sees itself and what follows (j >= i, triu for tril)"
-        yield words, Window(1, offset)
+        yield words, window(1, offset)
         words = "the causal mask is inverted: a query sees what follows alone (j > i, 1 was taken as blocked)"
-        yield words, Window(1, offset + 1)
-    if isinstance(part, Window):
-        for offset in {0, m - n} - {part.offset}:
-            words = f"the window is aligned the other way: query 0 stands at key {offset}, not {part.offset}"
-            yield words, replace(part, offset=offset)
-        yield "the window is one key too wide", replace(part, size=part.size + 1)
-        if part.size > 1:
-            yield "the window is one key too narrow", replace(part, size=part.size - 1)
-    if isinstance(part, Given):
-        yield "the mask is inverted: 1 was taken as blocked", Given(~part.cells)
+        yield words, window(1, offset + 1)
+    if part.kind == "window":
+        (size, own), like = part.numbers, partial(window, both_sides=part.after is not None)
+        for offset in {0, m - n} - {own}:
+            yield f"the window is aligned the other way: query 0 stands at key {offset}, not {own}", like(size, offset)
+        yield "the window is one key too wide", like(size + 1, own)
+        if size > 1:
+            yield "the window is one key too narrow", like(size - 1, own)
+    if part.cells is not None and not callable(part.cells):
+        yield "the mask is inverted: 1 was taken as blocked", given_mask(~part.cells)
         if n == m:
-            yield "the mask is transposed: its rows are queries", Given(part.cells.swapaxes(-1, -2))
-    if isinstance(part, Prefix):
-        yield "the prefix is masked causally too", Causal(part.offset)
-    if isinstance(part, Keys):
-        real = np.asarray(part.real)
+            yield "the mask is transposed: its rows are queries", given_mask(part.cells.swapaxes(-1, -2))
+    if part.kind == "prefix":
+        yield "the prefix is masked causally too", causal(part.numbers[1])
+    if part.keys is not None:
+        real = np.asarray(part.keys)
         for words, keys in (
             ("is inverted: padding alone is seen", ~real),
             ("is that of padding on the other side", real[::-1]),
@@ -170,7 +169,7 @@ def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
             ("leaves the last real key out", real & np.roll(real, -1)),
         ):
             if (keys != real).any():
-                yield f"the mask of padding {words}", Keys(keys)
+                yield f"the mask of padding {words}", padding(keys)
 
 
 def _windows_of_other_sizes(problem: Problem) -> Iterator[tuple[str, Mask]]:
@@ -178,18 +177,20 @@ def _windows_of_other_sizes(problem: Problem) -> Iterator[tuple[str, Mask]]:
     n, m, parts = problem.q.shape[-2], problem.k.shape[-2], _parts(problem.rule.mask)
     if not problem.wrong.any():
         return
-    own = next((part for part in parts if isinstance(part, Window)), None)
-    offset = next((part.offset for part in parts if isinstance(part, Causal | Window)), m - n)
+    own = next((part for part in parts if part.kind == "window"), None)
+    offset = next((part.numbers[-1] for part in parts if part.kind in ("causal", "window")), m - n)
+    asked = 0 if own is None else own.numbers[0]
+    is_causal = any(part.kind == "causal" for part in parts)
     first = int(problem.wrong.argmax()) + offset
     sizes = {2**power for power in range(1, 15)} | {first - late for late in range(_LATE)}
-    sizes |= set() if own is None else {own.size // 2, own.size // 2 + 1, 2 * own.size - 1, 2 * own.size}
+    sizes |= set() if own is None else {asked // 2, asked // 2 + 1, 2 * asked - 1, 2 * asked}
     rest = [part for part in parts if part is not own]
     for size in sorted(size for size in sizes if 0 < size < m):
-        window = Window(size, offset, own.both_sides if own else not any(isinstance(p, Causal) for p in parts))
+        other = window(size, offset, both_sides=own.after is not None if own else not is_causal)
         words = f"a window of {size} keys was applied without being requested"
-        words = words if own is None else f"the window is {size} keys wide, {own.size} were asked for"
-        if _may_be(problem, other := all_of(*rest, window)):
-            yield words, other
+        words = words if own is None else f"the window is {size} keys wide, {asked} were asked for"
+        if _may_be(problem, mask := all_of(*rest, other)):
+            yield words, mask
 
 
 def _may_be(problem: Problem, mask: Mask) -> bool:
@@ -210,12 +211,12 @@ def tiles_of(m: int) -> list[int]:
 def _masks_in_tiles(problem: Problem) -> Iterator[tuple[str, Mask]]:
     """Causal masks that go wrong where keys are walked through in tiles: at an edge, or from the second tile on."""
     n, m, parts = problem.q.shape[-2], problem.k.shape[-2], _parts(problem.rule.mask)
-    causal = next((part for part in parts if isinstance(part, Causal)), None)
-    if causal is None:
+    right = next((part for part in parts if part.kind == "causal"), None)
+    if right is None:
         return
-    rest = [part for part in parts if part is not causal]
+    rest, (offset,) = [part for part in parts if part is not right], right.numbers
     i, j = np.arange(n)[:, None], np.arange(m)[None]
-    own, before = i + causal.offset, "the causal mask"
+    own, before = i + offset, "the causal mask"
     for tile in tiles_of(m):
         end, later = own // tile * tile + tile, f"from the second tile of {tile}"
         diagonal, off_by_one = f"the tile of {tile} keys on the diagonal", f"{before} is off by one"
@@ -230,10 +231,10 @@ def _masks_in_tiles(problem: Problem) -> Iterator[tuple[str, Mask]]:
             f"{before} compares places within tiles of {tile}, without where the tiles begin": (
                 (j % tile <= own % tile) & (j < end)
             ),
-            f"{before} of every tile of {tile} queries is that of the first": j <= i % tile + causal.offset,
+            f"{before} of every tile of {tile} queries is that of the first": j <= i % tile + offset,
             f"queries see the keys of their own tile of {tile} alone": (j <= own) & (j >= end - tile),
             f"{diagonal} is skipped": j < end - tile,
         }
         for words, cells in wrong.items():
-            if _may_be(problem, mask := all_of(Given(cells), *rest)):
+            if _may_be(problem, mask := all_of(given_mask(cells), *rest)):
                 yield words, mask

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.softmax import softmax
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
 from attn_cli.kernel.lessons.mistakes.rules import tiles_of
@@ -26,7 +25,7 @@ def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
     for tile in tiles:
         words = f"the first {tile} keys, a tile, were left out"
         yield problem.by_weights(words, partial(_of_keys, problem, j >= tile))
-    if isinstance(rule.mask, Open):
+    if rule.mask.is_open:
         for pads in sorted({tile - m % tile for tile in tiles if m % tile}):
             words = "the zero key" if pads == 1 else f"the {pads} zero keys"
             words += " that fill the last tile took part in the softmax"

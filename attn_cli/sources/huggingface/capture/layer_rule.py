@@ -10,8 +10,7 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.cpu.walk import output_alone
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Given, Open, Submask
+from attn_cli.kernel.definition.mask import Mask, given_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
@@ -42,18 +41,18 @@ class LayerRule:
     def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
         """The rule of one text of the batch, for its rows and keys without padding and these heads."""
         bias = _cut(self.bias, text, rows, keys, heads)
-        mask: Mask = Open()
+        mask = Mask()
         if isinstance(self.mask, LazyMask):
             mask = self.mask.rule_mask(text, keys)
-            if not isinstance(mask, Open) and (self.mask.padding() is not None or rows.start > 0 or keys.start > 0):
-                mask = Submask(mask, rows.start, keys.start, keys.stop - keys.start)
+            if self.mask.padding() is not None or rows.start > 0 or keys.start > 0:
+                mask = mask.part(rows.start, keys.start, keys.stop - keys.start)
         elif self.mask is not None:
             own: torch.Tensor = _cut(self.mask, text, rows, keys, heads)  # [h or 1, n or 1, m]
             if own.dtype == torch.bool:
-                mask = Given(own)
+                mask = given_mask(own)
             else:  # an additive mask: masked where it is about the lowest float, otherwise a bias
                 lowest = torch.finfo(own.dtype).min / 2
-                mask = Given((own > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
+                mask = given_mask((own > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
                 addend = own.masked_fill(own <= lowest, 0.0)
                 bias = addend if bias is None else bias + addend
         return Rule(self.scale, self.softcap, bias, mask, None if self.sink is None else self.sink[list(heads)])

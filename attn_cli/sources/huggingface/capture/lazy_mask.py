@@ -6,8 +6,7 @@ from typing import Any
 import torch
 
 from attn_cli.arrays import Array
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Keys, MaskFunction, Open, Window, all_of
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, mask_function, padding, window
 from attn_cli.sources.huggingface.compat import (
     WITHOUT_TORCH_FUNCTION,
     bidirectional_mask_function,
@@ -63,9 +62,8 @@ class LazyMask(torch.Tensor):
         """The mask of text number `batch`, as a function of query and key, both counted in the padded text."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
-        mask = _kernel_mask(arguments["mask_function"], batch, shift)
-        padding = self.padding()
-        return mask if padding is None or bool(padding[batch, keys].all()) else all_of(mask, Keys(padding[batch]))
+        mask, real = _kernel_mask(arguments["mask_function"], batch, shift), self.padding()
+        return mask if real is None or bool(real[batch, keys].all()) else all_of(mask, padding(real[batch]))
 
     __torch_function__ = WITHOUT_TORCH_FUNCTION
 
@@ -106,17 +104,17 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
     closure = _closure_of(function)
     offset = shift[0] - shift[1]
     if function is causal_mask_function:
-        return Causal(offset)
+        return causal(offset)
     if function is bidirectional_mask_function:
-        return Open()
+        return Mask()
     if name.startswith("and_masks.") and "mask_functions" in closure:
         return all_of(*(_kernel_mask(part, batch, shift) for part in closure["mask_functions"]))
     if name.startswith("sliding_window_overlay.") and isinstance(closure.get("sliding_window"), int):
-        return Window(closure["sliding_window"], offset)
+        return window(closure["sliding_window"], offset)
     if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(closure.get("sliding_window"), int):
         # transformers' number is the largest distance, inclusive
-        return Window(closure["sliding_window"] + 1, offset, both_sides=True)
-    return MaskFunction(_elementwise(function, batch, shift), "mask function")
+        return window(closure["sliding_window"] + 1, offset, both_sides=True)
+    return mask_function(_elementwise(function, batch, shift), "mask function")
 
 
 def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:

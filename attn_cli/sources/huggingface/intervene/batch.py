@@ -1,48 +1,29 @@
 """Interventions side by side: which cells and outputs of a layer each of them takes away."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
 from attn_cli.errors import LoadError
-from attn_cli.kernel.definition.mask import Mask, Span
+from attn_cli.kernel.definition.mask import Mask, mask_function
 from attn_cli.model.intervention import AttentionLayer, Change
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 
 
-@dataclass(frozen=True, eq=False)
-class HiddenCells(Mask):
+def hidden_cells(keys: torch.Tensor, rows: torch.Tensor, heads: torch.Tensor | None, first: int | None) -> Mask:
     """A mask that hides some keys from some rows of some heads, and allows all else.
 
-    keys   which of the m keys are hidden, booleans `[m]`
-    rows   from which of the n rows that run, booleans `[n]`
-    heads  from which heads, booleans `[h]`; None for all of them
-    first  the index in the text of the first row that runs: a row sees itself nevertheless
+    keys, rows, heads  which are meant, booleans `[m]`, `[n]` and `[h]`; heads None for all of them
+    first              the index in the text of the first row that runs: a row sees itself nevertheless
     """
 
-    keys: torch.Tensor
-    rows: torch.Tensor
-    heads: torch.Tensor | None = None
-    first: int | None = 0
+    def allowed(i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+        hidden = rows.to(i.device)[i] & keys.to(j.device)[j]
+        if first is not None:
+            hidden &= i + first != j
+        return ~hidden if heads is None else ~(hidden & heads.to(i.device)[:, None, None])
 
-    def allowed(self, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """True `[b, c]`, or `[h, b, c]` where heads differ, where query i `[b, 1]` may read key j `[1, c]`."""
-        hidden = self.rows.to(i.device)[i] & self.keys.to(j.device)[j]
-        if self.first is not None:
-            hidden &= i + self.first != j
-        return ~hidden if self.heads is None else ~(hidden & self.heads.to(i.device)[:, None, None])
-
-    def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys 0 to m that rows may see; of those, the longer side of the hidden ones is open."""
-        if not bool(self.rows[start:stop].any()):
-            return Span(0, 0, m, m)
-        hidden = torch.nonzero(self.keys)[:, 0].tolist()
-        before, after = hidden[0], hidden[-1] + 1
-        return Span(0, 0, before, m) if before >= m - after else Span(0, after, m, m)
-
-    def __str__(self) -> str:
-        return "hidden keys"
+    return mask_function(allowed, "hidden keys")
 
 
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
@@ -74,7 +55,7 @@ class ChangeBatch:
                 ablated[at, heads] = self._in_rows(intervention, stream, n)
         return ablated if bool(ablated.any()) else None
 
-    def masks(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
+    def masks(self, at: AttentionLayer, n: int, m: int) -> list[Mask | None] | None:
         """For each intervention the mask that hides tokens from rows of a layer, or None; None where none has any."""
         if not self.can_hide_in(at.stream) or not any(x.hidden for x in self.interventions):
             return None
@@ -87,7 +68,7 @@ class ChangeBatch:
         hidden = [self._hidden_of(intervention, at, n, m) for intervention in self.interventions]
         return hidden if any(cells is not None for cells in hidden) else None
 
-    def _hidden_of(self, intervention: Change, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
+    def _hidden_of(self, intervention: Change, at: AttentionLayer, n: int, m: int) -> Mask | None:
         hidden_from, h = intervention.hidden_from, len(at.groups)
         if not intervention.hidden or not hidden_from.has_layer(at.layer, at.blocks, at.stream):
             return None
@@ -99,7 +80,7 @@ class ChangeBatch:
         keys[list(intervention.hidden)] = True
         heads[chosen] = True
         first = None if at.stream == "cross" else self.first
-        return HiddenCells(keys, rows, None if bool(heads.all()) else heads, first)
+        return hidden_cells(keys, rows, None if bool(heads.all()) else heads, first)
 
     def can_hide_in(self, stream: str) -> bool:
         """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows."""

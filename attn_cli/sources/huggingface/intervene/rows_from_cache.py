@@ -6,8 +6,7 @@ import torch
 
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import all_of
+from attn_cli.kernel.definition.mask import Mask, all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.capture.layer_rule import Products
 from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attn_cli.arrays import Array
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
-from attn_cli.kernel.definition.mask import Intervals, intervals
+from attn_cli.kernel.definition.mask import Ends, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
@@ -297,7 +297,7 @@ class HeadKindsReducer:
         targets, learned = self._targets(call), call.rule.sink is not None
         seen = intervals(call.rule.mask, call.n, call.m)
         if call.q is None and stats is not None and stats.seen is not None:
-            seen = Intervals(*stats.seen)
+            seen = Ends(*stats.seen)
 
         def make() -> tuple[RowFactors, SinkRows]:
             sight = sight_of(call.rule.mask, call.n, call.m, call.like, seen)

@@ -2,7 +2,7 @@
 
 import torch
 
-from attn_cli.kernel.definition.masks import Given
+from attn_cli.kernel.definition.mask import given_mask
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.intervene.attention import _output
 
@@ -16,4 +16,4 @@ def test_cells_are_hidden_beside_a_sink_for_every_query() -> None:
     scores = (q @ keys.mT * 0.3).masked_fill(~causal | hidden, -torch.inf)
     weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
     rule = LayerRule(0.3, mask=causal[None, None], sink_per_query=sink)
-    torch.testing.assert_close(_output((q, k, v), rule, [Given(~hidden[None])]), weights @ values)
+    torch.testing.assert_close(_output((q, k, v), rule, [given_mask(~hidden[None])]), weights @ values)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.kernel.definition.mask import Mask
-from attn_cli.kernel.definition.masks import Causal, Given, Open, Window
+from attn_cli.kernel.definition.mask import Mask, causal, given_mask, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.in_words import InWords
@@ -66,20 +65,20 @@ def test_cross_attention_has_none_whose_queries_are_keys(name: str) -> None:
     assert np.isnan(heads_of(problem, tensors=False, stream="cross").statistics[name]).all()
 
 
-@pytest.mark.parametrize("mask", [Causal(), Given(np.tri(5, dtype=bool)), Window(1, both_sides=True)], ids=str)
+@pytest.mark.parametrize("mask", [causal(), given_mask(np.tri(5, dtype=bool)), window(1, both_sides=True)], ids=str)
 def test_a_mask_that_hides_what_follows_leaves_no_next_weight(mask: Mask) -> None:
     problem = Problem(*np.random.default_rng(1).normal(size=(3, 2, 5, 4)), Rule(1.0, mask=mask))
     assert np.isnan(heads_of(problem, tensors=False).next_weight).all()
 
 
 @pytest.mark.parametrize("tensors", [False, True])
-@pytest.mark.parametrize("causal", [False, True])
-def test_induction_is_the_weight_on_what_followed_the_same_token_before(tensors: bool, causal: bool) -> None:
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_induction_is_the_weight_on_what_followed_the_same_token_before(tensors: bool, is_causal: bool) -> None:
     """By hand: for every query whose token came up before, the cell of the key after the latest place."""
     random = np.random.default_rng(5)
     words = [str(word) for word in random.integers(0, 6, size=23)]
     q, k = (random.normal(size=(3, 23, 4)) * 2 for _ in "qk")
-    problem = Problem(q, k, k, Rule(0.5, mask=Causal() if causal else Open()))
+    problem = Problem(q, k, k, Rule(0.5, mask=causal() if is_causal else Mask()))
     tokens = tuple(Token(i, word, special=i == 4) for i, word in enumerate(words))
     call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)
     heads = reduce(call, HeadStatistics()).part(Heads)

@@ -1,5 +1,7 @@
 """Kinds of heads equal loops over tokens on dense weights, by the compiled walk and in bands, under any rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,8 @@ from hypothesis import strategies as st
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.mask import Mask
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, prefix, window
 from attn_cli.kernel.definition.mask import dense as dense_mask
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Open, Prefix, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
@@ -25,11 +26,11 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 def masks(n: int) -> dict[str, Mask]:
     return {
-        "causal": Causal(),
-        "encoder": Open(),
-        "window": Intersection((Causal(), Window(9))),
-        "prefix": Prefix(5),
-        "holes": Intersection((Causal(), Given(torch.tensor(np.random.default_rng(1).random((n, n)) < 0.7)))),
+        "causal": causal(),
+        "encoder": Mask(),
+        "window": all_of(causal(), window(9)),
+        "prefix": prefix(5),
+        "holes": all_of(causal(), given_mask(torch.tensor(np.random.default_rng(1).random((n, n)) < 0.7))),
     }
 
 
@@ -89,9 +90,8 @@ def test_it_is_what_loops_over_tokens_say(library: str, data: st.DataObject) -> 
 
 
 def _numpy(mask: Mask) -> Mask:
-    if isinstance(mask, Intersection):
-        return Intersection(tuple(_numpy(part) for part in mask.masks))
-    return Given(mask.cells.numpy()) if isinstance(mask, Given) else mask
+    cells = None if mask.cells is None else mask.cells.numpy()
+    return replace(mask, cells=cells, parts=tuple(map(_numpy, mask.parts)))
 
 
 @pytest.mark.parametrize("library", ["numpy", "compiled"])
@@ -103,12 +103,12 @@ def test_a_share_keeps_its_digits_where_the_sink_gets_all_but_a_trace(library: s
     q, k, v = (random.normal(size=(1, n, 4)).astype(np.float32) for _ in "qkv")
     q[..., 0], k[..., 0] = 1.0, 0.0
     k[:, 0, 0] = 18.0  # what is left for everything else is below 1e-4
-    exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), Rule(1.0, mask=Causal()))
+    exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), Rule(1.0, mask=causal()))
     assert exact.weights[0, 1:, 0].min() > 0.9999
-    seen = dense_mask(Causal(), n, n, like=np.empty(0))
+    seen = dense_mask(causal(), n, n, like=np.empty(0))
     texts, specials = [token.text for token in tokens], [False] * n
     wanted = numbers(exact.weights, seen, texts, specials, NAMES, causal=True, learned_sink=False)["induction"].share
     if library == "compiled":
         q, k, v = (torch.tensor(x) for x in (q, k, v))
-    judged = kinds_of(q, k, v, Rule(1.0, mask=Causal()), tokens).judged
+    judged = kinds_of(q, k, v, Rule(1.0, mask=causal()), tokens).judged
     np.testing.assert_allclose(judged.share[[kind.name for kind in KINDS].index("induction")], wanted, rtol=1e-5)

@@ -9,7 +9,7 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
-from attn_cli.kernel.definition.masks import Causal, Open
+from attn_cli.kernel.definition.mask import Mask, causal
 from attn_cli.kernel.definition.rule import UnknownRule
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 
@@ -24,8 +24,8 @@ _OTHER = "some cells are below 0 or rows sum to more than 1, as the model's own 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
     """What weights `[h, n, m]` show: causal if no query attends to a later key; a softmax if none is below 0."""
     n, m = weights.shape[1:]
-    causal = n == m > 1 and not bool(weights.triu(1).any())
-    return UnknownRule(mask=Causal() if causal else Open(), softmax=not bool((weights < 0).any()))
+    is_causal = n == m > 1 and not bool(weights.triu(1).any())
+    return UnknownRule(mask=causal() if is_causal else Mask(), softmax=not bool((weights < 0).any()))
 
 
 def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
