@@ -21,7 +21,7 @@ from attn_cli.recording.prompt_document import (
     prompt_of_document,
     tables_of_document,
 )
-from attn_cli.recording.rule_document import MASK, PART, RULE, rule_document, rule_of_document
+from attn_cli.recording.rules import DEFINITIONS, rule_document, rule_of_document
 from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
@@ -67,8 +67,8 @@ FIELDS = (
     Field("told", {"type": "object"}, "what was told of the text in a run that is kept: the story of rows, by their "
           "numbers, for the same version of attn to read", optional=True),
 )  # fmt: skip
-_BY_NAME = {"rule": RULE, "mask": MASK, "part": PART}
-SHAPE = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=_BY_NAME)
+
+SHAPE = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=DEFINITIONS)
 
 
 class BadDocument(Exception):

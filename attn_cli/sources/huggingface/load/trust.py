@@ -8,6 +8,7 @@ from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, kind_of_path
 from attn_cli.text import excerpt
 
+_TYPE = "model_type"  # a string wherever a configuration has it
 _ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
 _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 
@@ -15,8 +16,8 @@ _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_
 def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
     """Raise LoadError for a config.json that can't be read, or asks for code or an attention kernel from elsewhere."""
     for place, part in _objects(document_of(path, name), "config.json"):
-        if not isinstance(part.get("model_type", ""), str):
-            raise LoadError(f"{name}: model_type is not a word ({place})", "is it the right file?")
+        if not isinstance(part.get(_TYPE, ""), str):
+            raise LoadError(f"{name}: {_TYPE} is not a word ({place})", "is it the right file?")
         if "auto_map" in part and not trusts_code:
             raise LoadError(
                 f"{name} brings code of its own ({place}: auto_map) and was not run",
