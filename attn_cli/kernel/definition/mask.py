@@ -103,8 +103,8 @@ class Mask:
             spans.append(_span_of(ends, m))
         first, last = max(x.first for x in spans), min(x.last for x in spans)
         last = max(first, last)
-        open_first = _within(max(x.open_first for x in spans), first, last)
-        return Span(first, open_first, _within(min(x.open_last for x in spans), open_first, last), last)
+        open_first = min(max(first, *(x.open_first for x in spans)), last)
+        return Span(first, open_first, min(max(open_first, min(x.open_last for x in spans)), last), last)
 
     def part(self, rows: int, columns: int, keys: int) -> "Mask":
         """The mask of the rows from `rows` on and of so many `keys` from `columns` on, numbered from 0 again."""
@@ -255,7 +255,3 @@ def _places(numbers: Array) -> Array | slice:
         return slice(0, 0)
     first, last = int(numbers[0]), int(numbers[-1]) + 1
     return slice(first, last) if last - first == count else numbers
-
-
-def _within(x: int, low: int, high: int) -> int:
-    return min(max(x, low), high)
