@@ -29,9 +29,8 @@ def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
     if not model.can_generate():
         return ""
     source = speaking(model)
-    prompt = prompt_of(inputs)
     try:
-        return _way(source.experiment(prompt))
+        return _way(source.experiment(prompt_of(inputs)))
     except AttnError as error:
         return f"no: {error.message}"
     except Exception as error:  # of any type; it is the model's own code that failed
@@ -39,7 +38,8 @@ def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
 
 
 def prompt_of(inputs: Inputs) -> Prompt:
-    others = {"decoder": labels(None, inputs["decoder_input_ids"][0].tolist())} if "decoder_input_ids" in inputs else {}
+    ids = inputs.get("decoder_input_ids")
+    others = {} if ids is None or ids.ndim != 2 else {"decoder": labels(None, ids[0].tolist())}
     return Prompt("", labels(None, inputs["input_ids"][0].tolist()), others=others)
 
 
