@@ -8,16 +8,12 @@ _ADDED = (
     "eager adds the booleans of a mask, as 0 and 1, to the scores of the text tower; attn masks by them as SDPA does, "
     "and outputs are those under SDPA (tested)"
 )
-_PIECES = "returns weights of pieces, or that of a key once that it takes twice; attn shows what values got (tested)"
 # Types of which `attn` shows other weights or outputs than eager returns.
 OTHER_THAN_EAGER = {
     "grounding-dino": _ADDED,
     "mm-grounding-dino": _ADDED,
     "granite_swa": _SINK,
     "granitemoe_swa": _SINK,
-    "big_bird@sparse": _PIECES,
-    "bigbird_pegasus@sparse": _PIECES,
-    "reformer": _PIECES,
     "wavlm": "returns the mean over heads in place of every head; the mean of what is shown is equal (tested)",
     "t5gemma2": "one softmax over the tokens of decoder and encoder, shown whole; eager returns its halves (tested)",
     "groupvit": "returns which group a patch belongs to, a softmax over groups for every patch, turned about",
