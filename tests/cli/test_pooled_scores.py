@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from attn_cli.attention_call import AttentionCall
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
@@ -37,16 +38,14 @@ def blocks_of(scores: np.ndarray, block: tuple[int, int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("softmax", [True, False])
-@pytest.mark.parametrize("causal", [True, False])
-def test_blocks_of_signed_numbers_keep_what_is_farthest_from_0(causal: bool, softmax: bool) -> None:
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_blocks_of_signed_numbers_keep_what_is_farthest_from_0(is_causal: bool, softmax: bool) -> None:
     q = np.random.default_rng(0).normal(size=(1, 50, 4)) - 0.5
-    mask = {"mask": causal()} if causal else {}
+    mask = {"mask": causal()} if is_causal else {}
     scores = q[0] @ q[0].T * 0.5
-    scores = np.where(np.tril(np.ones((50, 50), dtype=bool)), scores, -np.inf) if causal else scores
-    summary = reduce(
-        call_of(q, Rule(0.5, softmax=softmax, **mask)), MatrixOf((9, 7), kinds=("scores",)), MatrixOf((9, 7))
-    )
-    pooled, weights = summary.parts
+    scores = np.where(np.tril(np.ones((50, 50), dtype=bool)), scores, -np.inf) if is_causal else scores
+    call = call_of(q, Rule(0.5, softmax=softmax, **mask))
+    pooled, weights = reduce(call, MatrixOf((9, 7), kinds=("scores",)), MatrixOf((9, 7))).parts
     assert pooled.block == (6, 8)
     np.testing.assert_allclose(pooled.scores[0], blocks_of(scores, (6, 8)), atol=1e-12)
     assert pooled.ends == pytest.approx((scores[np.isfinite(scores)].min(), scores.max()))
