@@ -10,4 +10,4 @@ def forward(source: ModelSource, texts: list[list[torch.Tensor]]) -> None:
     """The model's plain forward on torch's SDPA."""
     with torch.no_grad(), sdpa(source.loaded.model):
         for batch in texts:
-            source.loaded.model(**source.reader.padded_batch(batch))
+            source.loaded.model(**source.reader.padded(batch))

@@ -69,7 +69,7 @@ def _speed(name: str, model: str, file: Path, folder: Path, repeats: int) -> Ite
     corpus = open_corpus([str(file)])
     texts = batches(source, corpus)
     forward(source, texts[:1])  # the first pass of a process is slower than all others
-    for walk, bars in _WALKS:
+    for walk, bar in _WALKS:
         ratios = []
         for number in range(repeats):
             plain = _processor_time(lambda: forward(source, texts))
@@ -77,7 +77,6 @@ def _speed(name: str, model: str, file: Path, folder: Path, repeats: int) -> Ite
             with _walking(walk):
                 whole = _processor_time(partial(scan, source, corpus, output))
             ratios.append(plain / whole)
-        bar = bars[0] if model == str(MINILM) else bars[1]
         yield f"{name}, {walk}: {statistics.median(ratios):.2f} of the plain forward's tokens per second (bar {bar})"
 
 
