@@ -77,9 +77,7 @@ class Mask:
 
         None if the keys of some row have holes, or differ by head. Both may lie outside the m keys.
         """
-        first = np.zeros_like(i) if self.before is None else i - self.before + 1
-        last = np.full_like(i, m) if self.after is None else np.maximum(i + self.after, self.prefix)
-        ends: list[Ends | None] = [Ends(first, last), *(part.interval(i, m) for part in self.parts)]
+        ends: list[Ends | None] = [self._band(i, m), *(part.interval(i, m) for part in self.parts)]
         if self.keys is not None:
             begin, end, is_solid = _ends_of_keys(self.keys)
             ends.append(Ends(np.full_like(i, begin), np.full_like(i, end)) if is_solid else None)
@@ -93,8 +91,7 @@ class Mask:
     def span(self, start: int, stop: int, m: int) -> Span:
         """The keys, of m, that some or all of the queries start .. stop - 1 may see."""
         spans = [part.span(start, stop, m) for part in self.parts]
-        banded = replace(self, keys=None, cells=None, parts=())
-        spans.append(_span_of(banded.interval(np.arange(start, stop), m), m))
+        spans.append(_span_of(self._band(np.arange(start, stop), m), m))
         if self.keys is not None:
             first, last, is_solid = _ends_of_keys(self.keys)
             spans.append(Span(first, first, last if is_solid else first, last))
@@ -105,6 +102,10 @@ class Mask:
         last = max(first, last)
         open_first = min(max(first, *(x.open_first for x in spans)), last)
         return Span(first, open_first, min(max(open_first, min(x.open_last for x in spans)), last), last)
+
+    def _band(self, i: np.ndarray, m: int) -> Ends:
+        first = np.zeros_like(i) if self.before is None else i - self.before + 1
+        return Ends(first, np.full_like(i, m) if self.after is None else np.maximum(i + self.after, self.prefix))
 
     def part(self, rows: int, columns: int, keys: int) -> "Mask":
         """The mask of the rows from `rows` on and of so many `keys` from `columns` on, numbered from 0 again."""
@@ -126,8 +127,7 @@ class Mask:
             parts=tuple(part.part(rows, columns, keys) for part in self.parts),
         )
 
-    def __str__(self) -> str:
-        """A few words for headers, such as "causal"."""
+    def __str__(self) -> str:  # for headers
         if self.parts:
             return ", ".join(map(str, self.parts))
         match self.kind, self.numbers:

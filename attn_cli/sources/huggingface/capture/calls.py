@@ -143,12 +143,12 @@ class BatchVisitor:
         return labels.labelled(place, b, rows, slice(first, last))
 
 
-Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
-"""Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
+Tap = Callable[[nn.Module, Place, torch.Tensor], None]
+"""Gets an attention module, its place and the output `[b, n, h, e]` that the model goes on with, in its memory."""
 
 
 class ObservedAttention:
-    """Shows the attention calls of a pass to a visitor, and leaves the model's outputs as they are, unless by `tap`."""
+    """Shows the attention calls of a pass to a visitor, and their outputs to `tap`; leaves the model's as they are."""
 
     def __init__(self, ledger: Ledger, visit: Visit | None, *, tap: Tap | None = None) -> None:
         self.ledger, self.tap = ledger, tap
@@ -157,7 +157,7 @@ class ObservedAttention:
             self.visitor = BatchVisitor(visit, ledger)
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` changes it."""
+        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` is shown it."""
         recorded = self.ledger.record(module, way)
         output = self._shown(recorded, qkv, rule)
         if recorded.is_last:
@@ -166,7 +166,8 @@ class ObservedAttention:
             return output
         output = output_of_layer(rule, *qkv) if output is None else output
         by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
-        return self.tap(module, recorded.place, by_token).transpose(1, 2)
+        self.tap(module, recorded.place, by_token)
+        return by_token.transpose(1, 2)
 
     def _shown(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         if self.visitor is None or not recorded.is_selected:
@@ -192,11 +193,11 @@ class ObservedAttention:
     ) -> None:
         """Show the weights of a selected layer as `[b, h, n, m]`, and their scores if captured."""
         recorded = self.ledger.record(module, way)
-        self._show_weights(recorded, module, weights, scores, dtype)
+        self._take_weights(recorded, module, weights, scores, dtype)
         if recorded.is_selected and recorded.is_last:
             raise SelectionDone
 
-    def _show_weights(
+    def _take_weights(
         self,
         recorded: LedgerEntry,
         module: nn.Module,

@@ -112,27 +112,24 @@ class InterveningAttention(ObservedAttention):
         self.baseline.add_output(number, output)
         return output
 
-    @torch.no_grad()
-    def of_softmax(
+    def _take_weights(
         self,
+        recorded: LedgerEntry,
         module: nn.Module,
-        way: str,
         weights: torch.Tensor,
         scores: torch.Tensor | None,
         dtype: torch.dtype | None = None,
     ) -> None:
         """Change the weights in place, in their module's layout: 0 in ablated heads, softmax without hidden keys."""
-        recorded = self.ledger.record(module, way)
-        place = recorded.place
+        place, size = recorded.place, self.ledger.labels.size
         batch, baseline, number = self.batch, self.baseline, self.calls.next_attention()
-        size = self.ledger.labels.size
         matrices = as_matrices(weights, module, size)
         h, n, m = matrices.shape[-3:]
         if batch is None:
             baseline.add(number, place, recorded.blocks, groups_of(module, h))
             baseline.add_output(number, None)
             baseline.no_cache_reason = "attention in the model's own code"
-            self._show_weights(recorded, module, weights, scores, dtype)
+            super()._take_weights(recorded, module, weights, scores, dtype)
             return
         layer, stream = baseline.where(number)
         ablated, cells = batch.ablated(layer, stream, h, n), batch.masks(baseline.layers[layer, stream], n, m)
@@ -140,7 +137,7 @@ class InterveningAttention(ObservedAttention):
         if ablated is None and hidden is None:
             return
         is_view = matrices.untyped_storage().data_ptr() == weights.untyped_storage().data_ptr()
-        if way != "softmax" or not is_view or matrices.shape[0] != batch.size or h != (heads_of(module) or h):
+        if place.way != "softmax" or not is_view or matrices.shape[0] != batch.size or h != (heads_of(module) or h):
             raise unreachable(layer, place.name)
         if hidden is not None:
             if scores is None:

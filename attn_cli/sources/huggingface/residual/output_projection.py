@@ -41,12 +41,11 @@ class Projections:
         with Capture(model, ObservedAttention(ledger, None, tap=self._note)), hooked(*hooks), torch.no_grad():
             model(**arguments)
 
-    def _note(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
+    def _note(self, module: nn.Module, place: Place, output: torch.Tensor) -> None:
         self._open = None
         if place.name not in self.found:
             blocks = [at.block_path for at in self._places.of(module) if at.path == place.name]
             self.found[place.name], self._open = None, (place.name, blocks[0] if blocks else "", output)
-        return output
 
     def _look(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = first_float_input(args, kwargs)

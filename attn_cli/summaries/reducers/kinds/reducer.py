@@ -270,15 +270,15 @@ class HeadKindsReducer:
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
-        targets, sink_rows = self._targets(call), self._rows(call, stats)[1]
+        targets, (factors, sink_rows) = self._targets(call), self._rows(call, stats)
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
         few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
         reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         beyond = stats.along(targets.marks[1]).astype(np.float64)
         peaks = peaks_of(stats.tops[STRONGEST], is_sink | is_expected, beyond, sink_rows.sight.count)
-        values, residual = relative_value_norms(call), _residual_lengths(call)
+        numbers, values = kind_numbers(stats, targets, factors, first_is_sink(call)), relative_value_norms(call)
         value, reception = None if values is None else median(values), reception.mean(axis=0)
-        return HeadKinds(self.numbers(call, stats), is_sink, reception, value, residual, peaks, targets)
+        return HeadKinds(numbers, is_sink, reception, value, _residual_lengths(call), peaks, targets)
 
     def _targets(self, call: Call) -> Targets:
         is_causal, crosses = call.is_causal, call.place.stream == "cross" or call.n > call.m
