@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
+from filelock import BaseFileLock, FileLock, Timeout
 
 from attn_cli.errors import InputError, OutputError, reason
-from attn_cli.interrupts import unfinished
 from attn_cli.scans.texts import Shard
 from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
@@ -31,7 +31,7 @@ class ScanFolder:
     def __init__(self, path: str) -> None:
         self.name, self.path = path, Path(path).expanduser()
         self.scan = self._read()
-        self._claims: dict[int, BinaryIO] = {}
+        self._claims: dict[int, BaseFileLock] = {}
 
     def _read(self) -> dict[str, Any]:
         path, label = self.path / _MANIFEST, f"{excerpt(self.name)}/{_MANIFEST}"
@@ -125,41 +125,32 @@ class ScanFolder:
 
     def claim(self, number: int) -> bool:
         """Take a part for this process; False where another one has it, or has made it meanwhile."""
+        lock = FileLock(self.path / f".part-{number:05}", timeout=0)
         with self._writing():
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            file = os.fdopen(os.open(self._begun(number), flags, 0o666), "r+b")
-        self._claims[number] = file
-        if not _is_locked(file, self._begun(number)):
-            self._claims.pop(number).close()
-            return False
+            try:
+                lock.acquire()
+            except Timeout:
+                return False
+        self._claims[number] = lock
         if self.file("part", number).exists():
             self.release(number)
             return False
-        unfinished.add(self._begun(number))
         return True
 
     def keep(self, number: int, part: bytes, rejects: bytes) -> None:
-        """Write the file of a part that was claimed, and before it that of its rejects, and give it its name."""
-        with self._writing(), self._claims[number] as file:
+        """Write the file of a part that was claimed, and before it that of its rejects."""
+        with self._writing():
             if rejects:
                 self._write(self.file("rejects", number).name, rejects)
-            file.truncate()
-            file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-            self._begun(number).replace(self.file("part", number))
-        unfinished.discard(self._begun(number))
-        del self._claims[number]
+            self._write(self.file("part", number).name, part)
+        self.release(number)
 
     def release(self, *numbers: int) -> None:
         """Give back these parts, or all that were claimed and not made."""
         for number in numbers or [*self._claims]:
-            self._begun(number).unlink(missing_ok=True)
-            unfinished.discard(self._begun(number))
-            self._claims.pop(number).close()
-
-    def _begun(self, number: int) -> Path:
-        return self.path / f".part-{number:05}"
+            lock = self._claims.pop(number)
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
     def counts(self) -> dict[str, Any]:
         """What all parts hold: documents, records, tokens, parts, missing, rejected, and rejected records by reason."""
@@ -181,19 +172,6 @@ class ScanFolder:
             raise InputError(f"{excerpt(self.name)} is a file", "results need a folder: give another name") from None
         except OSError as error:
             raise OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?") from None
-
-
-def _is_locked(file: BinaryIO, path: Path) -> bool:
-    """Lock the file for this process; False where another one has it, or it is no longer the file at `path`."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: --part divides a scan
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.fstat(file.fileno()).st_ino == path.stat().st_ino
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 def _shown(value: Any) -> str:

@@ -1,22 +1,24 @@
 """The numbers of every head in each text of a batch: those of `attn heads` and `attn heads --kinds`, by their code."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
-from attn_cli.kernel.stats.wanted import RowStats, TopK, Wanted
+from attn_cli.kernel.stats.wanted import RankedKeys, RowNumbers, RowStats, TopK, Wanted
 from attn_cli.prompt import EncodedText, Token
-from attn_cli.summaries.reducers.heads import STATISTICS, HeadStatistics
-from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindNumbers
-from attn_cli.summaries.reducers.kinds.targets import KINDS
-from attn_cli.summaries.sinks import expected_sinks
+from attn_cli.summaries.reducers.heads import STATISTICS, HeadStatistics, Rows, SeenRows, TextRows, statistics_of
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindNumbers, first_is_sink, kind_numbers
+from attn_cli.summaries.reducers.kinds.targets import KINDS, RowFactors, Targets
 
 _LARGEST = TopK(1, scores=False)
+_CELLS = 2**19  # heads times rows of the calls that are held at a time: some 100 bytes each
 PEAK = ("peak_weight", "peak_query", "peak_key")
+JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows", "first_is_sink")
+_Gave = tuple[Place, RowStats, np.ndarray]  # a call's statistics, and of which heads key 0 is a sink
 NUMBERS = (*(each.name for each in STATISTICS), *(f"{kind.name}_share" for kind in KINDS), *PEAK)
 
 
@@ -25,17 +27,22 @@ class NotFiniteError(Exception):
 
 
 class ModuleNumbers(NamedTuple):
-    """One module's numbers of h heads in B texts: `NUMBERS` `[h, B]` by name, and what their kinds are judged by."""
+    """One module's numbers of h heads in B texts.
+
+    values  `NUMBERS` `[h, B]` by name
+    sums    `JUDGED` `[K, h]` of K kinds by name, added up over texts, and under NAME.count how many texts have one
+    """
 
     place: Place
     values: Mapping[str, np.ndarray]
-    kinds: KindNumbers
+    sums: Mapping[str, np.ndarray]
 
     @classmethod
     def together(cls, parts: "Sequence[ModuleNumbers]") -> "ModuleNumbers":
         """Those of the texts of all, one after the other."""
         values = {name: np.concatenate([part.values[name] for part in parts], axis=1) for name in NUMBERS}
-        return cls(parts[0].place, values, KindNumbers.together([part.kinds for part in parts]))
+        sums = {name: np.sum([part.sums[name] for part in parts], axis=0) for name in parts[0].sums}
+        return cls(parts[0].place, values, sums)
 
 
 class BatchCollector:
@@ -45,6 +52,9 @@ class BatchCollector:
         self._tokens = [_tokens(*each) for each in zip(texts, encoded, strict=True)]
         self._kinds = [HeadKindsReducer(seed=seed) for _ in texts]
         self._statistics = [HeadStatistics() for _ in texts]
+        self._wanted: dict[tuple[int, ...], tuple[Rows, Targets, Wanted]] = {}
+        self._held: dict[tuple[int, ...], tuple[Rows, Targets, RowFactors, list[_Gave]]] = {}
+        self._cells = 0
         self._found: dict[tuple[object, ...], list[ModuleNumbers]] = {}
         self._broken: set[int] = set()
 
@@ -53,25 +63,69 @@ class BatchCollector:
         place, tokens = call.place, self._tokens[call.place.text]
         if isinstance(call, AttentionCall) and place.stream != "cross" and call.n == call.m == len(tokens):
             call = replace(call, queries=tokens, keys=tokens)
-        kinds, statistics = self._kinds[place.text], self._statistics[place.text]
-        wanted = statistics.wanted(call) | kinds.wanted_numbers(call) | Wanted(tops=(_LARGEST,))
-        stats = call.row_stats(wanted)
+        kinds, rows = self._kinds[place.text], self._statistics[place.text].rows_of(call)
+        targets, shows_weights = kinds.targets(call), call.q is None
+        asked = (id(rows), id(targets), shows_weights)
+        if asked not in self._wanted:
+            own = Wanted(seen=shows_weights, tops=(_LARGEST,))
+            self._wanted[asked] = rows, targets, rows.wanted() | targets.wanted | own
+        stats = call.row_stats(self._wanted[asked][-1])
         if not np.isfinite(np.asarray(stats.weight_sum)).all():
             self._broken.add(place.text)
-        of_kinds = kinds.numbers(call, stats)
-        values = {
-            **statistics.part(call, stats).statistics,
-            **{f"{kind.name}_share": share[:, 0] for kind, share in zip(KINDS, of_kinds.share, strict=True)},
-            **_peaks(call, stats),
-        }
-        numbers = ModuleNumbers(place, {name: values[name][:, None] for name in NUMBERS}, of_kinds)
-        self._found.setdefault((place.stream, place.layer, place.name, place.call), []).append(numbers)
+        factors, _ = kinds.rows(call, stats)
+        *_, alike = self._held.setdefault((*asked, id(factors)), (rows, targets, factors, []))
+        alike.append((place, stats, first_is_sink(call)))
+        self._cells += call.h * call.n
+        if self._cells > _CELLS:
+            self._finish()
 
     def modules(self) -> list[ModuleNumbers]:
         """The numbers of all texts by module, in the order of their first calls; NotFiniteError for NaN or Inf."""
         if self._broken:
             raise NotFiniteError(sorted(self._broken))
+        self._finish()
         return [ModuleNumbers.together(parts) for parts in self._found.values()]
+
+    def _finish(self) -> None:
+        """Make the numbers of all calls that are held; of a text's calls whose rows count alike, together."""
+        made = [numbers for alike in self._held.values() for numbers in _numbers(*alike)]
+        for numbers in sorted(made, key=lambda numbers: numbers.place.text):
+            place = numbers.place
+            self._found.setdefault((place.stream, place.layer, place.name, place.call), []).append(numbers)
+        self._held, self._cells = {}, 0
+
+
+def _numbers(rows: Rows, targets: Targets, factors: RowFactors, calls: Sequence[_Gave]) -> Iterator[ModuleNumbers]:
+    places, each, are_sinks = zip(*calls, strict=True)
+    stats = _of_all_heads(each)
+    kinds = kind_numbers(stats, targets, factors, np.concatenate(are_sinks))
+    shares = {f"{kind.name}_share": share[:, 0] for kind, share in zip(KINDS, kinds.share, strict=True)}
+    values = {**statistics_of(SeenRows(rows, stats, None)), **shares, **_peaks(rows.text, targets, stats)}
+    judged, stop = _judged(kinds), 0
+    for place in places:
+        heads = slice(stop, stop := stop + len(place.heads))
+        sums = {name: x[:, heads] for name, x in judged.items()}
+        yield ModuleNumbers(place, {name: values[name][heads, None] for name in NUMBERS}, sums)
+
+
+def _judged(kinds: KindNumbers) -> dict[str, np.ndarray]:
+    """What kinds are judged by in one text, 0 for none `[K, h]`, and under NAME.count 1 where the text has it."""
+    sums: dict[str, np.ndarray] = {}
+    for name in JUDGED:
+        of_kinds = getattr(kinds, name)[..., 0]  # [K, h], [K] of all heads alike, or [h] of all kinds alike
+        of_kinds = of_kinds[:, None] if of_kinds.ndim == 1 and name != "first_is_sink" else of_kinds
+        of_kinds = np.broadcast_to(of_kinds, kinds.share.shape[:2])
+        sums |= {name: np.nan_to_num(of_kinds.astype(np.float64)), f"{name}.count": (~np.isnan(of_kinds)).astype(int)}
+    return sums
+
+
+def _of_all_heads(parts: Sequence[RowStats]) -> RowStats:
+    """The statistics of the heads of all, one after the other; all were asked for alike."""
+    names: list[str] = [x.name for x in fields(RowNumbers) if getattr(parts[0], x.name) is not None] + ["masked"]
+    tops = [part.tops[_LARGEST] for part in parts]
+    largest = RankedKeys(np.concatenate([x.weights for x in tops]), None, np.concatenate([x.keys for x in tops]))
+    numbers: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return RowStats(parts[0].wanted, tops={_LARGEST: largest}, **numbers)
 
 
 def _tokens(text: str, encoded: EncodedText) -> tuple[Token, ...]:
@@ -82,13 +136,13 @@ def _tokens(text: str, encoded: EncodedText) -> tuple[Token, ...]:
     return tuple(made)
 
 
-def _peaks(call: Call, stats: RowStats) -> dict[str, np.ndarray]:
+def _peaks(text: TextRows, targets: Targets, stats: RowStats) -> dict[str, np.ndarray]:
     """The largest weight of each head on a token that is no expected sink, its query and its key, `[h]` each."""
-    top, is_text = stats.tops[_LARGEST], np.array([token.start is not None for token in call.keys])
+    top, is_text = stats.tops[_LARGEST], np.array([token.start is not None for token in text.keys])
     weights, keys = top.weights[..., 0], top.keys[..., 0]  # [h, n]
-    counts = is_text if is_text.any() else np.ones(call.m, bool)
-    rows = counts[call.m - call.n :] if call.n <= call.m else np.ones(call.n, bool)
-    allowed = counts & ~np.isin(np.arange(call.m), expected_sinks(call))
+    counts = is_text if is_text.any() else np.ones(text.m, bool)
+    rows = counts[text.m - text.n :] if text.n <= text.m else np.ones(text.n, bool)
+    allowed = counts & (targets.marks[1] > 0)
     weights = np.where((keys >= 0) & allowed[keys] & rows, weights, 0)
     query = weights.argmax(axis=-1)[:, None]  # the first of equal ones
     most, key = (np.take_along_axis(x, query, axis=-1)[:, 0] for x in (weights, keys))

@@ -20,12 +20,10 @@ from attn_cli.scans.texts import ScanOptions, Shard, texts_of
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.corpora.records import arrow
-from attn_cli.summaries.reducers.kinds.targets import KINDS
 
 _TEXT = ("document", "piece", "file", "record", "tokens")
 PLACE = ("stream", "module", "call", "layer", "head", "kv_head")
 _REJECT = {"document": "number", **{name: name for name in ("piece", "file", "record", "reason", "detail")}}
-JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows", "first_is_sink")
 _BATCH_TOKENS = 4096  # of a batch with its padding, at most, unless a single text has more
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 
@@ -95,16 +93,8 @@ def _table(texts: Sequence[tuple[Document, EncodedText]], modules: Sequence[Modu
 
 def _sums(modules: Sequence[ModuleNumbers]) -> bytes:
     """Sums over documents, and counts of documents, of what kinds are judged by: `[K, heads]` each."""
-    arrays: dict[str, np.ndarray] = {}
-    for name in JUDGED if modules else ():
-        found = []
-        for module in modules:
-            numbers = getattr(module.kinds, name)  # [K, h, B], [K, B] of all heads alike, [h, B] of all kinds alike
-            numbers = np.stack([numbers] * len(KINDS)) if name == "first_is_sink" else numbers
-            shape = (len(numbers), len(module.place.heads), numbers.shape[-1])
-            found.append(np.broadcast_to(numbers if numbers.ndim == 3 else numbers[:, None], shape))
-        arrays[name] = np.concatenate([np.nansum(each, axis=-1) for each in found], axis=1)
-        arrays[f"{name}.count"] = np.concatenate([(~np.isnan(each)).sum(axis=-1) for each in found], axis=1)
+    names = modules[0].sums if modules else ()
+    arrays = {name: np.concatenate([module.sums[name] for module in modules], axis=1) for name in names}
     memory = io.BytesIO()
     np.savez_compressed(memory, **arrays)  # type: ignore[arg-type]
     return base64.b64encode(memory.getvalue())

@@ -1,20 +1,23 @@
 """Queries over the parts of a scan: the numbers of heads over documents, and the kinds of heads."""
 
+import warnings
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.scans.folder import DAMAGED, ScanFolder
-from attn_cli.scans.part import JUDGED, PLACE, sums_of
-from attn_cli.scans.student import ci_half_width, two_sided_p
+from attn_cli.scans.numbers import JUDGED
+from attn_cli.scans.part import PLACE, sums_of
 from attn_cli.sources.corpora.records import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, LEAST_ROWS, KindNumbers, least_share
 from attn_cli.summaries.reducers.kinds.targets import KINDS
 from attn_cli.text import excerpt
 
+Floats = npt.NDArray[np.float64]
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 
 
@@ -47,10 +50,6 @@ class ScanResults:
         """The rows of all parts, one for each document and head, as `pyarrow.Table`; of some columns, or of all."""
         with parse_errors(f"the parts in {excerpt(self.name)}", DAMAGED):
             return arrow().concat_tables([self.folder.open(number)[1].read(columns) for number in self.parts])
-
-    def to_pandas(self, columns: list[str] | None = None) -> Any:
-        """The same rows as a `pandas.DataFrame`, which must be installed."""
-        return self.table(columns).to_pandas()
 
     def values(self, name: str) -> np.ndarray:
         """A number of every document and head `[documents, heads]`, NaN for none."""
@@ -122,9 +121,43 @@ def estimates(values: np.ndarray, *, quantiles: bool = False) -> dict[str, np.nd
     found = {"documents": count, "document_mean": mean, "low": mean - width, "high": mean + width,
              "standard_deviation": np.sqrt(variance)}  # fmt: skip
     if quantiles:
-        ordered, last = np.sort(values.T, axis=1), np.maximum(count - 1, 0)  # NaN comes last
-        for name, rank in QUANTILES.items():
-            low = np.floor(rank * last).astype(int)
-            ends = np.take_along_axis(ordered, np.stack([low, np.minimum(low + 1, last)], axis=1), 1).astype(np.float64)
-            found[name] = ends[:, 0] + (ends[:, 1] - ends[:, 0]) * (rank * last - low)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a head without a number
+            of_ranks = np.nanquantile(values.astype(np.float64), [*QUANTILES.values()], axis=0)
+        found |= dict(zip(QUANTILES, of_ranks, strict=True))
     return found
+
+
+def _special() -> Any:
+    try:
+        from scipy import special
+    except ImportError:
+        raise LoadError("intervals of a scan need the package scipy", "pip install 'attn-cli[scan]'") from None
+    return special
+
+
+def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:
+    """The probability of |t| or more with `dof` degrees of freedom; NaN stays NaN."""
+    p: Floats = 2 * _special().stdtr(dof, -np.abs(t))
+    return p
+
+
+def ci_half_width(variance: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
+    """Half the width of the 95 % confidence interval of the mean of `count` numbers; NaN for fewer than two."""
+    with np.errstate(all="ignore"):
+        width: Floats = _special().stdtrit(np.subtract(count, 1), 0.975) * np.sqrt(np.divide(variance, count))
+    return width
+
+
+def holm(p_values: npt.ArrayLike) -> Floats:
+    """P-values adjusted for so many tests at once (Holm 1979): those below 0.05 have a family-wise error rate of 5 %.
+
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p_values = np.asarray(p_values, np.float64)
+    adjusted = np.full(p_values.shape, np.nan)
+    order = np.argsort(p_values)[: int(np.isfinite(p_values).sum())]
+    raised = p_values[order] * (len(order) - np.arange(len(order)))
+    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1.0)
+    return adjusted

@@ -10,8 +10,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import DAMAGED
 from attn_cli.scans.numbers import PEAK
-from attn_cli.scans.results import QUANTILES, ScanResults, estimates
-from attn_cli.scans.student import ci_half_width, holm, two_sided_p
+from attn_cli.scans.results import QUANTILES, ScanResults, ci_half_width, estimates, holm, two_sided_p
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.reducers.heads import STATISTICS
@@ -95,7 +94,6 @@ _KINDS = tuple(kind.name for kind in KINDS)
 
 
 def _corpus(scan: ScanResults) -> tuple[dict[str, Table], str]:
-    """The tables `corpus` and `rejected` of a scan, and what they say in a sentence."""
     counts, files = scan.progress, [str(file["name"]) for file in scan.options["files"]]
     about = {
         "folder": scan.name,
@@ -120,7 +118,6 @@ def _show_head(scan: ScanResults, row: Row) -> Next:
 
 
 def _plain(numbers: dict[str, np.ndarray], at: Any, names: tuple[str, ...]) -> Row:
-    """These numbers of one head, None for NaN."""
     values = {name: numbers[name][at].item() for name in names}
     return {name: None if isinstance(value, float) and isnan(value) else value for name, value in values.items()}
 
@@ -138,64 +135,6 @@ def _clearest(row: Row) -> tuple[int, float]:
     if row["share"] is None:
         return 2, 0.0
     return int(KINDS[_KINDS.index(row["kind"])].rank != CONTENT), -row["share"]
-
-
-def heads_answer(scan: ScanResults, ranking: Ranking | None, kind: str | None, top: int | None) -> Answer:
-    """The heads of a scan in the order of `ranking`, else by kind; of one `kind` alone if that is given."""
-    if kind is not None and kind not in KIND_NAMES.values():
-        raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
-    heads = _head_rows(scan)
-    if ranking is None:
-        heads.sort(key=_clearest)
-    else:
-        numbers = estimates(scan.values(ranking.column), quantiles=True)
-        heads = [head | _plain(numbers, at, _SORTED) for at, head in enumerate(heads)]
-        heads = ranking.of(heads, lambda row: float("nan") if row["document_mean"] is None else row["document_mean"])
-    rows = [head for head in heads if kind in (None, head["kind"])][:top]
-    tables, words = _corpus(scan)
-    some, unsure = f"{len(rows)} of {len(scan.places)} heads", 0
-    if ranking is not None:
-        has_numbers = any(row["document_mean"] is not None for row in rows)
-        finding = f"{some} {ranking.words}" if has_numbers else f"no head has a number for {ranking.heading} here"
-    else:
-        unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
-        finding = "no head is of any kind"
-        if kind is not None:
-            finding = f"{some} {'is' if len(rows) == 1 else 'are'} of the kind {kind}"
-        elif first and first["share"] is not None:
-            finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
-    counts = Counter(scan.kind).most_common()
-    kinds = Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]})
-    return Answer(
-        _HEADS if ranking is None else _BY_NUMBER,
-        (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), words),
-        {"heads": Table.of(rows), "kinds": kinds, **tables},
-        shown=top or _SHOWN,
-        next=_show_head(scan, rows[0]) if rows else None,
-    )
-
-
-def head_answer(scan: ScanResults, at: int) -> Answer:
-    """One head of a scan: its kind, its numbers, and examples, the strongest first."""
-    place, kind, (tables, words) = scan.places[at], scan.kind[at], _corpus(scan)
-    head, name = place | {"kind": kind} | _of_kind(scan, kind, at), head_choice(place)
-    found = {each: estimates(scan.values(each)[:, at : at + 1], quantiles=True) for each in _STATISTICS}
-    statistics = [place | {"statistic": each} | _plain(of, 0, ("documents", *_ESTIMATE))
-                  for each, of in found.items() if of["documents"][0]]  # fmt: skip
-    kinds = [{"kind": each, **_of_kind(scan, each, at), "named": each == kind} for each in _KINDS]
-    kinds = sorted((row for row in kinds if row["documents"]), key=lambda x: -(x["share"] or 0) / (x["baseline"] or 1))
-    examples = [place | row for row in _examples(scan, at)]
-    certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
-    finding = f"head {name} is {'of no kind' if kind == 'none' else kind}"
-    if head["share"] is not None:
-        finding = f"head {name} is a {kind} head{certainty}: share {head['share']:.2f}"
-    onwards = Next("scan", ("show", scan.name), ("--kind", kind), takes_model=False)
-    opened = next((each["text"] for each in examples if each["whole"] and visible(each["text"]) == each["text"]), None)
-    if opened is not None:
-        onwards = Next("matrix", (opened,), ("-m", str(scan.options["model"]), "-H", name), takes_model=False)
-    rows = {"examples": examples, "head": [head], "statistics": statistics, "kinds": kinds}
-    named = {name: Table.of(of) for name, of in rows.items()}
-    return Answer(_HEAD, (finding, words), {**named, **tables}, shown=_ROWS_SHOWN, next=onwards)
 
 
 def _examples(scan: ScanResults, at: int) -> list[Row]:
@@ -299,15 +238,70 @@ class Scan(ScanResults):
     """A scan's folder, opened: the numbers of every head over its documents, as answers."""
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> Answer:
-        """The scan's heads, as a result that can be printed or saved."""
-        return heads_answer(self, ranking, kind, top)
+        """The heads in the order of `ranking`, else by kind; of one `kind` alone if that is given; the first `top`."""
+        if kind is not None and kind not in KIND_NAMES.values():
+            raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
+        heads = _head_rows(self)
+        if ranking is None:
+            heads.sort(key=_clearest)
+        else:
+            numbers = estimates(self.values(ranking.column), quantiles=True)
+            heads = [head | _plain(numbers, at, _SORTED) for at, head in enumerate(heads)]
+            heads = ranking.of(
+                heads, lambda row: float("nan") if row["document_mean"] is None else row["document_mean"]
+            )
+        rows = [head for head in heads if kind in (None, head["kind"])][:top]
+        tables, words = _corpus(self)
+        some, unsure = f"{len(rows)} of {len(self.places)} heads", 0
+        if ranking is not None:
+            has_numbers = any(row["document_mean"] is not None for row in rows)
+            finding = f"{some} {ranking.words}" if has_numbers else f"no head has a number for {ranking.heading} here"
+        else:
+            unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
+            finding = "no head is of any kind"
+            if kind is not None:
+                finding = f"{some} {'is' if len(rows) == 1 else 'are'} of the kind {kind}"
+            elif first and first["share"] is not None:
+                finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
+        counts = Counter(self.kind).most_common()
+        kinds = Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]})
+        return Answer(
+            _HEADS if ranking is None else _BY_NUMBER,
+            (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), words),
+            {"heads": Table.of(rows), "kinds": kinds, **tables},
+            shown=top or _SHOWN,
+            next=_show_head(self, rows[0]) if rows else None,
+        )
 
     def head(self, name: str) -> Answer:
         """All that is known of one head, such as "18.6" or "cross:3.0": statistics, kinds, examples."""
         names = [head_choice(place) for place in self.places]
         if name not in names:
             raise InputError(f"the scan has no head {excerpt(name, 40)}", f"it has {names[0]} to {names[-1]}")
-        return head_answer(self, names.index(name))
+        at = names.index(name)
+        place, kind, (tables, words) = self.places[at], self.kind[at], _corpus(self)
+        head = place | {"kind": kind} | _of_kind(self, kind, at)
+        found = {each: estimates(self.values(each)[:, at : at + 1], quantiles=True) for each in _STATISTICS}
+        statistics = [place | {"statistic": each} | _plain(of, 0, ("documents", *_ESTIMATE))
+                      for each, of in found.items() if of["documents"][0]]  # fmt: skip
+        kinds = [{"kind": each, **_of_kind(self, each, at), "named": each == kind} for each in _KINDS]
+        kinds = sorted(
+            (row for row in kinds if row["documents"]), key=lambda x: -(x["share"] or 0) / (x["baseline"] or 1)
+        )
+        examples = [place | row for row in _examples(self, at)]
+        certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
+        finding = f"head {name} is {'of no kind' if kind == 'none' else kind}"
+        if head["share"] is not None:
+            finding = f"head {name} is a {kind} head{certainty}: share {head['share']:.2f}"
+        onwards = Next("scan", ("show", self.name), ("--kind", kind), takes_model=False)
+        opened = next(
+            (each["text"] for each in examples if each["whole"] and visible(each["text"]) == each["text"]), None
+        )
+        if opened is not None:
+            onwards = Next("matrix", (opened,), ("-m", str(self.options["model"]), "-H", name), takes_model=False)
+        rows = {"examples": examples, "head": [head], "statistics": statistics, "kinds": kinds}
+        named = {name: Table.of(of) for name, of in rows.items()}
+        return Answer(_HEAD, (finding, words), {**named, **tables}, shown=_ROWS_SHOWN, next=onwards)
 
 
 open_scan = Scan

@@ -31,7 +31,7 @@ import os, signal, sys
 from attn_cli.scans import folder, ray_workers, scan, texts
 from tests.scans.word_texts import open_words
 texts.DOCUMENTS = 3
-left, keep, scan_shard, write = int(sys.argv[3]), folder.ScanFolder.keep, ray_workers.scan_shard, folder.Sink.write
+left, scan_shard, write = int(sys.argv[3]), ray_workers.scan_shard, folder.Sink.write
 
 def moment():
     global left
@@ -39,22 +39,13 @@ def moment():
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def half_kept(self, number, part, rejects):
-    file = self._claims[number]
-    file.write(part[: len(part) // 2])
-    file.flush()
-    moment()
-    file.seek(0)
-    keep(self, number, part, rejects)
-    moment()
-
 def half_written(self, data, at=None):
     write(self, bytes(data)[: len(data) // 2])
     self.file.flush()
     moment()
     write(self, bytes(data)[len(data) // 2 :])
 
-folder.ScanFolder.keep, folder.Sink.write = half_kept, half_written
+folder.Sink.write = half_written
 ray_workers.scan_shard = lambda *arguments: (moment(), scan_shard(*arguments))[1]
 scan.scan(open_words(), sys.argv[1], sys.argv[2])
 """
@@ -78,7 +69,7 @@ def test_a_killed_scan_goes_on_and_gives_what_an_undisturbed_one_gives(tmp_path:
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
     assert killed >= 5
     words_scan(file, tmp_path / "killed")
-    killed_files = {name: x for name, x in files_of(tmp_path / "killed").items() if not name.startswith(".attn-")}
+    killed_files = {name: x for name, x in files_of(tmp_path / "killed").items() if not name.startswith(".")}
     assert killed_files == files_of(tmp_path / "undisturbed")
 
 

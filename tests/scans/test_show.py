@@ -14,10 +14,9 @@ import torch
 
 pytest.importorskip("pyarrow")
 
-from attn_cli.scans.results import estimates
+from attn_cli.scans.results import estimates, two_sided_p
 from attn_cli.scans.scan import scan
 from attn_cli.scans.show import Scan, differences_of, open_scan
-from attn_cli.scans.student import two_sided_p
 from attn_cli.sources import open_source
 from attn_cli.summaries.answer import head_choice
 from attn_cli.summaries.reducers.heads import STATISTICS
@@ -261,4 +260,4 @@ def test_columns_of_all_documents_are_for_other_programs(scans: Scans) -> None:
     ).fetchall()
     means = estimates(scanned.results.values("distance"))["document_mean"]
     assert [mean for *_, mean in sorted(found)] == pytest.approx(means)
-    assert len(scanned.results.to_pandas(["document", "distance"])) == 50 * 72
+    assert len(scanned.results.table(["document", "distance"])) == 50 * 72

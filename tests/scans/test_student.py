@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attn_cli.scans.student import ci_half_width, holm, two_sided_p
+from attn_cli.scans.results import ci_half_width, holm, two_sided_p
 
 # Two-sided 5 % points, from the tables that textbooks print.
 POINTS = {1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042, 60: 2.000, 120: 1.980, 10**6: 1.960}

@@ -263,7 +263,7 @@ def next_weight(rows: SeenRows) -> Array | None:
     if rows.text.is_causal:
         return None
     cells = rows.on("next")
-    return np.where(np.any(cells != 0), rows.mean(cells), np.nan)
+    return np.where(np.any(cells != 0, axis=-1), rows.mean(cells), np.nan)
 
 
 @statistic("max score", unit="score", digits=1, nothing=(math.nan,))
@@ -283,6 +283,13 @@ def ruled(rows: SeenRows) -> Array | None:
     with np.errstate(invalid="ignore"):  # rows without a key
         exponents = rows.moment("maximum") - rows.moment("logsumexp")
     return rows.mean(np.exp(np.where(rows.live, exponents, -np.inf)) >= RULES)
+
+
+def statistics_of(seen: SeenRows) -> dict[str, np.ndarray]:
+    """Every number of `STATISTICS` of h heads `[h]`, NaN where there is none."""
+    nothing = np.full(len(seen.live_rows), np.nan)
+    found = {number.name: number.of(seen) for number in STATISTICS}
+    return {name: nothing if values is None else values.astype(np.float64) for name, values in found.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,18 +332,16 @@ class HeadStatistics:
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's sums, and its weight on each key that a statistic is about."""
-        return self._asked(call).wanted(self.rows)
+        return self.rows_of(call).wanted(self.rows)
 
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
-        seen = SeenRows(self._asked(call), stats, self.rows)
-        found = {number.name: number.of(seen) for number in STATISTICS}
-        nothing = np.full(call.h, np.nan)
-        numbers = {name: nothing if values is None else values.astype(np.float64) for name, values in found.items()}
+        seen = SeenRows(self.rows_of(call), stats, self.rows)
         masked = (call.n if self.rows is None else len(self.rows)) - seen.live_rows.astype(np.float64)
-        return Heads(numbers, masked, seen.mean(seen.weight_sum) if seen.text.hides else None)
+        return Heads(statistics_of(seen), masked, seen.mean(seen.weight_sum) if seen.text.hides else None)
 
-    def _asked(self, call: Call) -> Rows:
+    def rows_of(self, call: Call) -> Rows:
+        """The rows of a call: the same object for calls on the same text whose rows are alike."""
         known = self._asked_of(call.keys)
         text = TextRows.of(call)
         flags = text._replace(keys=())

@@ -257,20 +257,13 @@ class HeadKindsReducer:
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's weights on targets, entropy and 3 strongest keys, and for sums by key."""
-        wanted = self.wanted_numbers(call) | Wanted(column_sums=(ColumnSums(),), tops=(STRONGEST,))
-        return wanted if call.q is None else wanted | Wanted(column_sums=(self._rows(call)[1].left_out,))
-
-    def wanted_numbers(self, call: Call) -> Wanted:
-        """The part of the request that `numbers` needs; of weights alone the mask isn't known."""
-        return self._targets(call).wanted | Wanted(seen=call.q is None)
-
-    def numbers(self, call: Call, stats: RowStats) -> KindNumbers:
-        """Each head's weight on the keys that define each kind, in this one text."""
-        return kind_numbers(stats, self._targets(call), self._rows(call, stats)[0], first_is_sink(call))
+        own = Wanted(seen=call.q is None, column_sums=(ColumnSums(),), tops=(STRONGEST,))
+        wanted = self.targets(call).wanted | own  # of weights alone the mask isn't known
+        return wanted if call.q is None else wanted | Wanted(column_sums=(self.rows(call)[1].left_out,))
 
     def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """Each head's weight on the keys that define each kind, mean over rows, and its sinks."""
-        targets, (factors, sink_rows) = self._targets(call), self._rows(call, stats)
+        targets, (factors, sink_rows) = self.targets(call), self.rows(call, stats)
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
         few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
         reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
@@ -280,7 +273,8 @@ class HeadKindsReducer:
         value, reception = None if values is None else median(values), reception.mean(axis=0)
         return HeadKinds(numbers, is_sink, reception, value, _residual_lengths(call), peaks, targets)
 
-    def _targets(self, call: Call) -> Targets:
+    def targets(self, call: Call) -> Targets:
+        """The keys that define each kind: the same object for calls with the same keys, as those of all layers."""
         is_causal, crosses = call.is_causal, call.place.stream == "cross" or call.n > call.m
 
         def make() -> Targets:
@@ -293,8 +287,9 @@ class HeadKindsReducer:
         made: Targets = self._once((id(call.keys), call.n, is_causal, crosses), call.keys, make)
         return made
 
-    def _rows(self, call: Call, stats: RowStats | None = None) -> tuple[RowFactors, SinkRows]:
-        targets, learned = self._targets(call), call.rule.sink is not None
+    def rows(self, call: Call, stats: RowStats | None = None) -> tuple[RowFactors, SinkRows]:
+        """How rows count for kinds and sinks; of weights alone by what was `seen` in their statistics."""
+        targets, learned = self.targets(call), call.rule.sink is not None
         seen = intervals(call.rule.mask, call.n, call.m)
         if call.q is None and stats is not None and stats.seen is not None:
             seen = Ends(*stats.seen)
