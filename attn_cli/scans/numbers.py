@@ -11,14 +11,20 @@ from attn_cli.call import Call, Place
 from attn_cli.kernel.stats.wanted import RankedKeys, RowNumbers, RowStats, TopK, Wanted
 from attn_cli.prompt import EncodedText, Token
 from attn_cli.summaries.reducers.heads import STATISTICS, HeadStatistics, Rows, SeenRows, TextRows, statistics_of
-from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, KindNumbers, first_is_sink, kind_numbers
+from attn_cli.summaries.reducers.kinds.reducer import (
+    HeadKindsReducer,
+    KindNumbers,
+    first_is_sink,
+    kind_numbers,
+    sink_signs,
+)
 from attn_cli.summaries.reducers.kinds.targets import KINDS, RowFactors, Targets
 
 _LARGEST = TopK(1, scores=False)
 _CELLS = 2**19  # heads times rows of the calls that are held at a time: some 100 bytes each
 PEAK = ("peak_weight", "peak_query", "peak_key")
 JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows", "first_is_sink")
-_Gave = tuple[Place, RowStats, np.ndarray]  # a call's statistics, and of which heads key 0 is a sink
+_Gave = tuple[Place, RowStats, tuple[np.ndarray, np.ndarray]]  # a call's statistics, and its signs of sinks
 NUMBERS = (*(each.name for each in STATISTICS), *(f"{kind.name}_share" for kind in KINDS), *PEAK)
 
 
@@ -74,7 +80,7 @@ class BatchCollector:
             self._broken.add(place.text)
         factors, _ = kinds.rows(call, stats)
         *_, alike = self._held.setdefault((*asked, id(factors)), (rows, targets, factors, []))
-        alike.append((place, stats, first_is_sink(call)))
+        alike.append((place, stats, sink_signs(call)))
         self._cells += call.h * call.n
         if self._cells > _CELLS:
             self._finish()
@@ -96,9 +102,10 @@ class BatchCollector:
 
 
 def _numbers(rows: Rows, targets: Targets, factors: RowFactors, calls: Sequence[_Gave]) -> Iterator[ModuleNumbers]:
-    places, each, are_sinks = zip(*calls, strict=True)
+    places, each, signs = zip(*calls, strict=True)
     stats = _of_all_heads(each)
-    kinds = kind_numbers(stats, targets, factors, np.concatenate(are_sinks))
+    is_sink = first_is_sink(*(np.concatenate(of_calls) for of_calls in zip(*signs, strict=True)))
+    kinds = kind_numbers(stats, targets, factors, is_sink)
     shares = {f"{kind.name}_share": share[:, 0] for kind, share in zip(KINDS, kinds.share, strict=True)}
     values = {**statistics_of(SeenRows(rows, stats, None)), **shares, **_peaks(rows.text, targets, stats)}
     judged, stop = _judged(kinds), 0

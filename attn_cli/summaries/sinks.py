@@ -57,3 +57,9 @@ def median(values: np.ndarray, axis: int = 0) -> np.ndarray:
     n = ordered.shape[-1]
     middle = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
     return np.where(np.isnan(ordered[..., -1]), np.nan, middle)
+
+
+def over_median(norms: np.ndarray) -> np.ndarray:
+    """Each of `norms` `[..., m]` over the median of its row; NaN where that is 0."""
+    middle = median(norms := norms.astype(np.float64), axis=-1)[..., None]
+    return np.divide(norms, middle, out=np.full_like(norms, np.nan), where=middle > 0)

@@ -14,7 +14,7 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
-from attn_cli.summaries.sinks import median
+from attn_cli.summaries.sinks import over_median
 
 By = Literal["weight", "value", "output"]
 
@@ -105,8 +105,4 @@ def value_norms(call: Call) -> np.ndarray | None:
 def relative_value_norms(call: Call) -> np.ndarray | None:
     """The norm of each value over the median of its key head's, `[g, m]` of g key heads and m keys."""
     norms = key_head_norms(call)
-    if norms is None or not norms.size:
-        return None
-    norms = norms.astype(np.float64)
-    middle = median(norms, axis=1)[:, None]
-    return np.divide(norms, middle, out=np.ones_like(norms), where=middle > 0)
+    return None if norms is None or not norms.size else over_median(norms)

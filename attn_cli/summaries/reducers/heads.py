@@ -142,10 +142,6 @@ class SeenRows:
             return self._nothing
         return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
-    def largest(self, values: Array) -> Array:
-        """The largest of `values` `[h, n]` of each head `[h]`; -inf of no rows."""
-        return np.max(values, axis=-1) if values.shape[-1] else np.full(len(values), -np.inf)
-
     def total(self, values: Array) -> Array:
         """The sum of `values` `[h, n]` over the rows, `[h]`."""
         return np.sum(values, axis=-1)
@@ -271,7 +267,7 @@ def max_score(rows: SeenRows) -> Array | None:
     """largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden"""
     if not rows.text.shows_scores or rows.text.hides:  # the largest may be on a hidden key
         return None
-    largest = rows.largest(np.where(rows.live, rows.moment("maximum"), -np.inf))
+    largest = np.max(np.where(rows.live, rows.moment("maximum"), -np.inf), axis=-1, initial=-np.inf)
     return np.where(rows.live_rows > 0, largest, np.nan)
 
 

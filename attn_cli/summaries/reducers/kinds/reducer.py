@@ -16,7 +16,7 @@ from attn_cli.kernel.definition.mask import Ends, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.calls.read_shares import relative_value_norms
+from attn_cli.summaries.calls.read_shares import key_head_norms, relative_value_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.targets import (
     CONTENT,
@@ -38,7 +38,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     targets_of,
 )
 from attn_cli.summaries.sight import sight_of
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks, median
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, SinkRows, expected_sinks, median, over_median
 
 # What a name takes: 6 of 50,490 heads of random networks get one (tests/sources/huggingface/test_kinds.py).
 LEAST_WEIGHT, TIMES_BASELINE, LEAST_ROWS = 0.1, 5, 16  # on targets past sinks; of uniform attention; with a target
@@ -269,9 +269,10 @@ class HeadKindsReducer:
         reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         beyond = stats.along(targets.marks[1]).astype(np.float64)
         peaks = peaks_of(stats.tops[STRONGEST], is_sink | is_expected, beyond, sink_rows.sight.count)
-        numbers, values = kind_numbers(stats, targets, factors, first_is_sink(call)), relative_value_norms(call)
-        value, reception = None if values is None else median(values), reception.mean(axis=0)
-        return HeadKinds(numbers, is_sink, reception, value, _residual_lengths(call), peaks, targets)
+        numbers = kind_numbers(stats, targets, factors, first_is_sink(*sink_signs(call)))
+        values, vectors = relative_value_norms(call), residual_lengths_of(call)
+        value, residual = None if values is None else median(values), None if vectors is None else over_median(vectors)
+        return HeadKinds(numbers, is_sink, reception.mean(axis=0), value, residual, peaks, targets)
 
     def targets(self, call: Call) -> Targets:
         """The keys that define each kind: the same object for calls with the same keys, as those of all layers."""
@@ -313,21 +314,21 @@ class HeadKindsReducer:
         return self._made[key][1]
 
 
-def first_is_sink(call: Call) -> np.ndarray:
+def sink_signs(call: Call) -> tuple[np.ndarray, np.ndarray]:
+    """What tells a sink: norms of the values of h heads, and of the keys' vectors before the block, `[h, m]` each."""
+    norms, lengths = key_head_norms(call), residual_lengths_of(call)
+    if norms is None or not norms.size or lengths is None:
+        return np.zeros((call.h, max(call.m, 1))), np.zeros((call.h, max(call.m, 1)))
+    return np.repeat(norms, call.h // len(norms), axis=0), np.broadcast_to(lengths, (call.h, call.m))
+
+
+def first_is_sink(norms: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """True for heads `[h]` whose key 0 is or may be a sink: short of value, or its vector long before the block."""
-    values, residual = relative_value_norms(call), _residual_lengths(call)
-    if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
-        return np.ones(call.h, dtype=bool)
-    return np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
+    value, vector = (over_median(x)[:, 0] for x in (norms, lengths))
+    return ~(vector < LONG_RESIDUAL) | (value < SHORT_VALUE)
 
 
 def residual_lengths_of(call: Call) -> np.ndarray | None:
     """The lengths of the keys' vectors between blocks, before the call's, `[m]`; None where they aren't seen."""
     find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
     return call.residual_norms if isinstance(call, RecordedLayer) else None if find is None else find()
-
-
-def _residual_lengths(call: Call) -> np.ndarray | None:
-    lengths = residual_lengths_of(call)
-    middle = 0.0 if lengths is None or not len(lengths) else float(median(lengths))
-    return None if lengths is None or not middle > 0 else lengths / middle
