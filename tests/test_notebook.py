@@ -1,6 +1,5 @@
 """One-line functions give what commands give; what a notebook shows is safe, whole, and labelled."""
 
-import json
 import re
 from html import unescape
 from pathlib import Path
@@ -124,13 +123,6 @@ def test_a_head_of_a_recording_has_its_weights_and_its_figure(tmp_path: Path) ->
             recording.head(*missing)
 
 
-def test_masked_cells_of_a_head_are_blank() -> None:
-    text = attn_cli.record(TEXT, (tiny_model("gpt2", "tiny"), tokenizer())).head(0, 1)._repr_mimebundle_()["text/plain"]
-    lines = text.splitlines()
-    assert lines[3].split()[1:] == ["0", "<s>"] and "nan" not in text and "?" not in text
-    assert "blank = masked" in lines[-1]
-
-
 def test_a_notebook_keeps_a_screen_and_not_all_maps_of_all_heads() -> None:
     words = "he sat on the river bank by the old mill and then he went home to the old town by the river "
     shown = attn_cli.matrix(words * 2)._repr_mimebundle_()
@@ -139,13 +131,6 @@ def test_a_notebook_keeps_a_screen_and_not_all_maps_of_all_heads() -> None:
         lines = text.strip().removesuffix("\n</pre>").splitlines()
         assert len(lines) == 81
         assert re.search("… [0-9,]+ lines more: layers= and heads= choose", lines[-1])
-
-
-def test_heads_as_the_screens_name_them() -> None:
-    assert attn_cli.matrix("river bank", heads="0.2").arrays["weights"].shape == (1, 1, 2, 2)
-    assert attn_cli.matrix("river bank", layers=0, heads="1-2").arrays["weights"].shape == (1, 2, 2, 2)
-    with pytest.raises(InputError, match="not a choice of heads"):
-        attn_cli.matrix("river bank", heads="two")
 
 
 def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
@@ -239,21 +224,6 @@ def test_experiments_need_a_model_and_a_way_to_cut() -> None:
         attn_cli.knock(TEXT, TOY)
     with pytest.raises(InputError, match=r"(?s)called 'verses'.*lines, paragraphs, sentences, words"):
         attn_cli.read_parts(TEXT, TOY, "verses")
-
-
-def test_an_overview_of_a_model_that_writes_tells_the_story_of_its_answer(tmp_path: Path) -> None:
-    own = (tiny_model("gpt2", "tiny"), tokenizer())
-    own[0].save_pretrained(tmp_path)
-    own[1].save_pretrained(tmp_path)
-    found = attn_cli.inspect(LONG, own)
-    assert found.report.story is not None and "\nnext  " in found._repr_mimebundle_()["text/plain"]
-    told = json.loads(found.to_json())["tables"]
-    expected = attn("inspect", LONG, "-m", tmp_path, "--json").json["tables"]
-    assert told["answer"][0]["answer"] == expected["answer"][0]["answer"] and [x["name"] for x in told["needs"]] == [
-        x["name"] for x in expected["needs"]
-    ]
-    for ours, other in zip(told["needs"] + told["brought_by"], expected["needs"] + expected["brought_by"], strict=True):
-        assert ours["bits"] == pytest.approx(other["bits"], abs=1e-5)
 
 
 def test_a_model_that_writes_is_looked_at_without_the_weights_of_its_head(tmp_path: Path) -> None:

@@ -94,11 +94,6 @@ def reshaped(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x.swapaxes(0, 1)).reshape(x.shape)
 
 
-def unshaped(x: np.ndarray) -> np.ndarray:
-    h, n, d = x.shape
-    return np.ascontiguousarray(x).reshape(n, h, d).swapaxes(0, 1)
-
-
 def zero_rows(output: np.ndarray, tile: int) -> np.ndarray:
     output = output.copy()
     output[:, (output.shape[1] - 1) // tile * tile :] = 0
@@ -120,33 +115,6 @@ def sequential(a: Arrays, dtype: torch.dtype) -> np.ndarray:
 
 Kernel = Callable[[Arrays], np.ndarray]
 CAUSAL = ("--mask", "causal")
-ROTARY = ("--mask", "causal", "--positions", "rotary")
-
-PLANTED: dict[str, tuple[Kernel, tuple[str, ...], str]] = {
-    "scale missing": (lambda a: plain(a, 1.0), CAUSAL, "the scale is missing"),
-    "scale twice": (lambda a: plain(a, 1 / a["q"].shape[-1]), CAUSAL, "applied twice"),
-    "scale of the width": (lambda a: plain(a, (len(a["q"]) * a["q"].shape[-1]) ** -0.5), CAUSAL, "the model's width"),
-    "mask missing": (lambda a: plain(a, mask=np.ones((1, 1), bool)), CAUSAL, "the mask is missing"),
-    "one ahead": (lambda a: plain(a, mask=causal(*scores_of(a).shape[1:], 1)), CAUSAL, "one key ahead"),
-    "diagonal blocked": (lambda a: plain(a, mask=causal(*scores_of(a).shape[1:], -1)), CAUSAL, "blocks the diagonal"),
-    "softmax over queries": (
-        lambda a: soft(np.where(causal(*scores_of(a).shape[1:]), scores_of(a), -np.inf), -2) @ repeat(a["v"], 4),
-        CAUSAL, "over the queries"),
-    "mask after softmax": (
-        lambda a: np.where(causal(*scores_of(a).shape[1:]), soft(scores_of(a)), 0) @ repeat(a["v"], 4),
-        CAUSAL, "after the softmax"),
-    "masked scores 0": (lambda a: finite_mask(a, 0.0), CAUSAL, "set to 0 instead"),
-    "reshaped without a transpose": (
-        lambda a: unshaped(plain({x: reshaped(a[x]) for x in "qkv"})), CAUSAL, "cut and joined by a reshape"),
-    "heads cut by a reshape": (lambda a: plain({x: reshaped(a[x]) for x in "qkv"}), CAUSAL, "cut by a reshape alone"),
-    "accumulator not rescaled": (lambda a: flash(a, 16, rescale="sum"), CAUSAL, "the accumulator is not rescaled"),
-    "nothing rescaled": (lambda a: flash(a, 32, rescale="none"), CAUSAL, "neither the accumulator nor the sum"),
-    "last tile of queries zero": (lambda a: zero_rows(plain(a), 16), CAUSAL, "the last tile of queries"),
-    "last tile of keys left out": (lambda a: flash(a, 16, last=False), CAUSAL, "left out"),
-    "keys rotated one place off": (
-        lambda a: plain(a, q=turned(a["q"]), k=turned(a["k"], 1)), ROTARY, "keys are rotated one place"),
-    "keys shifted against values": (lambda a: plain(a, k=np.roll(a["k"], 1, -2)), CAUSAL, "keys stand one place"),
-}  # fmt: skip
 
 
 def sdpa(a: Arrays, dtype: torch.dtype) -> np.ndarray:

@@ -73,18 +73,14 @@ def test_special_tokens_are_those_of_the_template_and_no_more(model: Path) -> No
     assert [token["special"] for token in tokens] == [True, False, False, True, True, False]
 
 
-def test_the_text_that_the_template_made_is_shown(model: Path) -> None:
-    assert attn("top", "hi", "-m", model, "--chat").lines[0] == "<s> user hi </s> <s> assistant"
-
-
 def test_every_line_is_a_message(model: Path) -> None:
     run = attn("top", "-m", model, "--chat", "--lines", "--json", stdin=b"hi\nyes\n")
     shown = [json.loads(line)["input"]["text"] for line in run.lines]
     assert shown == [f"<s> user {word} </s> <s> assistant" for word in ("hi", "yes")]
 
 
-def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Path) -> None:
-    refused(attn("top", "hi", "-m", minilm_model, "--chat"), 2, "has no chat template")
+def test_what_is_wrong_with_a_chat(model: Path, tmp_path: Path) -> None:
+    refused(attn("top", "hi", "-m", MINILM, "--chat"), 2, "has no chat template")
     refused(attn("top", "hi", "--chat"), 2, "--chat is for models")
     refused(attn("top", "hi", "-m", model, "--chat", "--pair", "no"), 2, "--pair")
     refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "none.json"), 2, "No such file")
@@ -119,29 +115,6 @@ def test_a_template_that_fails_is_told_in_a_line(template: str, words: str, mode
     copytree(model, folder)
     (folder / "chat_template.jinja").write_text(template)
     refused(attn("top", "hi", "-m", folder, "--chat"), 2, words)
-
-
-def test_what_the_template_takes_is_one_number(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_text(
-        '[{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi there"}]'
-    )
-    chat = ("--chat", "-F", tmp_path / "m.json", "-m", model)
-    rows = attn("top", *chat, "-k", "40", "-t", "-1", "--json").json
-    contents = {"be", "brief", "hi", "there"}
-    template = [token["index"] for token in rows["input"]["tokens"] if token["text"].strip() not in contents]
-    assert 0 < len(template) < len(rows["input"]["tokens"])
-    top = rows["tables"]["top"]
-    heads = len({(row["layer"], row["head"]) for row in top})
-    share = sum(row["weight"] for row in top if row["key"] in template) / heads
-    screen = attn("top", *chat, terminal=True, env={"NO_COLOR": "1"}).text
-    assert f"template all {len(template)} tokens together {share:.2f}" in screen
-    recorded = tmp_path / "chat.attn"
-    assert attn("inspect", *chat, "-o", recorded).code == 0
-    assert f"together {share:.2f}" in attn("top", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
-    received = attn("inspect", *chat, "--json").json["tables"]["received"]
-    of_all = sum(row["received_share"] for row in received if row["key"] in template) / heads
-    overview = attn("inspect", "-m", recorded, terminal=True, env={"NO_COLOR": "1"}).text
-    assert f"{of_all:.0%} of all attention rests on the {len(template)} tokens of the chat's template" in overview
 
 
 CALLS = [{"id": "1", "type": "function", "function": {"name": "yes", "arguments": {"there": "no"}}}]
@@ -204,24 +177,6 @@ def test_a_template_is_given_arguments(calling: Path, model: Path, tmp_path: Pat
     refused(attn("top", "hi", "-m", calling, "--arg", "style=x"), 2, "add --chat")
     refused(attn("top", *chat, "--arg", "style"), 2, "--arg style sets nothing")
     refused(attn("top", *chat, "--arg", 'style=["\\ud83d"]'), 2, "[0] has half of a surrogate pair")
-
-
-@pytest.mark.parametrize(
-    ("field", "where"), [("tool_calls", "tool_calls[0].function.name"), ("content", "content[1].text")]
-)
-def test_halves_of_a_surrogate_pair_are_found_at_any_depth(
-    calling: Path, tmp_path: Path, field: str, where: str
-) -> None:
-    value = [{"function": {"name": "\udc00"}}] if field == "tool_calls" else [{"text": "a"}, {"text": "b\ud800"}]
-    (tmp_path / "m.json").write_text(json.dumps([{"role": "assistant", field: value}]))
-    run = attn("top", "hi", "-m", calling, "--chat", "-F", tmp_path / "m.json")
-    refused(run, 2, f"{where} of message 0 has half of a surrogate pair")
-
-
-@pytest.fixture
-def minilm_model() -> Path:
-
-    return MINILM
 
 
 def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A command's line in `attn --help` is the first line of its own help."""
+"""Commands by their names: the lines of `attn --help`, what is read of their words, what a shell completes."""
 
 import subprocess
 import sys
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from attn_cli.cli.kit.shell import commands
 from attn_cli.cli.kit.shell.commands import COMMANDS, GROUPS
-from tests.program import attn, environment
+from attn_cli.sources.tables import TABLE_NAMES
+from tests.program import Run, attn, environment, process
 from tests.test_rooms import modules_after
 
 
@@ -73,3 +75,46 @@ def test_help_and_version_import_no_command_and_no_numpy() -> None:
         assert "numpy" not in loaded
         assert not {f"attn_cli.cli.{name.replace(' ', '_')}" for name in COMMANDS} & loaded
     assert "attn_cli.cli.compare" not in modules_after("inspect", "river bank")
+
+
+LINES = [
+    ["top", "river bank", "-k", "2", "--by", "value", "--json"],
+    ["top", "river bank", "-k", "two"],
+    ["top", "river bank", "-k", "99999999999"],
+    ["top", "river bank", "-k", "²"],
+    ["top", "river bank", "--by", "weigth"],
+    ["top", "river bank", "--hide", "river", "--hide", "sink", "--json"],
+    ["compare"],
+    ["compute", "the cat", "--scale", "half"],
+    ["inspect", "river bank", "--image", "a", "--image", "b"],
+]
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_values_that_go_past_typers_validators_are_read_as_by_typer(
+    line: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(run: Run) -> tuple[int, bytes, str]:
+        return run.code, run.bytes, run.errors
+
+    quick = shown(attn(*line))
+    monkeypatch.setattr(
+        commands, "_process_value", lambda parameter, by_typer, context, value: by_typer(context, value)
+    )
+    assert quick == shown(attn(*line))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("attn compute --mask cau", {"causal", "causal:2"}),
+        ("attn heads -m open", {"openai-community/gpt2"}),
+        ("attn heads -m toy:", {f"toy:{name}" for name in TABLE_NAMES}),
+        ("attn inspect -m ./my", set()),  # files are left to the shell
+    ],
+)
+def test_values_complete(words: str, expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / "models--openai-community--gpt2").mkdir()
+    variables = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    printed = process(env=variables | {"HF_HUB_CACHE": str(tmp_path)}).text.split()
+    assert expected <= set(printed) and bool(expected) == bool(printed)

@@ -112,12 +112,6 @@ def test_attn_holds_no_more_than_it_says() -> None:
     assert max(band.weights.nbytes for band in largest) == found["band_bytes"]
 
 
-def test_other_formats() -> None:
-    rows = attn("cost", "-n", "10", "--heads", "2", "--dim", "4", "-f", "csv").lines
-    assert rows[0].startswith("variant,requested,kv_heads")
-    assert rows[1].startswith("multi-head,True,2")
-
-
 def test_without_a_length_a_model_is_counted_at_its_longest_text(tmp_path: Path) -> None:
     config = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
     (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 700}))

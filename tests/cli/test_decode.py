@@ -102,9 +102,3 @@ def test_multiplications_by_hand() -> None:
     assert [step["multiplications"] for step in steps] == [8, 16, 24]
     assert [step["multiplications_without_cache"] for step in steps] == [8, 24, 48]
     assert [step["query_token"] for step in steps] == ["the", "cat", "sat"]
-
-
-def test_csv_has_a_row_per_step() -> None:
-    rows = attn("compute", "river bank loan", "--decode", "-f", "csv").lines
-    assert rows[0].startswith("entry,query,query_token,new,reused,cached_numbers,multiplications")
-    assert len(rows) == 4

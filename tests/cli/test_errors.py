@@ -1,7 +1,6 @@
 """Bad input gets one line that says what, where and why, one that says what to do, its exit code, and no file."""
 
 import json
-import shlex
 import time
 from pathlib import Path
 
@@ -176,19 +175,6 @@ def test_a_path_in_place_of_a_text_is_refused_with_what_reads_it(arguments: list
         Path(folder, file).touch()
     refused(attn(*arguments), USAGE, arguments[1], reads)
     assert attn("heads", "river bank").errors == attn("heads", "bank").errors == attn("heads", "river").errors == ""
-
-
-def test_the_example_of_a_hint_works() -> None:
-    run = attn("matrix", "river", "bank")
-    refused(run, USAGE, "one text, in quotes")
-    advised = run.errors.split("try: attn ")[1].split("    all options")[0].strip()
-    assert attn(*shlex.split(advised)).code == 0
-
-
-def test_near_words_are_named() -> None:
-    refused(attn("nearest", "bnak"), USAGE, "bnak (bank?)")
-    refused(attn("top", "the river bank", "-t", "bnak"), USAGE, "did you mean 'bank'?")
-    assert "left out: rivre (river?)" in attn("heads", "the rivre bank").errors
 
 
 def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import transformers
 from PIL import Image
 
-from attn_cli.sources.huggingface.anatomy.image_grid import picture_read
-from attn_cli.sources.huggingface.read.media import read_image
-from attn_cli.sources.huggingface.read.processor import without_videos
 from tests.media import image_file
 from tests.program import attn
 
@@ -57,33 +53,6 @@ def test_cells_lie_on_the_patches_that_they_are_of(
         rows, across = (2, 3) if kind == "qwen2_vl" else (4, 4)  # whose text has a token for 2 x 2 patches
         assert len(cells) == rows * across + 32  # and the bar of colours
         assert "a cell for each patch of the image" in run.text and "queries down" not in run.text
-
-
-def test_patches_in_a_row_are_put_together(tmp_path: Path) -> None:
-    """As SigLIP 2 gets them: `[1, n, numbers]`, channels last in each, the rest filled up."""
-    file = image_file(tmp_path / "a.png", bright=(2, 1), rows=3, columns=5, side=16)
-    processor = transformers.Siglip2ImageProcessorPil(max_num_patches=16, patch_size=16)
-    with without_videos():
-        config = transformers.Siglip2VisionConfig(patch_size=16)
-    arrays = processor(read_image(str(file)), return_tensors="pt")
-    rows, columns = arrays["spatial_shapes"][0].tolist()
-    pixels = picture_read(config, arrays, (rows, columns))
-    assert pixels.shape == (rows * 16, columns * 16)
-    middles = pixels[8::16, 8::16]
-    assert np.unravel_index(middles.argmax(), middles.shape) == (
-        round(2.5 / 3 * rows - 0.5),
-        round(1.5 / 5 * columns - 0.5),
-    )
-
-
-def test_a_crop_lies_on_its_part_of_the_picture(seeing: Seeing, tmp_path: Path) -> None:
-    """CLIP resizes the shorter side and takes the middle of the other."""
-    file = image_file(tmp_path / "wide.png", bright=(1, 5), columns=8)
-    run = attn("matrix", "the cat", "-m", seeing("clip"), "--image", file, "-t", "[CLS]", "-l", "-1", "--mean",
-               "-f", "svg")  # fmt: skip
-    ((aspect, grey),) = pictures(run.text)
-    assert aspect == pytest.approx(1, rel=0.02) and grey.shape == (32, 32)
-    assert [tuple(at) for at in np.argwhere(grey[4::8, 4::8] > 200)] == [(1, 3)]
 
 
 @pytest.mark.parametrize("kind", ["vit_mae", "llava_next"])

@@ -40,13 +40,3 @@ def test_every_format_is_whole(name: str, tmp_path, monkeypatch: pytest.MonkeyPa
     assert found["html"].text.startswith("<!DOCTYPE html>")
     assert found["svg"].text.startswith("<svg")
     refused(attn(*command, "-f", "npy"), 2, "npy holds one array")
-
-
-@pytest.mark.parametrize("name", ["steps", "decode", "cost", "scale"])
-def test_a_screen_of_ascii_alone_keeps_its_columns(name: str) -> None:
-    plain, ascii_only = (
-        attn(*COMMANDS[name], terminal=True, encoding=encoding, env={"COLUMNS": "80", "NO_COLOR": "1"})
-        for encoding in ("utf-8", "ascii")
-    )
-    assert ascii_only.bytes.isascii()
-    assert list(map(len, ascii_only.bytes.decode("ascii").splitlines())) == list(map(len, plain.lines))

@@ -30,12 +30,6 @@ def test_a_pipe_gets_the_markdown_and_a_terminal_a_drawn_page_that_fits(page: st
         assert not re.search(r"^(#+ [A-Z]|```)", text, re.MULTILINE)
 
 
-def test_a_screen_that_knows_ascii_alone_gets_no_more() -> None:
-    run = attn("guide", "tour", terminal=True, encoding="ascii", env={"COLUMNS": "80"})
-    assert (run.code, run.bytes.isascii()) == (0, True)
-    assert "\\u25" not in run.text  # frames and bars have marks of their own
-
-
 def test_a_page_that_is_not_there_is_told_with_near_names() -> None:
     refused(attn("guide", "ladde"), 2, "ladder")
     refused(attn("guide", "../guide/tour"), 2, "tour")

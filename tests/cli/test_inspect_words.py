@@ -18,26 +18,13 @@ RIVER = "he sat on the river bank"
 PIECES = "the unaffable hedgehog was overjoyed"
 
 
-def means_by_value(text: str, model: Path) -> dict[str, dict[int, dict[int, float]]]:
-    """The share of each key in what each row reads, and the mean weight on it, means over layers."""
-    rows = attn("top", text, "-m", model, "--by", "value", "--mean", "-k", "40", "--json").json["tables"]["top"]
-    layers = {row["layer"] for row in rows}
-    found: dict[str, dict[int, dict[int, float]]] = {
-        x: defaultdict(lambda: defaultdict(float)) for x in ("share", "weight")
-    }
-    for row in rows:
-        found["share"][row["query"]][row["key"]] += row["value_share"] / len(layers)
-        found["weight"][row["query"]][row["key"]] += row["weight"] / len(layers)
-    return found
-
-
-def read_by_value(text: str, *more: str) -> dict[int, dict[int, float]]:
-    """What each token reads of each, the mean over layers: of attn top, whose layers come one by one."""
+def read_by_value(text: str, *more: str, column: str = "value_share") -> dict[int, dict[int, float]]:
+    """What each token reads of each, or the weight, the mean over layers: of attn top, whose layers come one by one."""
     rows = attn("top", text, *more, "--by", "value", "--mean", "-k", "40", "--json").json["tables"]["top"]
     layers = {row["layer"] for row in rows}
     sums: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
-        sums[row["query"]][row["key"]] += row["value_share"] / len(layers)
+        sums[row["query"]][row["key"]] += row[column] / len(layers)
     return sums
 
 
@@ -67,10 +54,10 @@ def test_words_read_what_top_says_by_value(model: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("loads_once")
 def test_a_screen_shows_shares_beside_which_weights_are_known() -> None:
-    expected = means_by_value(RIVER, MINILM)
+    weights = read_by_value(RIVER, "-m", str(MINILM), column="weight")
     run = attn("inspect", RIVER, "-m", MINILM, "--json").json
     bank, river = next(word[:2] for word in by_word(run) if word[0]["query_token"] == "bank")
-    assert river["weight"] == pytest.approx(expected["weight"][bank["query"]][river["key"]], abs=1e-5)
+    assert river["weight"] == pytest.approx(weights[bank["query"]][river["key"]], abs=1e-5)
     screen = attn("inspect", RIVER, "-m", MINILM, terminal=True, env=SCREEN).text
     assert re.search(rf'"bank" 6 +(reads)? +"river" {river["share"]:.2f}', screen)
 

@@ -30,11 +30,6 @@ def mapped(name: str, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_one_word_is_a_text() -> None:
-    run = attn("layers", "bank")
-    assert (run.code, run.errors) == (0, "")
-
-
 @pytest.mark.parametrize(
     ("name", "mixer"),
     [
@@ -116,22 +111,11 @@ def test_a_tower_that_had_nothing_to_see_is_listed_as_such(
     assert max(map(len, shown.lines[1:])) <= 40
 
 
-def test_all_that_ran_is_not_said_to_have_not(tmp_path: Path) -> None:
-    for name in ("llava", "clip", "t5", "bart", "detr", "lfm2_vl"):
-        (tmp_path / name).mkdir()
-        rows = mapped(name, tmp_path / name)
-        assert rows and {row["note"] for row in rows} == {None}
-
-
 def test_clip_without_an_image_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
     options = saved("clip", tmp_path)
     with np.load(tmp_path / "inputs.npz") as arrays:
         np.savez(tmp_path / "inputs.npz", input_ids=arrays["input_ids"])
     refused(attn("layers", *options), 2, "(clip) was given no pixel_values and can't be run: ", "-F FILE.npz")
-
-
-def test_it_is_loaded_with_the_options_that_all_commands_have(tmp_path: Path) -> None:
-    refused(attn("layers", *saved("llama", tmp_path), "--device", "cuda:99"), 2, "no device 'cuda:99' here")
 
 
 def test_a_type_without_softmax_attention(tmp_path: Path) -> None:
@@ -164,7 +148,3 @@ def test_a_table_has_one_layer() -> None:
     hold(run, "layers")
     (only,) = run.json["tables"]["layers"]
     assert (only["heads"], only["way"], only["mask"]) == (4, "computed", "no mask")
-
-
-def test_a_model_that_stands_where_a_text_does_is_led_to_its_option() -> None:
-    refused(attn("layers", "gpt2"), 2, "table minilm")

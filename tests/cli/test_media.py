@@ -19,7 +19,6 @@ from attn_cli.sources.huggingface.read.processor import without_videos
 from tests.media import RATE, audio_file, image_file, saved, tokenizer
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.folders import hard_link
-from tests.views.test_schemas import hold
 
 Seeing = Callable[[str], Path]
 EXACT = 1e-5  # float32, the same products summed in another order
@@ -218,15 +217,6 @@ def test_an_image_in_tiles_keeps_the_tokens_of_the_text(seeing: Seeing, tmp_path
     assert set(found["text.tokens"][1:35].tolist()) == {"<image>"}
 
 
-def test_patches_that_nobody_knows_are_numbers(seeing: Seeing, cat: Path) -> None:
-    asked = ("-m", seeing("vit_mae"), "--image", cat, "-l", "-1", "--mean")
-    run = attn("top", *asked, "--token", "0")
-    assert run.code == 0, run.errors
-    assert "0 0 attends to" in run.text
-    assert " token" not in run.text
-    refused(attn("top", *asked, "--token", "[CLS]"), 2, "no query '[CLS]'")
-
-
 @pytest.mark.parametrize("place", [(0, 0), (2, 3)])
 @pytest.mark.parametrize("kind", ["vit", "clip", "llava"])
 def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, int], seeing: Seeing, tmp_path) -> None:
@@ -293,32 +283,6 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
     heard = run.json["input"]
     assert heard["audio"] == str(tone)
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
-
-
-def test_the_map_of_a_model_has_the_tower_that_saw_an_image(seeing: Seeing, cat: Path, tone: Path) -> None:
-    def mapped(*arguments: object) -> list[tuple[object, ...]]:
-        run = attn("layers", *arguments, "--json", "-q")
-        hold(run, "layers")
-        names = ("stream", "layer", "heads", "mask", "scale", "note")
-        return [tuple(row[name] for name in names) for row in run.json["tables"]["layers"]]
-
-    tower = [("vision", at, 4, "no mask", 8**-0.5, None) for at in (0, 1)]  # 4 heads of 8 numbers
-    text = [("text", at, 4, "causal", 8**-0.5, None) for at in (0, 1)]
-    assert mapped("the cat", "-m", seeing("clip"), "--image", cat) == tower + text
-    assert mapped("-m", seeing("llava"), "--image", cat) == tower + text
-    assert mapped("-m", seeing("vit"), "--image", cat) == [("self", *row[1:]) for row in tower]
-    heard = mapped("-m", seeing("whisper"), "--audio", tone)
-    assert [row[:4] for row in heard[::2]] == [
-        ("encoder", 0, 4, "no mask"), ("decoder", 0, 4, "causal"), ("cross", 0, 4, "no mask"),
-    ]  # fmt: skip
-    assert "image" in attn("layers", "-m", seeing("vit"), "--image", cat).lines[0]
-
-
-def test_lines_are_read_beside_the_same_image(seeing: Seeing, cat: Path) -> None:
-    run = attn("top", "--lines", "-m", seeing("llava"), "--image", cat, "-l", "-1", "--json",
-               stdin=b"the cat\nwhat is here\n")  # fmt: skip
-    assert run.code == 0, run.errors
-    assert [strict_json(x)["input"]["text"] for x in run.lines] == ["<image>the cat", "<image>what is here"]
 
 
 def test_inputs_with_pixels_are_labelled_too(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
@@ -409,15 +373,6 @@ def test_models_and_media_that_do_not_go_together(seeing: Seeing, cat: Path, ton
     refused(attn("heads", "-m", bare, "--image", cat), 3, "preprocessor_config.json")
     (bare / "preprocessor_config.json").write_text("{}{")
     refused(attn("heads", "-m", bare, "--image", cat), 3, "bare")
-
-
-def test_a_name_of_a_file_moves_no_cursor(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    file = tmp_path / "\x1b[31m[bold].png"
-    file.write_bytes(cat.read_bytes())
-    run = attn("matrix", "-m", seeing("vit"), "--image", file, "-t", "[CLS]", "-l", "-1", "--mean")
-    assert "\x1b" not in run.text
-    assert "␛[31m[bold].png" in "".join(run.lines)  # a long path wraps
-    refused(attn("heads", "-m", seeing("vit"), "--image", tmp_path / "\x1b[31m.png"), 2, "␛[31m")
 
 
 def test_images_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit.stderr import Progress, StatusLine, print_line
+from attn_cli.cli.kit.stderr import Progress
 from attn_cli.sources import memory
 from tests.program import attn, refused
 
@@ -79,13 +79,6 @@ def test_a_run_shows_a_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> N
             running._line.refresh()
     assert "layer 1 of 30" in seen(terminal) and "layer 4 of 30" in seen(terminal)
     assert terminal.getvalue().endswith("\x1b[2K")  # the line is blanked last
-
-
-def test_a_note_stands_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = on_terminal(monkeypatch)
-    with StatusLine("running the model", quiet=False):
-        print_line("attn: a note")
-    assert "attn: a note" in [line.strip() for line in seen(terminal).splitlines()]
 
 
 def test_a_pipe_and_quiet_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.sources.huggingface.source import ModelSource
-from tests.program import attn, refused
+from tests.program import attn
 from tests.real_models import MINILM, SMOL
 
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
@@ -63,26 +62,6 @@ def test_top_shows_the_row_that_decides() -> None:
     assert (key["key"], key["rank"]) == (14, 0)
 
 
-def test_all_heads_are_drawn_where_they_are_asked_for(llama: Path, tmp_path: Path) -> None:
-    text = "the cat sat on a photo"
-    every = attn("matrix", text, "-m", llama, "-H", "all", terminal=True, env=SCREEN).text
-    assert len(re.findall(r"^layer \d+ head \d+ · weights", every, re.MULTILINE)) == 8
-    alone = attn("matrix", text, "-m", llama, terminal=True, env=SCREEN).text
-    assert len(re.findall(r"^layer \d+ head \d+ · weights", alone, re.MULTILINE)) == 1
-
-
-def test_pipes_and_choices_get_what_they_ask_for(llama: Path) -> None:
-    text = "the cat sat on a photo"
-    for command, whole in (("top", "head 3"), ("heads", "  head  bits"), ("matrix", "head 3")):
-        assert whole in attn(command, text, "-m", llama).text
-        screen = attn(command, text, "-m", llama, terminal=True, env=SCREEN)
-        assert whole not in screen.text or command == "matrix"
-    assert "  head  bits" in attn("heads", text, "-m", llama, "-v", terminal=True, env=SCREEN).text
-    assert attn("heads", text, "-m", llama, "--json").json == attn(
-        "heads", text, "-m", llama, "--json", terminal=True
-    ).json  # fmt: skip
-
-
 @pytest.mark.usefixtures("loads_once")
 def test_a_head_that_rests_on_a_sink_has_a_sentence_in_place_of_a_map() -> None:
     blank = attn("matrix", MARY, "-m", SMOL, "-H", "18.8", terminal=True, env=SCREEN).text
@@ -94,18 +73,6 @@ def test_a_head_that_rests_on_a_sink_has_a_sentence_in_place_of_a_map() -> None:
     assert "no picture" not in attn("matrix", MARY, "-m", SMOL, "-H", "18.8").text  # a pipe has the numbers
 
 
-@pytest.mark.usefixtures("loads_once")
-def test_a_figure_of_too_many_maps_is_refused_before_the_model_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("the model ran")
-
-    monkeypatch.setattr(ModelSource, "each", never)
-    run = attn("matrix", MARY, "-m", SMOL, "-H", "all", "-o", tmp_path / "maps.svg")
-    refused(run, 2, "a figure of 270 maps; it holds 1 to 36", "choose heads with -l and -H")
-
-
 def test_the_heads_that_read_another_word_are_told_beside_what_a_word_gives_itself() -> None:
     run = attn("inspect", "river bank", "-t", "bank", terminal=True, env=SCREEN)
     weights = attn("matrix", "river bank", "--json").json["tables"]["matrices"][0]["weights"]
@@ -115,9 +82,3 @@ def test_the_heads_that_read_another_word_are_told_beside_what_a_word_gives_itse
     )
     itself = sum(of_head[1][1] for of_head in weights) / len(weights)
     assert f"itself   {itself:.2f}" in run.text
-
-
-def test_one_screen_of_all_heads_shows_as_many_keys_as_are_asked_for() -> None:
-    for k in (1, 3):
-        run = attn("top", MARY, "-m", SMOL, "-k", k, terminal=True, env=SCREEN)
-        assert len(re.findall(r'^  "\S+" \d+ +\d\.\d\d', run.text, re.MULTILINE)) == k

@@ -164,19 +164,6 @@ def test_no_file_gets_the_number_of_a_closed_stream() -> None:
     assert done.returncode == 0
 
 
-def test_no_text_and_an_empty_standard_input() -> None:
-    refused(process("top"), 2, "the text is empty")
-
-
-def test_arguments_that_are_not_utf8_are_told_as_such() -> None:
-    done = subprocess.run(
-        [*map(os.fsencode, program("top")), b"river \xff bank", b"--json"],
-        capture_output=True, env=environment(), timeout=SHORT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith(b"attn: the text is not UTF-8 at character 6\n")
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
     number: signal.Signals, code: int, tmp_path: Path
@@ -255,32 +242,6 @@ def test_an_interrupt_in_one_long_product_is_answered_soon(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-_TEXT_AS_CODE = """
-import attn_cli.cli
-from attn_cli.__main__ import main
-attn_cli.cli.app = lambda *words, **options: exec("print('ready', flush=True)\\nwhile True: pass")
-main()
-"""
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_while_a_text_is_run_as_code_is_an_exit_code_too(
-    number: signal.Signals, code: int, tmp_path: Path
-) -> None:
-    """As where a library makes its classes: after an exception out of that, python -m ends itself by the signal."""
-    (tmp_path / "classes.py").write_text(_TEXT_AS_CODE)
-    with subprocess.Popen(
-        [sys.executable, "-m", "classes"], cwd=tmp_path, env=environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=heeding_signals,
-    ) as running:  # fmt: skip
-        assert running.stdout and running.stderr
-        assert running.stdout.readline() == b"ready\n"
-        running.send_signal(number)
-        assert running.wait(SHORT) == code
-        assert running.stderr.read() == b""
-
-
 @pytest.mark.parametrize("module", ["threading", "typer", "numpy", "attn_cli.sources"])
 def test_an_interrupt_while_it_starts_shows_no_traceback(module: str) -> None:
     """From its first line on, after which threading is the first module that it imports."""
@@ -338,17 +299,3 @@ def test_what_a_library_logs_stays_off_the_terminal(tmp_path: Path) -> None:
         [sys.executable, "-c", read.format(str(file))], capture_output=True, text=True, env=environment(), check=False
     )
     assert "More samples per pixel" not in run.stderr and "InputError" in run.stderr
-
-
-def test_a_process_ends_without_taking_its_modules_apart_but_calls_what_waits_for_its_end() -> None:
-    """Objects that modules hold aren't destroyed; functions registered for the exit run, and what was said is out."""
-    code = (
-        "import atexit, sys\nimport attn_cli.__main__ as program\n"
-        "class Held:\n    def __del__(self): print('taken apart')\n"
-        "program.held = Held()\natexit.register(print, 'at exit')\n"
-        "sys.argv = ['attn', 'nearest', 'zzqqy']\nprogram.main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False)
-    assert done.returncode == 2
-    assert done.stdout == "at exit\n"
-    assert "zzqqy" in done.stderr

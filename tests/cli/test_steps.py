@@ -140,25 +140,6 @@ def test_what_cannot_be_walked_is_said() -> None:
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
 
 
-SAT = ("compute", "The cat sat down", "-m", "toy:the-cat-sat-down")
-ROWS = [("--steps", "-t", "sat"), ("--steps",), ()]
-
-
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("scale", ["off", "-3", "1e300"])
-def test_scores_as_weights_are_drawn_beyond_1_and_below_0(scale: str, depth: str, rows: tuple[str, ...]) -> None:
-    rule = ("--weights", "scores", "--scale", scale)
-    run = attn(*SAT, *rule, *rows, terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth])
-    assert (run.code, run.errors) == (0, "")
-
-
-@pytest.mark.parametrize("name", ["x.svg", "x.html", "x.txt"])
-def test_scores_as_weights_are_saved_as_a_figure(name: str) -> None:
-    assert attn(*SAT, "--weights", "scores", "--scale", "off", "-t", "sat", "--steps", "-o", name).code == 0
-    assert Path(name).stat().st_size > 0
-
-
 def test_weights_below_0_have_a_colour_of_their_own() -> None:
     """Without a softmax, on a ramp about 0: what is above and below are told apart."""
     np.savetxt("q.csv", [[1.0, 0.0], [-1.0, 0.0], [0.25, 0.0]], delimiter=",")

@@ -107,10 +107,3 @@ def test_a_stack_that_is_not_there(tmp_path: Path) -> None:
     refused(attn(*asked, "cross:2.0"), 2, "there is no layer 2")
     refused(attn(*asked, "cross:0.1,encoder:0.1"), 2, "cross and encoder at once")
     refused(attn("heads", "river bank", "-H", "cross:0.1"), 2, "there is no attention named 'cross'", "there is self")
-
-
-def test_the_hint_after_knock_names_the_stack(tmp_path: Path) -> None:
-    tiny("bart").save_pretrained(tmp_path)
-    pieces_tokenizer().save_pretrained(tmp_path)
-    run = attn("knock", TEXTS[0][0], "--pair", TEXTS[0][1], "-m", tmp_path, "-H", "cross:1.1", terminal=True)
-    assert "-H cross:1.1" in run.lines[-1]

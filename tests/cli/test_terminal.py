@@ -1,8 +1,6 @@
 """A real terminal: what a person sees, in colour and in width, and what happens at Ctrl-C and when a reader leaves."""
 
 import shutil
-import sys
-from pathlib import Path
 
 import pexpect
 import pyte
@@ -54,15 +52,6 @@ def test_a_bright_cell_for_the_largest_weight_and_a_dark_one_for_the_smallest() 
     assert brightness(large) > 1.5 * brightness(small)
 
 
-def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
-    """In the person's pager, here one that writes capitals; a shorter one is printed."""
-    pager = {"PAGER": "tr a-z A-Z"}
-    assert any("A little of everything" in line for line in lines(shown(80, "guide", "tour", rows=1000, **pager)))
-    tall = open_terminal(80, "guide", "tour", rows=24, LINES="24", **pager)
-    tall.expect("A LITTLE OF EVERYTHING")
-    tall.expect(pexpect.EOF)
-
-
 @pytest.mark.skipif(shutil.which("less") is None, reason="needs less")
 def test_an_answer_taller_than_the_terminal_is_leafed_through_in_less() -> None:
     """Ctrl-C is the pager's while it is open; the next page comes when it is asked for, and q ends with exit code 0."""
@@ -97,13 +86,6 @@ def test_what_stderr_says_breaks_between_words_and_a_line_to_copy_does_not() -> 
     running.expect(pexpect.EOF)
 
 
-def test_no_color_is_heeded() -> None:
-    screen = shown(80, "inspect", "river bank", NO_COLOR="1")
-    cells = [screen.buffer[y][x] for y in range(60) for x in range(80)]
-    assert {(cell.fg, cell.bg) for cell in cells} == {("default", "default")}
-    assert any("river" in line for line in lines(screen))
-
-
 def test_ctrl_c_ends_at_once_with_130_and_says_nothing() -> None:
     running = open_terminal(80, "top", "-", "--lines")
     running.sendline("river bank")
@@ -113,14 +95,3 @@ def test_ctrl_c_ends_at_once_with_130_and_says_nothing() -> None:
     running.close()
     assert (running.exitstatus, running.signalstatus) == (130, None)
     assert b"Traceback" not in running.before
-
-
-def test_a_pager_that_is_left_early(tmp_path: Path) -> None:
-    text = tmp_path / "long.txt"
-    text.write_text("he sat on the river bank and the bank was his " * 12)
-    attn = " ".join(program("matrix", "--file", str(text), "-f", "csv"))
-    running = pexpect.spawn("/bin/sh", ["-c", f"{attn} | head -n 1; echo ended"], env=environment(), timeout=SHORT)
-    running.expect_exact("ended")
-    said = running.before.decode().split()
-    assert len(said) == 1 and said[0].startswith("layer,head,")
-    assert sys.executable in attn

@@ -1,10 +1,12 @@
 """Where texts come from, and that they arrive as they are."""
 
 import csv
+import os
 from pathlib import Path
 
 import pytest
 
+from attn_cli.cli.kit.run.texts import LineStream
 from tests.program import attn, refused, strict_json
 
 
@@ -175,3 +177,19 @@ def test_a_word_that_occurs_twice_is_said_to() -> None:
     assert run.errors == f"attn: {note}\n"
     assert run.json["warnings"] == [note]
     refused(attn("top", "bank river bank", "--token", "bank#3"), 2, "'bank' occurs 2 times, there is no bank#3")
+
+
+def test_lines_of_a_pipe_are_there_when_they_end() -> None:
+    reading, writing = os.pipe()
+    stream = LineStream(reading)
+    os.write(writing, b"one\ntw")
+    assert stream.has_line()
+    assert stream.readline(100) == b"one\n"
+    assert not stream.has_line()
+    os.write(writing, b"o\n\nlast" + b"a" * 5000)
+    assert [stream.readline(100), stream.readline(100)] == [b"two\n", b"\n"]
+    assert len(stream.readline(1000)) >= 1000  # a line without an end is cut
+    os.close(writing)
+    assert stream.has_line()
+    assert stream.readline(10_000)[-1:] in (b"a", b"") and stream.readline(100) == b""
+    os.close(reading)

@@ -30,8 +30,6 @@ from transformers import (
 )
 from transformers.models.mbart.tokenization_mbart import FAIRSEQ_LANGUAGE_CODES
 
-import attn_cli
-from attn_cli.errors import InputError
 from tests.architectures.tiny import enlivened, tiny_model
 from tests.program import attn, refused
 
@@ -125,27 +123,6 @@ def side(words: str) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", add_eos_token=True
     )
-
-
-class TwoSides(PreTrainedTokenizerFast):
-    """Two vocabularies, as Marian's two SentencePiece models."""
-
-    def _switch_to_input_mode(self) -> None:
-        self._tokenizer = side("the cat sat")._tokenizer
-
-    def _switch_to_target_mode(self) -> None:
-        self._tokenizer = side("chatte noire la")._tokenizer
-
-
-def test_each_side_has_its_vocabulary_in_python_too() -> None:
-    tokenizer = TwoSides(tokenizer_object=side("the cat sat")._tokenizer, eos_token="</s>", unk_token="<unk>")
-    model = tiny_model("bart", "tiny")
-    found = attn_cli.top(TEXT, model, tokenizer=tokenizer, decoder_text=TARGET)
-    decoder = found.report.prompts[0].others["decoder"]
-    assert [token.text for token in decoder[1:]] == ["la", "chatte"]
-    assert [token.id for token in decoder[1:]] == tokenizer(text_target=TARGET)["input_ids"][:2] == [6, 4]
-    with pytest.raises(InputError, match="decoder_text is read when a model is opened"):
-        attn_cli.top(TEXT, attn_cli.record(TEXT, model, tokenizer=tokenizer), decoder_text=TARGET)
 
 
 def trained(lines: list[str], prefix: Path) -> list[str]:
