@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attn_cli.views.writers.md import escaped
-from tests.program import attn, refused
+from tests.program import attn
 
 TEXT = "he sat on the river bank"
 
@@ -50,10 +50,6 @@ def test_an_overview_has_heads_received_shares_and_the_matrix() -> None:
     assert (heads[0][0], received[0], len(matrix)) == ("layer", ["key", "key token", "share"], 7)
 
 
-def test_other_commands_are_refused() -> None:
-    refused(attn("compute", "the cat", "--steps", "-f", "md"), 2, "md")
-
-
 @pytest.mark.parametrize(
     "token",
     ["a|b", "a\\|b", "\\", "`", "``|`", "<b>", "</code>", "<!--", "[x](y)", "![x](y)", "**", "_a_", "~~", "$x$",
@@ -65,10 +61,6 @@ def test_markup_in_a_token_is_inert(token: str) -> None:
     assert not set(left) & set("\\|`*_~<>[]&$#@:^{}")
     assert "www.x" not in left
     assert re.sub(r"&#(\d+);", lambda match: chr(int(match[1])), inside) == token
-
-
-def test_control_characters_are_visible_and_break_no_line() -> None:
-    assert escaped("a\nb\x1b[0m\u202e") == "<code>a␊b␛&#91;0m&#60;U+202E&#62;</code>"
 
 
 def test_hostile_tokens_keep_the_table_whole() -> None:

@@ -10,7 +10,6 @@ from attn_cli.call import Place
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.image import image_map
@@ -51,10 +50,6 @@ def test_an_image_of_14_by_14_patches(golden_screen: GoldenScreen) -> None:
     assert render(report(14, 14), Screen(80, ascii_only=True)).isascii()
 
 
-def test_an_image_larger_than_the_screen_is_pooled() -> None:
-    assert "max over 2 x 2" in render(report(90, 120), Screen(80, "truecolor"))
-
-
 def test_few_patches_have_numbers(golden_screen: GoldenScreen) -> None:
     few = report(4, 6, Matrix(weights_around(4, 6, (1, 2))[None, None], None, rows=(0,)))
     golden_screen("patches-few", lambda width: render(few, Screen(width)))
@@ -65,26 +60,6 @@ def test_pages_show_the_same_image() -> None:
     for page in (to_html([grid]).decode(), to_svg([grid]).replace("&#160;", " ")):
         assert "rows and columns of patches" in page
         assert "on the image 0.750" in page
-
-
-def test_an_overview_shows_what_patches_receive() -> None:
-    received = Received({"received_share": weights_around(14, 14)[None]})
-    text = render(report(14, 14, received, "inspect"), Screen(80))
-    assert "share of attention received · by patch · 14 x 14" in text
-    bright = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if line.endswith(" 3"))]
-    assert bright[2 * BRIGHT[1] : 2 * BRIGHT[1] + 2] == "██"
-
-
-def test_scores_of_an_image_have_their_own_colours_and_no_rest() -> None:
-    scores = np.log(weights_around(14, 14))[None, None]
-    text = render(report(14, 14, Matrix(None, scores, rows=(0,))), Screen(80))
-    assert "scores of 0 [CLS]" in text
-    assert "on the image" not in text
-
-
-def test_without_a_picked_query_a_matrix_stays_one() -> None:
-    weights = np.tile(weights_around(2, 2, (0, 0)), (1, 5, 1))
-    assert "rows = queries" in render(report(2, 2, Matrix(weights, None)), Screen(80))
 
 
 @given(st.integers(2, 90), st.integers(2, 90), st.sampled_from([20, 40, 80, 200]), st.booleans(), st.randoms())

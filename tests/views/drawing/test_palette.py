@@ -5,8 +5,6 @@ import pytest
 from rich.color import Color
 
 from attn_cli.views.drawing.palette import Ramp, background, color_at, ramp_for, shade
-from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.segments import full_cells, steps_of
 
 DEPTHS = ["truecolor", "256", "16", "none"]
 BEYOND = [-1e300, -1.05, -0.01, 1.01, 1.05, 9.0, 1e300, float("inf"), float("-inf")]
@@ -56,15 +54,3 @@ def test_0_is_told_from_a_masked_cell_and_sizes_by_lightness(light: bool, depth:
         assert all(far >= near - 0.35 for near, far in zip(side[::step], side[step::step], strict=False))
         assert side[-1] > 2 * side[0]
     assert len({color.get_truecolor() for color in colors[::32]}) == 8
-
-
-def test_a_shade_of_0_is_not_that_of_a_masked_cell() -> None:
-    ramp = Ramp(-1.0, 1.0, diverging=True)
-    assert shade(0.5, ramp) != shade(float("nan"), ramp)
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_the_explorer_tells_a_score_of_0_from_a_masked_cell(depth: str) -> None:
-    screen, ramp = Screen(depth=depth), Ramp(-1.0, 1.0, diverging=True)
-    line = full_cells(steps_of(ramp.levels(np.array([[0.0, np.nan]])))[0], 2, ramp, screen)
-    assert len({(segment.text, segment.style) for segment in line}) == 2

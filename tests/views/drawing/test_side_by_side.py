@@ -7,7 +7,6 @@ from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
-from tests.program import attn
 
 
 def _drawn(sizes: list[tuple[int, int]], screen: Screen) -> list[str]:
@@ -42,12 +41,3 @@ def test_rows_of_maps_stand_at_one_height_and_files_have_one_below_the_other() -
         "map 0 · weights · 2 x 2 · min 0.0165 max 0.637 · rows = queries, columns = keys",
         "map 1 · weights · 2 x 2 · min 0.607 max 0.913 · rows = queries, columns = keys",
     ]
-
-
-def test_steps_show_every_column_that_there_is_room_for() -> None:
-    lines = attn(
-        "compute", "the cat sat", "--steps", terminal=True, env={"COLUMNS": "80", "LINES": "400", "NO_COLOR": "1"}
-    ).lines
-    assert "1 x (embeddings) · 3 x 64 · min -2.38 max 1.48" in lines
-    assert max(map(len, lines)) <= 80
-    assert len(lines) < 190

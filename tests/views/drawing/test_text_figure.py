@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from attn_cli.errors import InputError
 from attn_cli.views.drawing.text_figure import ColoredText, text_figure_svg
 from tests.explore.recordings import prompt_of, recording
 from tests.program import attn
@@ -45,32 +44,6 @@ def test_lines_break_where_the_text_does_and_where_it_is_too_wide() -> None:
     assert right < 84 * 72 / 25.4 - 20  # left of the bar of colours
     lines = sorted({float(box.get("y", 0)) for box in boxes})
     assert len(lines) >= 4  # the text has a line break after every twelfth token
-
-
-def test_pieces_of_a_word_leave_no_gap() -> None:
-    boxes = [box for box in drawn(text_figure_svg([text_of(np.full(11, 0.1))], 160), "rect") if box.get("rx")]
-    starts, widths = ([float(box.get(name, 0)) for box in boxes] for name in ("x", "width"))
-    gaps = [after - before - width for before, after, width in zip(starts, starts[1:], widths, strict=False)]
-    assert np.allclose(gaps[7:], 0, atol=0.02) and min(gaps[:7]) > 1  # un fold ed . after seven words
-
-
-def test_the_heaviest_tokens_are_named_as_far_as_the_line_goes() -> None:
-    values = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
-    lines = [
-        next(
-            str(text.text)
-            for text in drawn(text_figure_svg([text_of(values)], width), "text")
-            if "0 he 0.3" in str(text.text)
-        )
-        for width in (84, 40)
-    ]
-    assert lines[0].startswith(lines[1])
-    assert [line.count(" · ") for line in lines] == [4, 1]
-
-
-def test_too_many_texts_are_refused() -> None:
-    with pytest.raises(InputError, match="1 to 36"):
-        text_figure_svg([text_of(np.eye(3)[0])] * 37, 84)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from attn_cli.errors import LimitError
-from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.views.webpage.build import StaticScreen, page_html
 from tests.program import attn
@@ -92,14 +91,6 @@ def test_texts_keep_their_order_streams_and_gaps() -> None:
     assert joined.startswith("[CLS] He sat on the river bank, and the bank")
     assert [at for at, flag in enumerate(text["flags"]) if flag & 4] == [7]  # the line that ends with a comma
     assert [flag & 2 for flag in document(page_html(with_generated()))["texts"][0]["flags"]][-4:] == [0, 2, 2, 2]
-
-
-def test_pieces_of_one_character_are_told_apart_from_repeated_characters() -> None:
-    pieces = [("日", 0, 1), ("本", 1, 2), ("本", 1, 2), ("本", 1, 2), ("本", 2, 3)]
-    tokens = tuple(Token(at, text, at, start, end) for at, (text, start, end) in enumerate(pieces))
-    layer = layer_of(0, tokens)
-    flags = document(page_html(recording_of(layer, prompt=Prompt("日本本", tokens))))["texts"][0]["flags"]
-    assert [flag & 8 for flag in flags] == [0, 0, 8, 8, 0]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

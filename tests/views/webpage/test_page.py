@@ -1,7 +1,5 @@
 """The page in a real Chromium: numbers, keys and themes, narrow and in frames, hostile text, no script at all."""
 
-import base64
-import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -10,7 +8,6 @@ from typing import Any
 
 import axe_core_python
 import numpy as np
-import pypdfium2
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
@@ -257,30 +254,6 @@ def test_nothing_is_inaccessible(theme: str, width: int, browser: Browser, tmp_p
     assert browser.log() == []
 
 
-def test_a_tokens_text_can_be_read_on_every_colour(shown: Browser) -> None:
-    for theme in ("dark", "light"):
-        pairs = shown.run(
-            f"(setTheme({json.dumps(theme)} === 'dark'), colours.map((colour) => [colour, inkOn(colour)]))"
-        )
-        for colour, ink in pairs:
-            linear = [
-                c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (np.array(colour) / 255).tolist()
-            ]
-            light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-            assert (1.05 / (light + 0.05) if ink == "#fff" else (light + 0.05) / 0.05) >= 4.5
-
-
-def test_paper_shows_what_the_screen_shows(shown: Browser) -> None:
-    shown.driver.execute_script("setTheme(true)")
-    pdf = shown.command("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"]
-    page = pypdfium2.PdfDocument(base64.b64decode(pdf))[0].render(scale=2).to_numpy()[..., ::-1].reshape(-1, 3)
-    colours = {tuple(colour) for colour in np.unique(page, axis=0).tolist()}
-    weights = {tuple(colour) for colour in shown.run("ramp(LIGHT)")}
-    assert len(colours & weights) > 30  # of the heads, the matrix and the tokens
-    assert (194, 24, 91) in colours  # bars, and the lines of the cursor
-    assert (page == 255).all(axis=-1).mean() > 0.5  # on white paper
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_text(name: str, browser: Browser, tmp_path: Path) -> None:
     text = f"{HOSTILE[name]} </script><script>owned=1</script><img src=x onerror=owned=1> \ud800"
@@ -304,20 +277,6 @@ def test_without_a_script_the_screen_is_there(browser: Browser, tmp_path: Path) 
         assert screen.text == "the screen <b>" and screen.is_displayed()
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
-
-
-def test_a_head_without_rows_is_a_picture(browser: Browser, tmp_path: Path) -> None:
-    words = " ".join(f"word{at}" for at in range(40))
-    tokens = tokens_of(words, special=False)
-    recording = recording_of(*(layer_of(at, tokens, heads=12) for at in range(2)), text=words)
-    browser.open(page_html(recording, 55_500), tmp_path)
-    absent = browser.run("lines.slice(FIRST_HEAD).indexOf('')")
-    assert absent >= 0 and "are pictures alone" in text_of(browser, "note")
-    go(browser, f"#l{absent // 12}h{absent % 12}q3")
-    assert "a picture alone" in text_of(browser, "size")
-    assert rows(browser) == []
-    browser.press("+", "v", Keys.ARROW_UP)
-    assert browser.log() == []
 
 
 def test_the_scripts_functions_are_those_of_the_recording(shown: Browser) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import axe_core_python
 import numpy as np
-import pytest
-from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 
 from attn_cli.prompt import Prompt, Token
@@ -72,29 +70,3 @@ def test_a_click_on_a_word_lays_its_weights_over_the_image(browser: Browser, tmp
     browser.driver.execute_script(files(axe_core_python).joinpath("axe.min.js").read_text("utf-8"))
     results = browser.driver.execute_async_script("axe.run().then((done) => arguments[0](done.violations))")
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in results] == []
-
-
-def test_a_click_on_a_patch_asks_what_it_attends_to(browser: Browser, tmp_path: Path) -> None:
-    browser.open(page_html(seen(image())), tmp_path)
-    frame = browser.driver.find_element(By.CSS_SELECTOR, ".picture")
-    width, height = frame.size["width"], frame.size["height"]
-    assert width / height == pytest.approx(COLUMNS / ROWS, rel=0.02)
-    for row, column in ((2, 3), (1, 0)):
-        x, y = ((column + 0.5) / COLUMNS - 0.5) * width, ((row + 0.5) / ROWS - 0.5) * height
-        ActionChains(browser.driver).move_to_element_with_offset(frame, round(x), round(y)).click().perform()
-        assert browser.run("[look.q, look.held]") == [row * COLUMNS + column, True]
-        assert browser.run("document.getElementById('asked').textContent") == (
-            f"what {row * COLUMNS + column} r{row},c{column} attends to"
-        )
-    browser.run("turn()")
-    assert browser.run("look.k") == 1 * COLUMNS
-    assert browser.log() == []
-
-
-def test_a_small_page_leaves_the_image_out_before_the_text() -> None:
-    random = np.random.default_rng(0)
-    noise = random.integers(0, 256, (640, 640), dtype=np.uint8)
-    recording = seen(noise)
-    assert len(page_html(recording, 700_000)) > 150_000
-    small = page_html(recording, 100_000)
-    assert len(small) <= 100_000
