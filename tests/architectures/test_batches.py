@@ -1,7 +1,5 @@
 """Text types: padding changes nothing on either side, and neither does a cache of keys and values."""
 
-from copy import deepcopy
-
 import numpy as np
 import pytest
 
@@ -9,9 +7,7 @@ from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY
 from tests.architectures.batches import (
     CACHES,
     SHORT,
-    Moved,
     cached,
-    moved_by_padding,
     padded,
     text_inputs,
     weights_and_output,
@@ -87,16 +83,3 @@ def test_padding_misleads_what_reads_alone(kind: str) -> None:
         except RuntimeError:  # a text of another length is too much for it
             moved.append(True)
     assert any(moved)
-
-
-def test_a_model_without_a_mask_would_be_found_out() -> None:
-    """Padding that is not masked moves weights, and the comparison says so."""
-    model, inputs = built("bert")
-    text = text_inputs(model, inputs) or {}
-    batch = text | {"input_ids": TOKENS.repeat(2, 1)}
-    batch["input_ids"][1, SHORT:] = 0
-    batch["attention_mask"] = text["attention_mask"].repeat(2, 1)
-    moved = moved_by_padding(deepcopy(model), text, batch, "right")
-    assert str(moved).startswith("differs")
-    assert str(Moved(0.5, 0.5, 0.0, None)) == "model's own 5e-01"
-    assert str(Moved(0.5, 0.5, 0.1, None)) == str(Moved(0.5, 0.5, 0.0, 0.1)) == "differs 5e-01"

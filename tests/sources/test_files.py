@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
 from attn_cli.sources import memory
 from attn_cli.sources.files import checks, raw
-from attn_cli.sources.files.array_file import read_array, widened_from
+from attn_cli.sources.files.array_file import read_array
 
 Q = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
 
@@ -187,13 +187,6 @@ def test_a_pipe_with_a_name():
 # Several arrays in one file
 
 
-def test_a_pipe_is_not_read_again_for_its_precision(here):
-    os.mkfifo(here / "pipe.safetensors")
-    assert widened_from("pipe.safetensors", name="q") is None  # it would wait for ever
-    assert widened_from("-", name="q") is None
-    assert widened_from("nothing", name="q") is None
-
-
 def test_the_role_picks_the_array():
     np.savez("heads.npz", Query=Q, K=Q + 1, value=Q + 2, W_Q=Q + 3, mask=Q + 4)
     safetensors.numpy.save_file({"Query": Q, "K": Q + 1, "value": Q + 2, "W_Q": Q + 3, "mask": Q + 4}, "h.safetensors")
@@ -233,16 +226,6 @@ def test_a_member_that_points_elsewhere_is_only_a_name(here):
 
 
 # Shapes, dtypes, finite numbers
-
-
-def test_nan_and_inf_are_counted_and_the_first_is_placed():
-    array = np.zeros((3, 4))
-    array[1, 3], array[2, 0], array[2, 2] = np.nan, np.inf, np.nan
-    np.save("q.npy", array)
-    error = refused("q.npy")
-    assert error.message == "q.npy: 2 NaN and 1 Inf among 12 numbers, the first at [1, 3]"
-    assert error.hint == "attention takes finite numbers"
-    np.testing.assert_array_equal(read_array("q.npy", name="q", allow_nonfinite=True), array)
 
 
 def test_a_mask_may_hold_minus_infinity():
@@ -303,13 +286,6 @@ def test_ways_to_write_the_same_table(content, name):
 
 
 # JSON
-
-
-def test_json_numbers_are_float64():
-    read = read_array(text("[[1, 2.5], [-3e2, 9007199254740993]]", "q.json"), name="q")
-    np.testing.assert_array_equal(read, [[1, 2.5], [-300, 2.0**53]])
-    read = read_array(text('{"q": [[1, 2]], "k": [[3, 4]]}', "q.json"), name="k")
-    np.testing.assert_array_equal(read, [[3, 4]])
 
 
 # .npy and .npz that are damaged or worse
@@ -452,11 +428,6 @@ def test_what_is_no_matrix_is_refused_with_its_place(made, word):
 @pytest.mark.parametrize("spec", ["", "a\0b", "x" * 300, "x" * 300 + ":q", "a\nb", "\udcff", "q.npy:", ":", "::q", "~"])
 def test_names_that_lead_nowhere(spec):
     refused(spec)
-
-
-def test_a_missing_file_names_its_neighbour():
-    np.save("queries.npy", Q)
-    assert refused("querys.npy").hint == "did you mean queries.npy?"
 
 
 def test_stdin_that_gives_nothing():

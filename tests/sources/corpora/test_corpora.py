@@ -114,15 +114,6 @@ def test_folders_globs_and_hidden_files(tmp_path: Path) -> None:
     assert texts_of(open_corpus([str(tmp_path / "sub"), str(tmp_path / "b.txt")])) == ["sub/c.txt", "b.txt"]
 
 
-def test_a_file_that_a_glob_reaches_through_folders_is_read_once(tmp_path: Path) -> None:
-    (tmp_path / "deep" / "deeper").mkdir(parents=True)
-    (tmp_path / "deep" / "a.txt").write_text("a\n")
-    (tmp_path / "deep" / "deeper" / "b.txt").write_text("b\n")
-    (tmp_path / "empty").mkdir()
-    assert texts_of(open_corpus([str(tmp_path / "**" / "*")])) == ["a", "b"]
-    assert texts_of(open_corpus([str(tmp_path / "**" / "deeper")])) == ["b"]
-
-
 def test_pipes_and_devices_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a text\n")
     os.mkfifo(tmp_path / "b.txt")
@@ -249,10 +240,3 @@ def test_inputs_that_are_not_there(tmp_path: Path) -> None:
             open_corpus([str(tmp_path / name)])
     with pytest.raises(InputError, match="more than once"):
         open_corpus(["-", "-"])
-
-
-def test_a_file_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
-    (tmp_path / "corpus.txt").write_text("a\n")
-    with pytest.raises(InputError) as error:
-        files_of([str(tmp_path / "corpsu.txt")])
-    assert "corpus.txt?" in error.value.hint

@@ -57,24 +57,12 @@ def test_known_heads_of_smollm(smollm_kinds: Answer, kind: str, heads: dict[str,
         assert found[head] == pytest.approx(weight, abs=0.12 if kind == "duplicate" else 0.06)
 
 
-def test_the_first_line_of_the_screen_has_the_known_induction_heads(smollm_kinds: Answer) -> None:
-    first = smollm_kinds["families"][0]
-    assert first["family"] == "induction"
-    assert {"18.6", "17.3", "17.4", "17.5", "18.7"} <= set(first["strongest"].split())
-
-
 def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: Answer) -> None:
     assert named(minilm_kinds, "previous")["0.2"] == pytest.approx(0.993, abs=0.01)
     assert named(minilm_kinds, "next")["1.8"] == pytest.approx(0.563, abs=0.1)
     assert named(minilm_kinds, "duplicate")["2.9"] == pytest.approx(0.411, abs=0.06)
     assert named(minilm_kinds, "induction") == {}
     assert max(row["induction_weight"] for row in minilm_kinds.records()) < 0.03
-
-
-def test_chances_are_those_of_even_attention(smollm_kinds: Answer) -> None:
-    row = next(smollm_kinds.records())
-    assert row["induction_baseline"] == pytest.approx(0.0145, abs=1e-4)
-    assert row["previous_baseline"] == pytest.approx(0.036, abs=5e-4)
 
 
 @pytest.mark.parametrize(("name", "layers"), [("smollm", (11, 18)), ("minilm", (0, 2))])
@@ -253,13 +241,10 @@ READ = {
 @pytest.mark.parametrize(
     ("network", "width", "scale", "seed", "read"),
     [
-        ("llama", 288, 12, 200, "ten tokens twice"),
         ("llama", 288, 6, 22, "a text"),
-        ("llama", 576, 3, 200, "random tokens twice"),
         ("llama", 576, 4, 204, "ten tokens twice"),
         ("llama", 72, 30, 0, "the diagnosis"),
         ("encoder", 288, 12, 201, "the diagnosis"),
-        ("encoder", 288, 6, 200, "ten tokens twice"),
     ],
 )
 def test_a_random_network_has_hardly_any_kinds(network: str, width: int, scale: float, seed: int, read: str) -> None:

@@ -36,12 +36,3 @@ def test_every_name_is_a_type_of_transformers(name: str) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
 def test_no_other_file_knows_single_types(file: Path) -> None:
     assert names_of_types(file.read_text("utf-8")) == []
-
-
-@pytest.mark.parametrize(
-    "code",
-    ["if config.model_type == kind: ...", "x = table[model.config.model_type]", "x = table.get(config.model_type)",
-     "alone = {'longt5'}", "if str(config.model_type).startswith('qwen'): ..."],
-)  # fmt: skip
-def test_a_second_register_would_be_found(code: str) -> None:
-    assert names_of_types(code)

@@ -1,5 +1,6 @@
 """Every command on a recording equals the command on the model: real models and tiny ones with every kind of rule."""
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -99,17 +100,11 @@ def test_chosen_layers_and_heads_are_kept_under_their_numbers(tmp_path: Path) ->
     assert attn("inspect", TEXT, "-m", "live", "-l", "1", "-H", "1,3", "-o", file).code == 0
     first = attn("matrix", TEXT, "-m", "live", "-l", "1", "-H", "3", "-f", "npz")
     again = attn("matrix", "-m", file, "-l", "1", "-H", "3", "-f", "npz")
-    arrays = [np.load(_buffer(run.bytes)) for run in (first, again)]
+    arrays = [np.load(io.BytesIO(run.bytes)) for run in (first, again)]
     assert sorted(arrays[0].files) == sorted(arrays[1].files)
     np.testing.assert_allclose(arrays[1]["weights"], arrays[0]["weights"], atol=TOLERANCE)
     refused(attn("heads", "-m", file, "-l", "0"), 2, "no attention layer 0", "1")
     refused(attn("heads", "-m", file, "-H", "2"), 2, "head 2 of layer 1 was not recorded", "1, 3")
-
-
-def _buffer(data: bytes) -> Any:
-    import io
-
-    return io.BytesIO(data)
 
 
 @pytest.mark.usefixtures("opened")
@@ -133,7 +128,9 @@ def test_lengths_of_values_are_all_that_by_value_takes(more: list[str], tmp_path
     file = tmp_path / "x.attn"
     assert attn("heads", TEXT, "-m", "live", "-o", file).code == 0
     words = ["matrix", "--by", "value", *more, "-f", "npz"]
-    recorded, live = (np.load(_buffer(attn(*words, *source).bytes)) for source in (["-m", file], [TEXT, "-m", "live"]))
+    recorded, live = (
+        np.load(io.BytesIO(attn(*words, *source).bytes)) for source in (["-m", file], [TEXT, "-m", "live"])
+    )
     np.testing.assert_allclose(recorded["value_share"], live["value_share"], atol=1e-5)
 
 

@@ -10,11 +10,9 @@ import transformers
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.call import Call, Place
+from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.prompt import Token
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import Capture, capture, unlabelled
@@ -88,15 +86,6 @@ def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
     np.testing.assert_allclose(run_captured(model, inputs).weights(0), expected.numpy(), atol=TOLERANCE)
 
 
-def test_both_halves_of_a_merged_softmax_are_labelled() -> None:
-    tokens = tuple(Token(index, word) for index, word in enumerate(("a", "b", "c")))
-    decoder = (Token(0, "<s>"), Token(1, "x"))
-    labels = BatchLabels([tokens], [{"decoder": decoder}], encoder_decoder=True)
-    text = labels.unpadded(Place(0, "", (), (), "decoder"), 1, 2, 5)
-    assert [token.text for token in text.key_tokens] == ["<s>", "x", "a", "b", "c"]
-    assert [token.index for token in text.key_tokens] == [0, 1, 2, 3, 4]
-
-
 # Not a causal model padded on the left: its padding may attend to nothing, where eager attends to all and attn to none.
 @pytest.mark.parametrize(
     ("kind", "side"), [("llama", "right"), ("bert", "right"), ("bert", "left"), ("gpt_oss", "left")]
@@ -108,16 +97,6 @@ def test_a_models_output_at_its_padding_stays_too(kind: str, side: str) -> None:
     mask[1, slice(0, 3) if side == "left" else slice(-3, None)] = 0
     inputs["attention_mask"] = mask
     torch.testing.assert_close(run_captured(model, inputs).outputs[0], run_plain(model, inputs)[0], atol=1e-4, rtol=0)
-
-
-def test_more_queries_than_a_text_has_tokens_are_not_taken_for_padding() -> None:
-    labels = BatchLabels(None, None, encoder_decoder=False)
-    model = tiny("bert")
-    labels.read_arguments(
-        model, (), {"input_ids": torch.zeros(1, 12), "attention_mask": torch.tensor([[1] * 11 + [0]])}
-    )
-    text = labels.unpadded(Place(0, "", (), (), "cross"), 1, 16, 12)
-    assert (len(text.queries), text.rows) == (16, slice(0, 16))
 
 
 class Attention(nn.Module):

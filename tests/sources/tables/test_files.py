@@ -146,23 +146,6 @@ def test_of_equal_words_the_first_counts(tmp_path: Path) -> None:
             assert read.index("a") == 0, write
 
 
-def test_a_csv_table_gives_the_numbers_of_a_glove_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    vectors = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
-    words = ["the", "cat", ",", 'a "quoted" one']
-    glove(tmp_path, words[:3], vectors[:3])
-    expected = attn("inspect", "the cat, the", "-m", "glove.txt", "-f", "csv").text
-    for write in (tabs, commas, commas_and_names, semicolons):
-        file = write(tmp_path, words, vectors).name
-        assert attn("inspect", "the cat, the", "-m", file, "-f", "csv").text == expected, write
-
-
-def test_a_quote_that_nothing_closes_is_a_word(tmp_path: Path) -> None:
-    (tmp_path / "t.tsv").write_text('the\t1\t2\n"\t3\t4\n')
-    read = open_table_file(str(tmp_path / "t.tsv"))
-    assert read.rows([read.index('"')]).tolist() == [[3, 4]]  # type: ignore[list-item]
-
-
 def test_words_may_hold_blanks_and_do_not_hide_others(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("the 1 2\n. . . 3 4\n. 5 6\nat name@domain.com 7 8\nat 9 10\n")
     read = open_table_file(str(tmp_path / "t.txt"))
@@ -226,32 +209,6 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.
     Path("e.txt").mkdir()
     refused(attn("inspect", "river", "-m", "e.txt"), 3, "e.txt is a folder")
     refused(attn("inspect", "river", "--pair", "b"), 2, "--pair needs a model")
-
-
-def test_missing_words_and_other_cases_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("t.txt").write_text("the 1 0\nriver 0 1\n")
-    run = attn("top", "The zzqqy, river.", "-m", "t.txt", "--json")
-    assert run.json["warnings"] == [
-        "not in the table t.txt, left out: zzqqy",
-        "read in the case that t.txt has: The as the",
-    ]
-    assert run.errors.splitlines() == [f"attn: {warning}" for warning in run.json["warnings"]]
-    assert [token["text"] for token in run.json["input"]["tokens"]] == ["The", "river"]
-    assert run.json["about"]["model"] == "t.txt"
-
-
-def test_the_built_in_table_gives_the_same_from_a_file(tmp_path: Path) -> None:
-    """The whole way through, and one head of what is four in the built-in table."""
-    from attn_cli.sources.tables import open_table
-
-    built_in = open_table("the-cat-sat-down")
-    vectors = np.ascontiguousarray(built_in.vectors)
-    for write in (glove, npz):
-        file = write(tmp_path, list(built_in.words), vectors)
-        ours = attn("matrix", "The cat sat down", "-m", file, "--json").json["tables"]["matrices"][0]["weights"]
-        theirs = attn("matrix", "The cat sat down", "-m", "toy:the-cat-sat-down", "--json").json["tables"]["matrices"]
-        assert np.allclose(ours, theirs[0]["weights"], atol=1e-6)  # float32 in the file
 
 
 _PEAK = """

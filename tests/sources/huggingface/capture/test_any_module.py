@@ -149,15 +149,6 @@ def test_weights_of_learned_queries() -> None:
         np.testing.assert_allclose(seen[0], model.layers[call.place.layer].plain()[call.place.text].detach(), atol=1e-5)
 
 
-def test_a_module_that_is_attention_itself() -> None:
-    torch.manual_seed(0)
-    module = CausalSelfAttention()
-    (call,), (weights,), _ = _passed(module, torch.randn(1, 5, WIDTH))
-    assert isinstance(call, AttentionCall)
-    assert str(call.rule.mask) == "causal"
-    np.testing.assert_allclose(weights, module.plain()[0], atol=1e-5)
-
-
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_torchs_own_transformer(batch_first: bool) -> None:
     torch.manual_seed(0)
@@ -203,14 +194,6 @@ class ChannelAttention(Heads):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (part.mT for part in self.split(x))
         return self.joined(((q @ k.mT).softmax(-1) @ v).mT)
-
-
-class LambdaAttention(Heads):
-    """Values summed by a softmax of the keys over tokens, channel by channel, before queries meet them."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.split(x)
-        return self.joined(q @ (k.mT.softmax(-1) @ v))
 
 
 class LearnedQueries(Heads):
@@ -282,7 +265,6 @@ def test_a_fused_kernel_among_layers_that_are_seen_is_named() -> None:
         (Flex, r"Stack attended where it can't be seen: layers.0 \(flex_attention\), layers.1 \(flex_attention\)"),
         (Jagged, r"Stack attended where it can't be seen: layers.0 \(nested tensors\), layers.1 \(nested tensors\)"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
-        (LambdaAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ChannelAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
         (ByHand, "Stack: no attention was seen; batches of matrices were multiplied in layers.0, layers.1"),
         (nn.Identity, "Stack: no attention was seen, and no matrices were multiplied"),

@@ -32,13 +32,6 @@ def test_weights_equal_eagers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_output_equals_eagers(kind: str) -> None:
-    model = tiny(kind)
-    inputs = sentence(model)
-    torch.testing.assert_close(run_captured(model, inputs).outputs[0], run_plain(model, inputs)[0], atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_row_and_its_sink_add_to_one(kind: str) -> None:
     model = tiny(kind)
     for summary in (run := run_captured(model, sentence(model))).summaries:
@@ -69,13 +62,3 @@ def test_gemma2_scores_stay_under_their_cap() -> None:
     assert np.abs(scores).max() <= 2.0
     assert np.abs(scores).max() > 1.5  # the cap is reached, or this proves nothing
     assert run.of(1).rule["softcap"] == 2.0
-
-
-def test_attention_here_is_far_from_uniform() -> None:
-    for kind in KINDS:
-        model = tiny(kind)
-        run = run_captured(model, sentence(model))
-        for summary in run.summaries:
-            weights = run.weights(summary.place.layer, stream=summary.place.stream)
-            last = weights[:, -1]
-            assert last.max() > 3 * last[last > 0].min(), (kind, summary.place)

@@ -34,25 +34,11 @@ def test_layers_and_heads(smollm: LoadedModel) -> None:
     assert places == [(3, (0, 4, 8), (0, 1, 2)), (28, (0, 4, 8), (0, 1, 2))]
 
 
-def test_negative_numbers_count_from_the_end(smollm: LoadedModel, minilm: LoadedModel) -> None:
-    assert visited(smollm, Selection(layers=(-1,), heads=(-1,))) == [(29, (8,), (2,))]
-    assert visited(minilm, Selection(layers=(-6,), heads=(-12, 1))) == [(0, (0, 1), (0, 1))]
-
-
 def test_single_heads_of_several_layers(smollm: LoadedModel) -> None:
     pairs = ((18, 6), (17, 3), (-1, -9), (18, 0))
     assert visited(smollm, Selection(pairs=pairs)) == [(17, (3,), (1,)), (18, (0, 6), (0, 2)), (29, (0,), (0,))]
     planned = ModelSource(smollm).planned_layers(Selection(pairs=pairs))
     assert planned == [(17, 1), (18, 2), (29, 1)]
-
-
-def test_single_heads_are_those_of_a_run_of_all(minilm: LoadedModel) -> None:
-    inputs = encoded(minilm, TEXT)
-    everything = run_captured(minilm.model, inputs)
-    some = run_captured(minilm.model, inputs, Selection(pairs=((3, 5), (1, 2))))
-    assert [(s.place.layer, s.place.heads) for s in some.summaries] == [(1, (2,)), (3, (5,))]
-    for layer, head in ((1, 2), (3, 5)):
-        np.testing.assert_allclose(some.weights(layer)[0], everything.weights(layer)[head], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +56,6 @@ def test_a_single_head_that_is_not_there(minilm: LoadedModel, pair: tuple[int, i
     assert refusal.value.hint.endswith(hint)
 
 
-def test_pairs_beside_layers_or_heads() -> None:
-    for extra in ({"layers": (1,)}, {"heads": (1,)}):
-        with pytest.raises(InputError, match="pairs of layer and head together with layers or heads"):
-            Selection(**extra, pairs=((1, 2),))
-
-
 def test_what_is_shown_does_not_depend_on_the_choice(real: LoadedModel) -> None:
     inputs = encoded(real, TEXT)
     everything = run_captured(real.model, inputs)
@@ -85,12 +65,6 @@ def test_what_is_shown_does_not_depend_on_the_choice(real: LoadedModel) -> None:
         layer = summary.place.layer
         # 1e-5: layers before it went through SDPA here and through bands there
         np.testing.assert_allclose(some.weights(layer), everything.weights(layer)[[1, 5]], atol=1e-5)
-
-
-@pytest.mark.parametrize(("choice", "words"), [({"layers": (6,)}, r"6[^\0]*0-5"), ({"heads": (12,)}, r"12[^\0]*0-11")])
-def test_a_layer_or_head_that_is_not_there(minilm: LoadedModel, choice: dict[str, tuple[int]], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        visited(minilm, Selection(**choice))
 
 
 @pytest.mark.parametrize("kind", KINDS)

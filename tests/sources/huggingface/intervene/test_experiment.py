@@ -198,27 +198,6 @@ def test_heads_of_every_stream_of_an_encoder_decoder(kind: str) -> None:
         assert abs(outcome.bits or 0) > 1e-3
 
 
-def test_the_oracle_tells_heads_from_slices_of_what_w_o_writes() -> None:
-    """W_O mixes heads: its output cut into as many slices as there are heads is no head's work."""
-    source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
-    (outcome,) = source.experiment(prompt).outcomes([Change((head,))])
-    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
-    assert model is not None
-
-    def cut(_: torch.nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-        width = output.shape[-1] // 4
-        output = output.clone()
-        output[:, -1, head.head * width : (head.head + 1) * width] = 0
-        return output
-
-    plain = log2_p(model, arguments)[-1]
-    handle = model.get_submodule(OUTPUTS["llama"].format(1)).register_forward_hook(cut)
-    sliced = log2_p(model, arguments)[-1]
-    handle.remove()
-    best = int(plain.argmax())
-    assert outcome.bits != pytest.approx(float(sliced[best] - plain[best]), abs=0.01)
-
-
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_a_head_set_to_its_mean_over_the_other_rows(everywhere: bool) -> None:
     source, prompt, head = speaking_source("llama"), prompt_of(tuple(range(9, 29))), HeadPlace(0, 2)

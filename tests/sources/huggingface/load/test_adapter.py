@@ -120,14 +120,3 @@ def test_an_option_without_an_adapter_is_refused(tmp_path: Path, minilm_folder: 
 def test_an_adapter_that_is_not_whole_is_refused(adapter: Path, changes: dict[str, Any], words: str) -> None:
     edited(adapter, **changes)
     refused(attn("heads", "the river bank", "-m", adapter), ExitCode.LOAD, words)
-
-
-def test_an_adapter_without_weights_is_refused(adapter: Path) -> None:
-    (adapter / "adapter_model.safetensors").unlink()
-    refused(attn("heads", "a bank", "-m", adapter), ExitCode.LOAD, "lora has no adapter_model.safetensors")
-
-
-def test_an_adapter_of_other_sizes_is_refused(adapter: Path) -> None:
-    file = adapter / "adapter_model.safetensors"
-    save_file({name: x[..., :-1].contiguous() for name, x in load_file(file).items()}, file)
-    refused(attn("heads", "a bank", "-m", adapter), ExitCode.LOAD, "lora doesn't fit its base model: ")

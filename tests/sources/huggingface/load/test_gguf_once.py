@@ -3,7 +3,6 @@
 import gguf
 import numpy as np
 import pytest
-from transformers import modeling_gguf_pytorch_utils
 
 from attn_cli.sources.huggingface.load.gguf_once import PlainReader, read_once
 
@@ -40,10 +39,3 @@ def test_a_file_is_parsed_once_and_the_reader_put_back(small_file: str) -> None:
         names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 2)
         assert names.get_name("model.embed_tokens") == "token_embd"
     assert (gguf.GGUFReader, gguf.get_tensor_name_map) == before
-
-
-def test_no_progress_bar_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with read_once():
-        assert list(modeling_gguf_pytorch_utils.tqdm([1, 2], desc="Converting")) == [1, 2]
-    assert capsys.readouterr() == ("", "")
-    assert list(modeling_gguf_pytorch_utils.tqdm([1], disable=True)) == [1]  # as it was

@@ -8,7 +8,7 @@ import pytest
 import transformers
 from PIL import Image
 
-from attn_cli.sources.huggingface.read.cuts import audio_notes, picture_notes, text_notes
+from attn_cli.sources.huggingface.read.cuts import audio_notes, text_notes
 from attn_cli.sources.huggingface.read.tokenize import aligned
 from tests.media import KINDS, audio_file, tokenizer
 from tests.program import attn
@@ -62,14 +62,6 @@ def test_a_crop_says_what_is_left_of_the_picture(kind: str, size: tuple[int, int
     assert len(notes) == seen
     for note in notes:  # 60 of 80 columns, and what the filter reaches of those beside them: 2 of 32 pixels each way
         assert note.endswith("% of the picture: its processor crops it") and 75 <= int(note[5:7]) <= 84
-
-
-def test_a_crop_of_a_processor_that_swaps_colours_is_seen() -> None:
-    processor = transformers.MobileViTImageProcessorPil()  # 224 high, 448 wide, and of these 256 columns
-
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (300, 600, 3), dtype=np.uint8))
-    notes = picture_notes(picture, lambda image: dict(processor([image], return_tensors="pt")))
-    assert notes == ("seen 58% of the picture: its processor crops it",)
 
 
 def test_a_text_says_where_it_is_cut() -> None:

@@ -73,20 +73,10 @@ def test_a_pair(minilm: LoadedModel) -> None:
     assert found.tokens[5].start == found.text.index("loan")
 
 
-def test_a_pair_for_a_model_that_reads_one_text(smollm: LoadedModel) -> None:
-    with pytest.raises(InputError, match="pairs"):
-        prompt(smollm, "river bank", "the loan")
-
-
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
 def test_an_empty_text(real: LoadedModel, text: str) -> None:
     with pytest.raises(InputError, match="empty"):
         prompt(real, text)
-
-
-def test_bytes_that_are_no_text(real: LoadedModel) -> None:
-    with pytest.raises(InputError, match="UTF-8"):
-        prompt(real, "a\udcff")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))

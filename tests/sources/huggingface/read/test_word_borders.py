@@ -81,22 +81,6 @@ def test_special_and_added_tokens_stay_single_though_they_touch(smollm: LoadedMo
     assert len(words_of(with_words("seeIMGhere", tokens, ())).labels) == 1
 
 
-def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: LoadedModel) -> None:
-    assert words(minilm.tokenizer, "unsafe", "unsafe banks") == ["[CLS]", "unsafe", "[SEP]", "unsafe", "banks", "[SEP]"]
-
-
-def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: LoadedModel) -> None:
-    found = words_of(tokenize(minilm.tokenizer, "unbelievably so").tokens).labels
-    assert [(word.index, word.id, word.start, word.end) for word in found] == [
-        (0, 101, None, None), (1, None, 0, 12), (2, None, 13, 15), (3, 102, None, None)
-    ]  # fmt: skip
-
-
-def test_tokens_that_nobody_made_words_of_stay() -> None:
-    tokens = (Token(0, "r0,c0", row=0, column=0), Token(1, "r0,c1", row=0, column=1), Token(2, "0.02s"))
-    assert words_of(tokens).labels == tokens
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
 def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is_lost(
     minilm: LoadedModel, smollm: LoadedModel, text: str

@@ -30,15 +30,3 @@ def test_steps_are_the_hidden_states(kind: str) -> None:
         assert torch.equal(torch.from_numpy(step.before), hidden[step.layer][0, rows].float())
         if step.layer < blocks - 1:  # the last is normalised once more in some models
             assert torch.equal(torch.from_numpy(step.after), hidden[step.layer + 1][0, rows].float())
-
-
-def test_only_asked_blocks_are_followed() -> None:
-    model = tiny("llama")
-    found = ModulePlaces(model)
-    places = [place for module in found.attention for place in found.of(module)]
-    steps: list[BlockVectors] = []
-    with recording_blocks(model, places, Selection(layers=(-1,)), [0], 11, steps.append), torch.no_grad():
-        model(**sentence(model))
-    assert [step.layer for step in steps] == [1]
-    assert steps[0].before.shape == (1, 32)
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

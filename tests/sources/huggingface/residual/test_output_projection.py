@@ -19,16 +19,7 @@ from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import encoded
 
 # Grouped, Conv1D, post-norm, a norm after attention, a learned sink, latent keys, an encoder-decoder, parallel blocks.
-FOUND = {"llama": "o_proj", "gpt2": "c_proj", "bert": "dense", "gemma2": "o_proj", "gpt_oss": "o_proj",
-         "deepseek_v3": "o_proj", "t5": "o", "gpt_neox": "dense", "cohere": "o_proj", "jamba": "o_proj"}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", FOUND)
-def test_it_is_found_by_what_it_is_given(kind: str) -> None:
-    model = tiny_model(kind, "tiny")
-    paths = {module: path for path, module in model.named_modules()}
-    found = Projections(model, inputs_of(model, kind)).found.values()
-    assert {x and paths[x[0]].rpartition(".")[2] for x in found} == {FOUND[kind]}
+FOUND = ("llama", "gpt2", "bert", "gemma2", "gpt_oss", "deepseek_v3", "t5", "gpt_neox", "cohere", "jamba")
 
 
 @pytest.mark.parametrize("kind", ["qwen3_next", "afmoe", "bitnet", "jetmoe", "diffllama"])
@@ -45,15 +36,6 @@ def dense(module: torch.nn.Module) -> np.ndarray:
     """W_O `[h * e, width]` as its weights lie in a Linear or a Conv1D."""
     weight = module.weight.detach().double().numpy()
     return np.asarray(weight if isinstance(module, Conv1D) else weight.T)
-
-
-@pytest.mark.parametrize("module", [torch.nn.Linear(12, 7), torch.nn.Linear(12, 7, bias=False), Conv1D(7, 12)])
-def test_its_rows_are_those_of_the_dense_matrix(module: torch.nn.Module) -> None:
-    if getattr(module, "bias", None) is not None:
-        torch.nn.init.normal_(module.bias, std=3)
-    with torch.no_grad():
-        rows = matrix_rows(module, torch.empty(0), (0, 2), 3, 4).double().numpy()
-    np.testing.assert_allclose(rows, np.delete(dense(module), slice(4, 8), axis=0), atol=1e-6)
 
 
 def test_adapters_are_part_of_it() -> None:
@@ -112,13 +94,6 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
     weight, by_value, _, by_written = found
     for number, truth in zip((weight, by_value, by_written), expected, strict=True):
         assert truth is None or round(number, 3) == truth
-
-
-@pytest.mark.parametrize("name", ["smollm", "minilm"])
-def test_all_heads_of_a_real_layer_against_the_dense_matrix(name: str, request: pytest.FixtureRequest) -> None:
-    loaded: LoadedModel = request.getfixturevalue(name)
-    inputs = encoded(loaded, "he sat on the river bank")
-    assert hold_written(loaded.model, inputs, Selection((3,))) == 1
 
 
 @pytest.mark.parametrize("kind", [*FOUND, "mistral", "olmo2"])
