@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -15,7 +14,6 @@ from jsonschema import Draft202012Validator
 from attn_cli.attention_call import Ingredients
 from attn_cli.errors import LoadError, OutputError
 from attn_cli.kernel.definition.mask import causal
-from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.document import SCHEMA, document_of
@@ -204,14 +202,3 @@ def test_what_is_wrong_is_said(content: bytes, said: str, tmp_path: Path) -> Non
     (tmp_path / "x.attn").write_bytes(content)
     with pytest.raises(LoadError, match=said):
         Recording.load(tmp_path / "x.attn")
-
-
-def test_bfloat16_stays_bfloat16(tmp_path: Path) -> None:
-    from attn_cli.attention_call import AttentionCall
-
-    x = torch.randn(2, 7, 8, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(0))
-    like = call_of(Problem(*3 * (np.zeros((2, 7, 8)),), Rule(1.0)))
-    call = AttentionCall(x, x, x, Rule(0.3), like.place, like.queries, like.keys)
-    again = saved(Recording(ABOUT, Prompt("", call.keys), (recorded(call),)), tmp_path / "x.attn").layers[0]
-    assert_same(recorded(call), again)
-    assert b'"BF16"' in (tmp_path / "x.attn").read_bytes()

@@ -1,12 +1,10 @@
 """Recordings of anybody's arrays: the weights of the definition, read again from the file, whoever made the arrays."""
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import attend
@@ -55,43 +53,6 @@ def test_a_rule_of_each_layer() -> None:
     recording = Recording.of(*([layer[at] for layer in layers] for at in range(2)), rule=rules.__getitem__)
     for number, (q, k, v) in enumerate(layers):
         np.testing.assert_allclose(weights(recording, number), attend(q, k, v, rules[number]).weights, atol=1e-6)
-
-
-class OneAtATime(Mapping[int, np.ndarray]):
-    """Arrays of which the next is asked for only after the one before was let go."""
-
-    def __init__(self, arrays: dict[int, np.ndarray]) -> None:
-        self.arrays, self.given = arrays, list[int]()
-
-    def __getitem__(self, layer: int) -> np.ndarray:
-        self.given.append(layer)
-        return self.arrays[layer].copy()
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.arrays)
-
-    def __len__(self) -> int:
-        return len(self.arrays)
-
-
-def test_layers_of_a_mapping_are_read_once() -> None:
-    (q, k, _), (other, others, _) = arrays()
-    queries, keys = OneAtATime({7: q, 3: other}), OneAtATime({7: k, 3: others})
-    recording = Recording.of(queries, keys, tokens=[11, 12, 13, 14, 15, 16])
-    assert (queries.given, keys.given) == ([3, 7], [3, 7])
-    assert [layer.place.layer for layer in recording.layers] == [3, 7]
-    assert [(token.id, token.text) for token in recording.prompt.tokens][:2] == [(11, "11"), (12, "12")]
-    np.testing.assert_array_equal(recording.layers[1].q, q)
-
-
-def test_bfloat16_is_kept(tmp_path: Path) -> None:
-    q, k, _ = (torch.from_numpy(x).bfloat16() for x in arrays(1)[0])
-    Recording.of(q, k).save(tmp_path / "x.attn")
-    read = Recording.load(tmp_path / "x.attn")
-    assert (read.about["dtype"], read.layers[0].q.dtype) == ("bfloat16", np.uint16)
-    expected = attend(q.float().numpy(), k.float().numpy(), k.float().numpy(), Rule(8**-0.5, mask=causal())).weights
-    np.testing.assert_allclose(weights(read, 0), expected, atol=1e-6)
-    assert read.layers[0].value_norms is None
 
 
 Q, K, V = arrays(1)[0]

@@ -118,6 +118,9 @@ def test_pooled_scores_are_the_farthest_from_0_of_a_block_and_minus_infinity_whe
     found = reduce(call_of(problem, tensors=tensors), reducer).part(Matrix)
     cells = chosen(attended(problem).scores, rows, mean)
     np.testing.assert_allclose(found.scores, pooled_by_hand(cells, found.block, "extreme"), **CLOSE)
+    finite = cells[np.isfinite(cells)]
+    if found.ends is not None and finite.size:
+        np.testing.assert_allclose(found.ends, (finite.min(), finite.max()), **CLOSE)
 
 
 @given(problems(), st.booleans())

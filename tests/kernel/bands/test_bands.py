@@ -15,8 +15,8 @@ from attn_cli.arrays import to_numpy
 from attn_cli.kernel.bands.band import Band, Buffers, Work
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
-from attn_cli.kernel.bands.plan import CACHE_BYTES, Plan, largest_score, plan_of, plan_of_weights, runs, tile_of
-from attn_cli.kernel.bands.threads import cores, in_order
+from attn_cli.kernel.bands.plan import Plan, largest_score, plan_of
+from attn_cli.kernel.bands.threads import in_order
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, padding, window
 from attn_cli.kernel.definition.rule import Rule
@@ -177,34 +177,6 @@ def test_another_executor_computes_the_bands_of_a_plan_that_names_it() -> None:
     assert sizes == [((2, 4, 3), (1, 3, 4), (1, 4, 3)), ((2, 2, 3), (1, 3, 6), (1, 6, 3))]
 
 
-def test_only_long_walks_of_numpy_have_threads() -> None:
-    few, many = np.zeros((1, 64, 2), np.float32), np.zeros((1, 4097, 2), np.float32)
-    threads = cores() if cores() > 1 else 0
-    assert plan_of(many, many, Rule(1.0)).threads == threads
-    assert plan_of(few, few, Rule(1.0)).threads == plan_of(many, many, Rule(1.0), rows=[1, 2]).threads == 0
-    assert plan_of(torch.tensor(many), torch.tensor(many), Rule(1.0)).threads == 0
-
-
-def test_a_plan_says_what_was_wished() -> None:
-    x = np.zeros((12, 4096, 2), np.float32)
-    whole = plan_of(x, x, Rule(1.0), want_scores=True)
-    parts = plan_of(x, x, Rule(1.0), rows=[1, 2, 9], in_parts=True)
-    assert (whole.rows, whole.heads, whole.keep_scores) == (range(4096), 12, True)
-    assert (parts.heads, parts.height, parts.keep_scores) == (tile_of(12, 12, 4096).heads, 3, False)
-    assert list(parts.pieces()) == [(1, 3), (9, 10)]
-    weights = plan_of_weights(np.zeros((12, 300, 4096), np.float32), [4, 5])
-    assert (weights.heads, list(weights.pieces())) == (12, [(4, 6)])
-
-
-@given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 100_000))
-def test_a_tile_fits_the_groups(g: int, share: int, m: int) -> None:
-    tile = tile_of(g * share, g, m)
-    assert tile.heads % share == 0 or share % tile.heads == 0
-    assert 1 <= tile.heads <= g * share
-    assert 32 <= tile.height <= 128
-    assert 4 * tile.heads * tile.height * m <= max(CACHE_BYTES, 4 * 192 * m)
-
-
 @given(problems())
 def test_rows_sum_to_one_or_are_all_zero(problem: Problem) -> None:
     if problem.rule.sink is not None:
@@ -260,16 +232,3 @@ def test_only_the_rows_of_the_plan_are_walked(rows: list[int]) -> None:
         seen += range(band.start, band.stop)
         np.testing.assert_allclose(band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE)
     assert seen == rows
-
-
-def test_runs_of_a_range_have_no_gap() -> None:
-    assert list(runs(range(0, 5), 2)) == [(0, 2), (2, 4), (4, 5)]
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_raised_before_the_softmax(dtype: torch.dtype) -> None:
-    # 60 * 60 * 64 = 230,400 is beyond float16's 65,504: without raising, scores would be inf and weights NaN.
-    x = torch.full((1, 3, 64), 60.0, dtype=dtype)
-    for band in bands(x, x, x, Rule(0.125), plan_of(x, x, Rule(0.125))):
-        assert band.weights.dtype == torch.float32
-        torch.testing.assert_close(band.weights, torch.full((1, 3, 3), 1 / 3))

@@ -117,28 +117,3 @@ def test_masked_rows_are_counted(problem: Problem, tensors: bool) -> None:
     heads = heads_of(problem, tensors=tensors)
     masked = (attended(problem).weights.sum(axis=-1) == 0).sum(axis=-1)
     assert heads.masked_rows.tolist() == masked.tolist()
-
-
-def test_statistics_are_attributes_and_arrays_in_the_order_of_the_list() -> None:
-    heads = heads_of(Problem(*np.ones((3, 2, 4, 2)), Rule(1.0)), tensors=False)
-    assert [*heads.arrays()] == [*NAMES, "masked_rows"]
-    assert all(getattr(heads, name) is heads.arrays()[name] for name in NAMES)
-    with pytest.raises(AttributeError, match="no_such"):
-        heads.no_such  # noqa: B018
-
-
-@pytest.mark.parametrize(
-    ("nothing", "values", "empty"),
-    [
-        ((), [0.0, np.nan], False),
-        ((0.0,), [0.0, 0.0], True),
-        ((0.0,), [0.0, 0.5], False),
-        ((0.0,), [np.nan, np.nan], False),
-        ((np.nan,), [np.nan, np.nan], True),
-        ((np.nan,), [np.nan, 0.0], False),
-        ((0.0, np.nan), [np.nan, 0.0], True),
-    ],
-)
-def test_a_column_of_nothing_else_says_nothing(nothing: tuple[float, ...], values: list[float], empty: bool) -> None:
-    statistic = replace(STATISTICS[0], nothing=nothing)
-    assert statistic.says_nothing(np.array(values)) is empty
