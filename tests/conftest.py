@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 SCREEN_WIDTHS = (40, 60, 80, 120, 200)
 _COPIED = ("next: ", "attn ")  # commands, which stay lines that can be copied
-FAST_EXAMPLES, SEARCH_EXAMPLES = 5, 1000  # of a test with generated inputs, in place of Hypothesis' 100
+FAST_EXAMPLES, EXAMPLES, SEARCH_EXAMPLES = 5, 40, 1000  # of a test with generated inputs
 # What a file of tests says where it loads a model or starts a process, which takes seconds.
 _SLOW = re.compile(
     r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|selenium"
     r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b"
-    r"|tests\.(architectures|fuzz|media|nobody|test_guide)"
+    r"|tests\.(architectures|fuzz|media|test_guide)"
 )
 _LONGEST = {"test_guide.py"}  # files of tests of a minute and more
 _left_out: list[str] = []
@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """With --fast, what was left out."""
     if config.getoption("--fast"):
         tests = sorted(name for name in _left_out if "/test_" in name)
-        terminalreporter.write_line(f"generated inputs: {FAST_EXAMPLES} in place of 100 a test")
+        terminalreporter.write_line(f"generated inputs: {FAST_EXAMPLES} in place of {EXAMPLES} a test")
         terminalreporter.write_line(f"left out, for they load a model or start a process: {len(tests)} files of tests")
         for name in tests:
             terminalreporter.write_line(f"  {name}")
@@ -121,6 +121,13 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def loads_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands in this process load each model once: for files of many commands on models."""
     from tests.loaded import load_once  # here: torch takes seconds, too
@@ -131,6 +138,6 @@ def loads_once(monkeypatch: pytest.MonkeyPatch) -> None:
 # No clock decides: the first call of an array library takes seconds on a slow machine.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same inputs every time, so that a change is judged by what it changed; "search" looks for others.
-settings.register_profile("attn", _PATIENT, derandomize=True)
+settings.register_profile("attn", _PATIENT, derandomize=True, max_examples=EXAMPLES)
 settings.register_profile("fast", _PATIENT, derandomize=True, max_examples=FAST_EXAMPLES)
 settings.register_profile("search", _PATIENT, derandomize=False, max_examples=SEARCH_EXAMPLES)

@@ -45,7 +45,7 @@ def measured() -> dict[str, float]:
         "README lines": _lines([ROOT / "README.md"]),
         "guide lines": _lines(package.rglob("*.md")),
         "test lines": _lines((ROOT / "tests").rglob("*.py")),
-        "golden lines": _lines(path for path in (ROOT / "tests/golden").rglob("*") if path.is_file()),
+        "golden lines": _lines(path for path in (ROOT / "tests/golden").rglob("*.*") if path.suffix != ".png"),
         "options of all commands": sum(counts.values()),
         "options of the largest": max(counts.values()),
         **dict(sorted(rooms.items())),

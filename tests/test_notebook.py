@@ -205,20 +205,6 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
         assert alone["prompts"][0]["seed"] == 0 and len(alone["kinds"]) > 1  # no text is needed
 
 
-def test_a_compiled_model_is_looked_at_as_the_plain_one() -> None:
-    plain, compiled = tiny_model("llama", "tiny"), tiny_model("llama", "tiny")
-    compiled.load_state_dict(plain.state_dict())
-    compiled = torch.compile(compiled, backend="eager")
-    words = tokenizer()
-    compiled(**words(TEXT, return_tensors="pt"))
-    one, other = (attn_cli.knock(TEXT, (model, words)) for model in (plain, compiled))
-    bits = [found["heads"].columns["bits"] for found in (one, other)]
-    assert bits[0] == pytest.approx(bits[1], abs=1e-5) and len(bits[0]) > 1
-    np.testing.assert_allclose(
-        *(attn_cli.heads(TEXT, (model, words)).arrays["entropy_bits"] for model in (plain, compiled)), atol=1e-6
-    )
-
-
 def test_experiments_need_a_model_and_a_way_to_cut() -> None:
     with pytest.raises(InputError, match="heads are ablated in a model"):
         attn_cli.knock(TEXT, TOY)
