@@ -26,10 +26,7 @@ from attn_cli.sources.files.array_file import read_array
 Q = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def refused(spec, *, name="q", stdin=None, kind=InputError, **options) -> AttnError:
@@ -80,37 +77,15 @@ def npy_header(shape: str, dtype: str = "'<f4'", body: bytes = b"") -> bytes:
 # What is read
 
 
-def save_npy(path, array):
-    np.save(path, array)
-
-
-def save_npz(path, array):
-    np.savez(path, array)
-
-
-def save_csv(path, array):
-    np.savetxt(path, array, delimiter=",")
-
-
-def save_tsv(path, array):
-    np.savetxt(path, array, delimiter="\t")
-
-
-def save_txt(path, array):
-    np.savetxt(path, array, header="a comment")
-
-
-def save_json(path, array):
-    Path(path).write_text(json.dumps(array.tolist()))
-
-
-def save_safetensors(path, array):
-    safetensors.numpy.save_file({"any": array}, path)
-
-
-SAVERS = {f".{save.__name__.removeprefix('save_')}": save for save in (
-    save_npy, save_npz, save_csv, save_tsv, save_txt, save_json, save_safetensors
-)}  # fmt: skip
+SAVERS = {
+    ".npy": np.save,
+    ".npz": np.savez,
+    ".csv": lambda path, array: np.savetxt(path, array, delimiter=","),
+    ".tsv": lambda path, array: np.savetxt(path, array, delimiter="\t"),
+    ".txt": lambda path, array: np.savetxt(path, array, header="a comment"),
+    ".json": lambda path, array: Path(path).write_text(json.dumps(array.tolist())),
+    ".safetensors": lambda path, array: safetensors.numpy.save_file({"any": array}, path),
+}
 
 
 @given(
@@ -169,7 +144,7 @@ def is_mapped(array):
 
 def test_a_large_file_is_mapped_a_small_one_read(monkeypatch):
     np.save("q.npy", Q)
-    save_safetensors("q.safetensors", Q)
+    SAVERS[".safetensors"]("q.safetensors", Q)
     assert not is_mapped(read_array("q.npy", name="q"))
     monkeypatch.setattr(raw, "MAP_FROM", 10)
     for spec in ("q.npy", "q.safetensors"):
@@ -285,19 +260,7 @@ def test_ways_to_write_the_same_table(content, name):
     np.testing.assert_array_equal(read_array(text(content, name), name="q"), Q)
 
 
-# JSON
-
-
 # .npy and .npz that are damaged or worse
-
-
-def test_truncated_anywhere():
-    for suffix in (".npy", ".npz", ".safetensors"):
-        SAVERS[suffix](f"q{suffix}", Q)
-        whole = Path(f"q{suffix}").read_bytes()
-        for size in range(1, len(whole)):
-            error = refused(text(whole[:size], f"cut{suffix}"))
-            assert "truncated" in error.message + error.hint or size < 12
 
 
 def test_a_header_that_lies_is_refused_before_memory_is_taken():

@@ -195,12 +195,6 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
 ]
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(("name", "content", "read"), FILES, ids=[name for name, _, _ in FILES])
 def test_spoilt_files_are_read_or_refused_in_one_line(
     name: str, content: Callable[[], bytes], read, here: Path

@@ -65,9 +65,9 @@ def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: Answer) -> N
     assert max(row["induction_weight"] for row in minilm_kinds.records()) < 0.03
 
 
-@pytest.mark.parametrize(("name", "layers"), [("smollm", (11, 18)), ("minilm", (0, 2))])
+@pytest.mark.parametrize(("name", "layers"), [("smollm", (18,)), ("minilm", (2,))])
 def test_real_models_by_loops_over_tokens_on_eager_weights(
-    name: str, layers: tuple[int, int], request: pytest.FixtureRequest
+    name: str, layers: tuple[int, ...], request: pytest.FixtureRequest
 ) -> None:
     loaded: LoadedModel = request.getfixturevalue(name)
     source = ModelSource(loaded)
@@ -230,8 +230,6 @@ def sharpen(weights: list[torch.Tensor], scale: float) -> None:
 
 NETWORKS = {"llama": random_network, "encoder": random_encoder}
 READ = {
-    "random tokens": lambda random: [random.permutation(500)[:134].tolist()],
-    "random tokens twice": lambda random: [random.permutation(500)[:67].tolist() * 2],
     "ten tokens twice": lambda random: [random.permutation(500)[:10].tolist() * 2],
     "a text": lambda random: [(random.zipf(1.4, 134) % 500).tolist()],
     "the diagnosis": lambda random: [random.permutation(500)[:p].tolist() * 2 for p in (37, 50, 61)],
@@ -292,9 +290,9 @@ def test_tiny_models_of_other_kinds(kind: str) -> None:
     """Grouped keys, window, softcap, learned sink, ALiBi, latent keys, parallel blocks, an encoder, norms, a hybrid."""
     model = tiny_model(kind, "tiny")
     random = np.random.default_rng(0)
-    ids = {"input_ids": torch.tensor(random.integers(5, 25, (1, 40)))}
+    ids = {"input_ids": torch.tensor(random.integers(5, 25, (1, 28)))}
     if kind == "t5":
-        ids["decoder_input_ids"] = torch.tensor(random.integers(5, 25, (1, 30)))
+        ids["decoder_input_ids"] = torch.tensor(random.integers(5, 25, (1, 20)))
     streams = {name: tuple(Token(at, str(x), x) for at, x in enumerate(of[0].tolist())) for name, of in ids.items()}
     others = {"decoder": streams["decoder_input_ids"]} if kind == "t5" else {}
     kinds, calls = HeadKindsReducer(list(streams.values())), list[tuple[Call, HeadKinds]]()

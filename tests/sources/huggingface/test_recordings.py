@@ -123,7 +123,7 @@ def test_what_takes_the_model_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("opened")
 @pytest.mark.parametrize("source", ["gemma2"], indirect=True)
-@pytest.mark.parametrize("more", [[], ["--mean"]], ids=str)
+@pytest.mark.parametrize("more", [[], ["--mean"], ["-H", "1,2"]], ids=str)
 def test_lengths_of_values_are_all_that_by_value_takes(more: list[str], tmp_path: Path) -> None:
     file = tmp_path / "x.attn"
     assert attn("heads", TEXT, "-m", "live", "-o", file).code == 0

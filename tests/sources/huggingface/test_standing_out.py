@@ -29,12 +29,7 @@ STORE = "When Mary and John went to the store, John gave a drink to Mary and the
 TEXTS = {
     "a sentence": STORE,
     "six words": "he sat on the river bank",
-    "a bank": "The bank approved my loan, so I went to the bank by the river and sat down on the bank.",
-    "a speech": "To be, or not to be, that is the question: whether 'tis nobler in the mind to suffer the slings and "
-    "arrows of outrageous fortune, or to take arms against a sea of troubles, and by opposing end them.",
     "Japanese": "日本語の文章を読む人は本を読む。彼は毎日新しい本を読むことが好きです。",
-    "code": "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\nprint(add(1, 2), sub(3, 4))",
-    "a list": "1. apples\n2. bananas\n3. cherries\n4. dates\n5. elderberries\n6. figs",
     "a chat": "User: Hi, can you help me?\nAssistant: Sure, what do you need?\nUser: A poem about the sea.\nAssistant:",
     "a refrain": "The quick brown fox jumps over the lazy dog. " * 6,
     "a word": "hello",

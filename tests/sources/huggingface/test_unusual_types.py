@@ -21,7 +21,7 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import source_of
 from tests.architectures.tiny import tiny_model
-from tests.sources.huggingface.models import sentence, tiny
+from tests.sources.huggingface.models import sentence
 from tests.sources.huggingface.runs import run_captured, run_plain
 
 # float32, other order of sums
@@ -59,22 +59,6 @@ def test_a_marian_keeps_the_positions_that_its_files_leave_out(tmp_path: Path) -
     np.testing.assert_allclose(run_captured(again, inputs).weights(0, stream="cross"), expected.numpy(), atol=TOLERANCE)
 
 
-def test_a_speecht5_keeps_the_layers_in_front_of_its_stack(tmp_path: Path) -> None:
-    model = made(
-        "SpeechT5ForSpeechToText", vocab_size=64, hidden_size=32, encoder_layers=1, decoder_layers=1,
-        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48,
-        conv_dim=(16, 16), conv_stride=(5, 4), conv_kernel=(10, 8), num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-    )  # fmt: skip
-    again = reloaded(model, tmp_path)
-    assert type(again) is type(model)
-    inputs = {"input_values": torch.randn(1, 400), "decoder_input_ids": torch.tensor([[2, 5, 6]])}
-    expected = run_plain(model, inputs, output_attentions=True).encoder_attentions[0][0]
-    np.testing.assert_allclose(
-        run_captured(again, inputs).weights(0, stream="encoder"), expected.numpy(), atol=TOLERANCE
-    )
-
-
 def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
     model = made(
         "SEWDModel", hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, squeeze_factor=2,
@@ -84,19 +68,6 @@ def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
     inputs = {"input_values": torch.randn(1, 400)}
     expected = run_plain(model, inputs, output_attentions=True).attentions[0][0]
     np.testing.assert_allclose(run_captured(model, inputs).weights(0), expected.numpy(), atol=TOLERANCE)
-
-
-# Not a causal model padded on the left: its padding may attend to nothing, where eager attends to all and attn to none.
-@pytest.mark.parametrize(
-    ("kind", "side"), [("llama", "right"), ("bert", "right"), ("bert", "left"), ("gpt_oss", "left")]
-)
-def test_a_models_output_at_its_padding_stays_too(kind: str, side: str) -> None:
-    model = tiny(kind)
-    inputs = sentence(model, texts=2)
-    mask = torch.ones_like(inputs["input_ids"])
-    mask[1, slice(0, 3) if side == "left" else slice(-3, None)] = 0
-    inputs["attention_mask"] = mask
-    torch.testing.assert_close(run_captured(model, inputs).outputs[0], run_plain(model, inputs)[0], atol=1e-4, rtol=0)
 
 
 class Attention(nn.Module):
@@ -143,9 +114,20 @@ def _ignored(call: Call) -> None:
         pass
 
 
-def test_an_attention_that_cannot_be_seen_is_named() -> None:
-    assert reason("open", "hidden") == "it (bert): layer 1 (layers.1.attention) attended where it can't be seen"
-    assert not reason("open", "hidden", layers=(0,))
+@pytest.mark.parametrize(
+    ("ways", "layers", "message"),
+    [
+        (("open", "hidden"), None, "it (bert): layer 1 (layers.1.attention) attended where it can't be seen"),
+        (("open", "hidden"), (0,), ""),
+        (("open", "skipped"), None, ""),  # it had nothing to do
+        (("open", "other"), None, ""),
+        (("other",), None, "it (bert) has no softmax attention: it mixes tokens in another way"),
+    ],
+)
+def test_an_attention_that_is_missed_is_named(
+    ways: tuple[str, ...], layers: tuple[int, ...] | None, message: str
+) -> None:
+    assert reason(*ways, layers=layers) == message
 
 
 @pytest.mark.parametrize(("layers", "is_known"), [(None, False), ((1, 2), False), ((-2,), True)])
@@ -167,15 +149,6 @@ def test_a_layer_that_does_not_ask_the_registry_is_named(layers: tuple[int, ...]
     with capture(model, _ignored, selection=Selection(layers=(0,))) as ledger:
         model(**inputs)
     assert why_missing(model, ledger, Selection(layers=(0,)), "it") is None
-
-
-def test_an_attention_that_had_nothing_to_do_is_not_missed() -> None:
-    assert not reason("open", "skipped")
-
-
-def test_a_softmax_over_queries_is_no_attention() -> None:
-    assert not reason("open", "other")
-    assert reason("other") == "it (bert) has no softmax attention: it mixes tokens in another way"
 
 
 def test_a_text_tower_that_inherits_the_input_of_images_reads_text(minilm: LoadedModel) -> None:

@@ -1,4 +1,4 @@
-"""Texts become words, and every word knows where it stood."""
+"""Texts become words, and every word knows where it stood; the pencil-and-paper tables are whole."""
 
 from itertools import pairwise
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli import open_source
-from attn_cli.errors import LimitError
-from attn_cli.sources.tables import open_table
+from attn_cli.errors import ExitCode, InputError, LimitError
+from attn_cli.sources.tables import TABLE_NAMES, open_table
 from attn_cli.sources.tables.source import split_words
 
 
@@ -60,3 +60,27 @@ def test_a_text_of_hours_is_refused_at_once(text: str, words: str) -> None:
     with pytest.raises(LimitError, match=f"has {words}, and a table reads 200,000") as caught:
         open_source("toy").read([text])
     assert "--lines" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", TABLE_NAMES)
+def test_every_table_is_whole(name: str) -> None:
+    table = open_table(name)
+    assert table.name == name
+    assert table.vectors.shape[0] == len(table.words)
+    assert table.vectors.shape[1] % table.heads == 0
+    assert (table.q is None) == (table.k is None)
+    assert [table.index(word) for word in table.words] == list(range(len(table.words)))
+
+
+def test_a_word_is_found_in_any_case_its_own_first() -> None:
+    table = open_table("my-name-is-ankit")
+    assert table.index("Ankit") == table.index("ankit") == table.index("ANKIT") == 3
+    assert table.index("mine") is None
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        open_table("minilmm")
+    assert caught.value.message == "no built-in table is named 'minilmm'"
+    assert all(name in caught.value.hint for name in TABLE_NAMES)
+    assert caught.value.code == ExitCode.USAGE

@@ -2,33 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
-from transformers import PreTrainedModel
 
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.runs import CapturedRun, run_captured, run_plain
+from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
 # float32 with scores of size 10: rounding in another order. Nothing here should be further off.
 TOLERANCE = 1e-5
-STREAMS = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
-
-
-def eager_weights(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> dict[str, tuple[torch.Tensor, ...]]:
-    outputs = run_plain(model, inputs, output_attentions=True)
-    if model.config.is_encoder_decoder:
-        return {stream: outputs[name] for stream, name in STREAMS.items()}
-    return {"self": outputs.attentions}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_weights_equal_eagers(kind: str) -> None:
-    model = tiny(kind)
-    inputs = sentence(model)
-    run: CapturedRun = run_captured(model, inputs)
-    for stream, layers in eager_weights(model, inputs).items():
-        assert len(layers) == 2
-        for layer, expected in enumerate(layers):
-            np.testing.assert_allclose(run.weights(layer, stream=stream), expected[0].numpy(), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,3 +42,12 @@ def test_gemma2_scores_stay_under_their_cap() -> None:
     assert np.abs(scores).max() <= 2.0
     assert np.abs(scores).max() > 1.5  # the cap is reached, or this proves nothing
     assert run.of(1).rule["softcap"] == 2.0
+
+
+def test_every_layer_and_head_equals_eager(real: LoadedModel) -> None:
+    inputs = encoded(real, TEXT)
+    eager = run_plain(real.model, inputs, output_attentions=True).attentions
+    run = run_captured(real.model, inputs)
+    assert len(run.summaries) == len(eager) == real.model.config.num_hidden_layers
+    for layer, expected in enumerate(eager):
+        np.testing.assert_allclose(run.weights(layer), expected[0].numpy(), atol=TOLERANCE, rtol=0)

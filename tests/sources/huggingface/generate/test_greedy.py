@@ -1,15 +1,18 @@
 """--generate: the tokens are those of the model's own generate, and the weights those of a plain pass over them."""
 
+import itertools
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import save_file
+from torch import nn
 from transformers import GenerationConfig, PreTrainedModel, T5EncoderModel
 
 from attn_cli.call import Call
@@ -27,7 +30,8 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.check import built
-from tests.architectures.tiny import each_of, tiny_model
+from tests.architectures.overrides import OVERRIDES
+from tests.architectures.tiny import each_of, enlivened, shrunk, tiny_model
 from tests.attention_name import all_named
 from tests.media import KINDS, audio_file, image_file, tokenizer
 from tests.real_models import SMOL
@@ -155,26 +159,6 @@ def test_so_it_is_with_an_image_or_audio(kind: str, tmp_path: Path) -> None:
     assert all(prompt.text[x.start : x.end] == x.text for x in prompt.tokens if x.start is not None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [("llama", {}), ("gpt2", {"repetition_penalty": 1.8}), ("bart", {"no_repeat_ngram_size": 2}),
-     ("mbart", {"forced_bos_token_id": 9, "suppress_tokens": [7, 8]})],
-)  # fmt: skip
-def test_it_is_what_the_models_own_generate_gives(
-    kind: str, settings: dict[str, Any], folder_of: Folder, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(folder_of(kind), tmp_path / kind)
-    GenerationConfig(**settings, eos_token_id=2, pad_token_id=2, decoder_start_token_id=2).save_pretrained(folder)
-    source = opened(folder, generate=8)
-    (prompt,) = source.read([TEXT])
-    ids, first = generated_ids(prompt)
-    read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
-    expected = head_of(source).generate(read, max_new_tokens=8, do_sample=False)[0].tolist()
-    assert prompt.generated is not None
-    assert [*ids, *([2] * prompt.generated.ended)] == expected
-    assert first == (1 if source.reader.has_decoder else read.shape[1])
-
-
 @pytest.mark.usefixtures("loads_once")
 def test_a_text_ends_with_the_words_that_the_folder_ends_it_with(
     smollm_file: Path, monkeypatch: pytest.MonkeyPatch
@@ -265,27 +249,31 @@ def test_settings_of_speed_and_form_and_code_of_a_checkpoint_change_nothing(fold
     assert (generated_ids(prompt)[0], prompt.warnings) == (generated_ids(plain)[0], plain.warnings)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"num_beams": 5, "length_penalty": 3.0, "early_stopping": True, "no_repeat_ngram_size": 2},
-     {"num_beams": 3, "num_return_sequences": 3, "repetition_penalty": 1.4}, {"guidance_scale": 2.0},
-     {"forced_eos_token_id": 5, "min_length": 3}, {"bad_words_ids": [[7], [57]], "sequence_bias": [[[11], 50.0]]}],
-    ids=str,
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {}, {"repetition_penalty": 1.8}, {"no_repeat_ngram_size": 2},
+    {"num_beams": 5, "length_penalty": 3.0, "early_stopping": True, "no_repeat_ngram_size": 2},
+    {"num_beams": 3, "num_return_sequences": 3, "repetition_penalty": 1.4}, {"guidance_scale": 2.0},
+    {"forced_eos_token_id": 5, "min_length": 3}, {"bad_words_ids": [[7], [57]], "sequence_bias": [[[11], 50.0]]},
 )  # fmt: skip
-@pytest.mark.parametrize("kind", ["llama", "bart"])
-def test_the_folders_search_and_penalties_are_its_own(
+FORCED = {"forced_bos_token_id": 9, "suppress_tokens": [7, 8]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"), [*itertools.product(["llama", "bart"], SETTINGS), ("mbart", FORCED)], ids=str
+)
+def test_it_is_what_the_models_own_generate_gives(
     kind: str, settings: dict[str, Any], folder_of: Folder, tmp_path: Path
 ) -> None:
     folder = with_settings(folder_of(kind), tmp_path / kind, settings)
     source = opened(folder, generate=7)
     (prompt,) = source.read([TEXT])
-    ids, _ = generated_ids(prompt)
+    ids, first = generated_ids(prompt)
     read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
     own = type(head_of(source)).from_pretrained(folder)
     expected = own.generate(read, max_new_tokens=7, attention_mask=torch.ones_like(read))[0].tolist()
-    ends = own.generation_config.eos_token_id
-    assert ids == expected[: len(ids)]
-    assert expected[len(ids) :] in ([], [ends])
+    assert prompt.generated is not None
+    assert [*ids, *([own.generation_config.eos_token_id] * prompt.generated.ended)] == expected
+    assert first == (1 if source.reader.has_decoder else read.shape[1])
     assert not any("asks for" in note for note in prompt.warnings)
 
 
@@ -454,7 +442,7 @@ def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
     whole = tokenizer.decode(own[0])
     (prompt,) = source.read([text])
     grown = 0
-    for most in range(1, 24):
+    for most in (1, 2, 3, 5, 8, 13, 21):
         generated = source.written(prompt, most).generated
         assert generated is not None and generated.tokens < most + 8
         longer = text + generated.text
@@ -464,3 +452,45 @@ def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
         assert generated.quote.endswith(" …") != longer.endswith((".", "\n"))
         grown += generated.tokens > most
     assert grown
+
+
+def saved_as(name: str, folder: Path, **config: Any) -> PreTrainedModel:
+    """A tiny model of the class, saved in the folder with a tokenizer of whole words."""
+    cls = getattr(transformers, name)
+    settings = OVERRIDES.get(cls.config_class.model_type, {}) | {"eos_token_id": 2, "pad_token_id": 0} | config
+    torch.manual_seed(0)
+    model: PreTrainedModel = enlivened(cls(shrunk(cls.config_class, settings, "tiny")).eval())
+    model.save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    whole: PreTrainedModel = cls.from_pretrained(folder, attn_implementation="eager")
+    return whole
+
+
+def called_with(model: PreTrainedModel, part: nn.Module, ids: torch.Tensor) -> tuple[Any, dict[str, Any]]:
+    """What the model returns of token ids, and the arguments with which it calls a part of its own."""
+    calls: list[dict[str, Any]] = []
+    part.register_forward_pre_hook(lambda *call: calls.append(call[2]), with_kwargs=True)
+    with torch.no_grad():
+        return model(input_ids=ids, output_attentions=True), calls[0]
+
+
+def ids_of(tokens: Sequence[Token]) -> torch.Tensor:
+    return torch.tensor([[token.id for token in tokens]])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["BartForSequenceClassification", "MBartForQuestionAnswering", "T5ForSequenceClassification",
+     "T5ForQuestionAnswering", "UMT5ForSequenceClassification"],
+)  # fmt: skip
+def test_a_decoder_reads_what_the_saved_class_gives_it(name: str, tmp_path: Path) -> None:
+    model = saved_as(name, tmp_path, decoder_start_token_id=0)
+    source = opened(tmp_path)
+    prompts = source.read(["the cat sat ? what is here", "a cat"])
+    for prompt in prompts:
+        returned, arguments = called_with(model, model.get_decoder(), ids_of(prompt.tokens))
+        assert torch.equal(ids_of(prompt.others["decoder"]), arguments["input_ids"])
+        assert not any("start token alone" in note for note in prompt.warnings)
+        for stream in ("encoder", "decoder", "cross"):
+            stacked = torch.stack(returned[f"{stream}_attentions"])[:, 0].numpy()
+            np.testing.assert_allclose(weights(seen(source, prompt), stream), stacked, atol=1e-5)

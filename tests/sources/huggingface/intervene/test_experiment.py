@@ -9,9 +9,12 @@ from torch.nn import functional
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from attn_cli.call import Look
+from attn_cli.kernel.definition.mask import given_mask
 from attn_cli.model.intervention import Change, HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.intervene.attention import _output
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
@@ -149,26 +152,6 @@ def test_heads_of_sdpa_whose_texts_and_heads_share_an_axis(own: bool | None, mon
     assert max(map(abs, usual)) > 0.01 and found.noise < 1e-4
 
 
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_hidden_tokens_are_masked_keys(everywhere: bool) -> None:
-    source, prompt = speaking_source("llama"), prompt_of()
-    n, hidden = len(prompt.tokens), [2, 3, 4]
-    experiment = source.experiment(prompt, [8, 9, 10, 11], everywhere=everywhere)
-    (outcome,) = experiment.outcomes([Change(hidden=tuple(hidden))])
-    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
-    assert model is not None
-    seen = torch.ones(n, n, dtype=torch.bool).tril()
-    for row in range(n) if everywhere else range(8, n):
-        for key in hidden:
-            seen[row, key] &= row == key
-    mask = torch.zeros(1, 1, n, n).masked_fill(~seen, torch.finfo(torch.float32).min)
-    plain, changed = (log2_p(model, x)[-1] for x in (arguments, arguments | {"attention_mask": mask}))
-    best = int(plain.argmax())
-    assert outcome.bits == pytest.approx(float(changed[best] - plain[best]), abs=1e-4)
-    kl = float((plain.exp2() * (plain - changed)).sum())
-    assert outcome.kl_bits == pytest.approx(kl, abs=1e-6)
-
-
 # (stream, path of W_O in block {})
 HALVES = {
     "bart": {
@@ -271,3 +254,15 @@ def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedMo
         ):
             turned = 1 - float(torch.cosine_similarity(plain, vectors(), dim=0))
         assert outcome.cosine_distance == pytest.approx(turned, abs=1e-6) and turned > 1e-5, head
+
+
+def test_cells_are_hidden_beside_a_sink_for_every_query() -> None:
+    torch.manual_seed(0)
+    q, k, v, sink = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 4, 5, 1)
+    causal, hidden = torch.ones(5, 5, dtype=torch.bool).tril(), torch.zeros(5, 5, dtype=torch.bool)
+    hidden[2:, 1] = True
+    keys, values = (x.repeat_interleave(2, dim=1) for x in (k, v))
+    scores = (q @ keys.mT * 0.3).masked_fill(~causal | hidden, -torch.inf)
+    weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
+    rule = LayerRule(0.3, mask=causal[None, None], sink_per_query=sink)
+    torch.testing.assert_close(_output((q, k, v), rule, [given_mask(~hidden[None])]), weights @ values)

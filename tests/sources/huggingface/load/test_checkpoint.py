@@ -1,6 +1,7 @@
-"""Refusals of loading, and their messages: no random weights, no foreign code, no prompts."""
+"""Weights of all kinds of files, known again by any number; no random weights, no foreign code, no prompts."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -12,14 +13,22 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer
+from safetensors.torch import save_file
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from attn_cli.call import Call
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
+from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.anatomy.parameters import fingerprint
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
+from tests.media import tokenizer
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
+from tests.sources.huggingface.models import GROUPED, sentence, tiny
+from tests.sources.huggingface.runs import run_captured, run_plain
 
 QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
 
@@ -52,9 +61,9 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda m: (m / "model.safetensors").unlink(), "model.safetensors"),
     "an unknown type": (lambda m: edited_config(m, model_type="no_such_type"), "no_such_type"),
     "sizes below nothing": (lambda m: edited_config(m, num_attention_heads=-1), "num_attention_heads -1"),
-    "an empty tokenizer": (lambda m: replaced(m, "tokenizer.json", ""), "tokenizer"),
-    "half a tokenizer": (lambda m: replaced(m, "tokenizer.json", "{"), "tokenizer"),
-    "a tokenizer of lists": (lambda m: replaced(m, "tokenizer.json", "[]"), "tokenizer"),
+    "an empty tokenizer": (lambda m: replaced(m, "tokenizer.json", ""), "can't be loaded"),
+    "half a tokenizer": (lambda m: replaced(m, "tokenizer.json", "{"), "can't be loaded"),
+    "a tokenizer of lists": (lambda m: replaced(m, "tokenizer.json", "[]"), "can't be loaded"),
 }
 
 
@@ -190,20 +199,6 @@ def small_gguf(folder: Path, **header: Any) -> Path:
     return path
 
 
-def test_what_tokenizers_prints_of_unknown_keys_stays_out_of_the_output(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    tokens = {"0": {"content": "[PAD]", "special": True, "\x1b[31mred": 1}}
-    replaced(folder, "tokenizer_config.json", json.dumps(settings | {"added_tokens_decoder": tokens}))
-    AutoTokenizer.from_pretrained(folder)
-    assert "red" in capfd.readouterr().out  # so it prints, and not by Python
-    print("before", end="")
-    assert opened(folder).tokenizer is not None
-    print(", after", end="")
-    assert capfd.readouterr().out == "before, after"
-
-
 @pytest.mark.parametrize(
     ("config", "package"),
     [
@@ -237,3 +232,104 @@ def test_a_model_that_opens_with_its_head_makes_the_logits_of_one_token(tmp_path
     source.loaded.model.lm_head.register_forward_hook(lambda _, x, logits: rows.append(logits.shape[1]))
     source.each(source.read(["the cat sat"]), Selection(), lambda _: None)
     assert rows == [1]
+
+
+def test_weights_in_several_files(tmp_path: Path) -> None:
+    model = tiny("llama")
+    model.save_pretrained(tmp_path, max_shard_size="10KB")
+    shards = sorted(tmp_path.glob("*.safetensors"))
+    assert len(shards) > 2
+    loaded = load(find(str(tmp_path), OriginOptions(reads_text=False))).model
+    inputs = sentence(model)
+    expected = run_plain(model, inputs, output_attentions=True).attentions[1][0]
+    torch.testing.assert_close(torch.from_numpy(run_captured(loaded, inputs).weights(1)), expected, atol=1e-5, rtol=0)
+
+
+def test_a_file_of_several_that_is_not_there(tmp_path: Path) -> None:
+    tiny("llama").save_pretrained(tmp_path, max_shard_size="10KB")
+    lost = sorted(tmp_path.glob("*.safetensors"))[1]
+    lost.unlink()
+    with pytest.raises(LoadError) as error:
+        load(find(str(tmp_path), OriginOptions(reads_text=False)))
+    assert lost.name in error.value.message
+
+
+class Code:
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.system, (f"touch {self.marker}",)
+
+
+def test_weights_are_read_and_code_is_not_run(tmp_path: Path) -> None:
+    model, folder = tiny("gpt2"), tmp_path / "m"
+    model.config.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    loaded = load(find(str(folder), OriginOptions(reads_text=False)))
+    assert loaded.model.num_parameters() == model.num_parameters()
+    torch.save(model.state_dict() | {"evil": Code(tmp_path / "ran")}, folder / "pytorch_model.bin")
+    with pytest.raises(LoadError, match="holds more than weights, and was not read") as error:
+        load(find(str(folder), OriginOptions(reads_text=False)))
+    assert "weights_only" not in error.value.message + error.value.hint
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("place", [(0, 0), (50, 77), (89, 92)])
+def test_any_number_counts(place: tuple[int, int], dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(93, 90).to(dtype)  # 8,370 numbers: two blocks and the rest of one
+    before = fingerprint(model)
+    assert fingerprint(nn.Linear(93, 90).to(dtype)) != before
+    with torch.no_grad():
+        kept = model.weight[place].clone()
+        for changed in (kept * 1.01, torch.tensor(float("nan"), dtype=dtype)):
+            model.weight[place] = changed
+            assert fingerprint(model) != before
+        model.weight[place] = kept
+    assert fingerprint(model) == before
+
+
+TEXT = "the cat sat"
+_BLOCK = 32
+
+
+def fp8_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A matrix `[out, in]` as eight-bit floats, and a factor for each 32 x 32 of them."""
+    blocks = x.reshape(x.shape[0] // _BLOCK, _BLOCK, -1, _BLOCK)
+    scale = blocks.abs().amax(dim=(1, 3), keepdim=True) / 448
+    return (blocks / scale).to(torch.float8_e4m3fn).reshape(x.shape), scale[:, 0, :, 0].float()
+
+
+def test_weights_of_eight_bits_in_blocks(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    sizes = GROUPED | {"hidden_size": 64, "intermediate_size": 64, "head_dim": 16, "initializer_range": 0.2}
+    model = LlamaForCausalLM(LlamaConfig(**sizes))
+    tensors: dict[str, torch.Tensor] = {}
+    for name, x in model.state_dict().items():
+        if "proj.weight" in name:
+            tensors[name], tensors[f"{name}_scale_inv"] = fp8_blocks(x)
+        else:
+            tensors[name] = x
+    model.config.quantization_config = {"quant_method": "fp8", "weight_block_size": [_BLOCK, _BLOCK]}
+    model.config.architectures = ["LlamaForCausalLM"]
+    model.config.save_pretrained(tmp_path)
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    tokenizer().save_pretrained(tmp_path)
+
+    source = open_source(str(tmp_path))
+    prompt = source.read([TEXT])[0]
+    weights: dict[int, np.ndarray] = {}
+
+    def visit(call: Call) -> None:
+        weights[call.place.layer] = np.concatenate([band.weights.float().numpy() for band in call.bands()], axis=-2)
+
+    source.each([prompt], ALL, visit)
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    with torch.no_grad():
+        ids = torch.tensor([[token.id for token in prompt.tokens]])
+        expected = theirs(ids, output_attentions=True).attentions
+    assert len(expected) == len(weights) == 2
+    for layer, each in enumerate(expected):
+        np.testing.assert_allclose(weights[layer], each[0].float().numpy(), atol=2e-6)

@@ -18,10 +18,6 @@ def prompt(loaded: LoadedModel, text: str, pair: str | None = None) -> Prompt:
     return tokenize(loaded.tokenizer, text, pair)
 
 
-def labels(loaded: LoadedModel, text: str, pair: str | None = None) -> list[str]:
-    return [token.text for token in prompt(loaded, text, pair).tokens]
-
-
 def test_pieces_of_words_and_special_tokens(minilm: LoadedModel) -> None:
     found = prompt(minilm, "He sat, unbelievably.")
     assert [token.text for token in found.tokens] == [
@@ -31,24 +27,26 @@ def test_pieces_of_words_and_special_tokens(minilm: LoadedModel) -> None:
     assert (found.tokens[0].start, found.tokens[0].end) == (None, None)
 
 
-def test_the_space_before_a_word_is_not_shown(smollm: LoadedModel) -> None:
-    assert labels(smollm, "He sat, unbelievably.") == ["He", "sat", ",", "unbelie", "v", "ably", "."]
-
-
-def test_spaces_and_newlines_that_are_tokens_of_their_own(smollm: LoadedModel) -> None:
-    assert labels(smollm, " two  spaces\n\nand\ta tab ") == [
-        "two", " ", "spaces", "\n", "\n", "and", "\t", "a", "tab", " "
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "text", "expected"),
+    [
+        ("smollm", "He sat, unbelievably.", ["He", "sat", ",", "unbelie", "v", "ably", "."]),  # no space is shown
+        ("smollm", " two  spaces\n\nand\ta tab ", [
+            "two", " ", "spaces", "\n", "\n", "and", "\t", "a", "tab", " "  # tokens of their own
+        ]),
+        ("minilm", "NAÏVE Bank", ["[CLS]", "NAÏVE", "Bank", "[SEP]"]),  # which the model reads in lower case
+    ],
+)  # fmt: skip
+def test_labels_are_what_was_written(
+    model: str, text: str, expected: list[str], request: pytest.FixtureRequest
+) -> None:
+    assert [token.text for token in prompt(request.getfixturevalue(model), text).tokens] == expected
 
 
 def test_an_emoji_of_several_tokens(smollm: LoadedModel) -> None:
     found = prompt(smollm, "🙂 日 naïve")
     assert [token.text for token in found.tokens] == ["🙂", "🙂", "日", "日", "日", "na", "ïve"]
     assert [token.start for token in found.tokens] == [0, 0, 2, 2, 2, 4, 6]
-
-
-def test_letters_are_shown_as_written_though_the_model_reads_them_lower_case(minilm: LoadedModel) -> None:
-    assert labels(minilm, "NAÏVE Bank") == ["[CLS]", "NAÏVE", "Bank", "[SEP]"]
 
 
 def test_what_the_model_does_not_know_is_shown_and_warned_about(minilm: LoadedModel) -> None:

@@ -7,15 +7,19 @@ from transformers.pytorch_utils import Conv1D
 
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
+from attn_cli.model.blocks import BlockVectors
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections, matrix_rows
 from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.inputs import inputs_of
 from tests.architectures.tiny import tiny_model
+from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.sources.huggingface.runs import encoded
 
 # Grouped, Conv1D, post-norm, a norm after attention, a learned sink, latent keys, an encoder-decoder, parallel blocks.
@@ -129,3 +133,25 @@ def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], select
             model(**inputs)
     assert max(apart) < 1e-4
     return len(apart)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_the_hidden_states(kind: str) -> None:
+    model = tiny(kind)
+    inputs = sentence(model)
+    found = ModulePlaces(model)
+    places = [place for module in found.attention for place in found.of(module)]
+    steps: list[BlockVectors] = []
+    rows = [1, 7]
+    with (
+        recording_blocks(model, places, Selection(), rows, inputs["input_ids"].shape[1], steps.append),
+        torch.no_grad(),
+    ):
+        output = model(**inputs, output_hidden_states=True)
+    hidden = output.encoder_hidden_states if model.config.is_encoder_decoder else output.hidden_states
+    blocks = len(hidden) - 1
+    assert [step.layer for step in steps] == list(range(blocks))
+    for step in steps:
+        assert torch.equal(torch.from_numpy(step.before), hidden[step.layer][0, rows].float())
+        if step.layer < blocks - 1:  # the last is normalised once more in some models
+            assert torch.equal(torch.from_numpy(step.after), hidden[step.layer + 1][0, rows].float())
