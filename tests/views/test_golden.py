@@ -27,7 +27,6 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "long": ("matrix", LONG, "--mean"),
     "top": ("top", SENTENCE, "-k", "3", "--mean"),
     "overall": ("top", SENTENCE, "--overall"),
-    "long-top": ("top", f"{LONG} {LONG}", "--mean"),
     "one-query": ("top", SENTENCE, "--token", "bank"),
     "heads": ("heads", SENTENCE),
     "nearest": ("nearest", "king - man + woman"),

@@ -87,8 +87,8 @@ def test_ctrl_z_stops_both_and_fg_goes_on() -> None:
     ("command", "shown", "number", "code"),
     [
         (["explore", LONG], "? keys", *CODES[0]),
-        (["inspect", "river bank " * 200, "-m", MINILM], "loading", *CODES[2]),
-        (["top", "-", "--lines"], "line 1: river bank", *CODES[1]),
+        (["inspect", "river bank " * 200, "-m", MINILM], "loading", *CODES[1]),
+        (["top", "-", "--lines"], "line 1: river bank", *CODES[2]),
     ],
     ids=["explore", "a model", "lines"],
 )

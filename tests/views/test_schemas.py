@@ -44,12 +44,13 @@ def test_the_sinks_of_a_text_hold() -> None:
 
 @pytest.mark.parametrize("name", schema_names)
 def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
-    schema = strict_json(attn("schema", name).bytes)
+    shown = attn("schema", name)
+    schema = strict_json(shown.bytes)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["properties"]["schema"]["const"] == schema["$id"] == schema_id(name)
     assert re.fullmatch(rf"attn\.{name}/\d", schema_id(name))
-    assert attn("schema", schema_id(name)).bytes == attn("schema", name).bytes
+    assert attn("schema", schema_id(name)).bytes == shown.bytes
     results = schema["properties"].get("result")  # of a recording
     rows = [results] if results else [table["items"] for table in schema["properties"]["tables"]["properties"].values()]
     for field, description in (pair for row in rows for pair in row["properties"].items()):
@@ -90,19 +91,6 @@ def test_a_pooled_overview_holds_and_says_so() -> None:
     matrix = run.json["tables"]["matrices"][0]
     assert (matrix["block"], matrix["pooling"]) == ([2, 2], "max")
     assert np.array(matrix["weights"]).shape == (1, 50, 50)
-
-
-@pytest.mark.parametrize("options", [[], ["--mean"], ["-t", "bank", "-k", "1"], ["-H", "1,2"]], ids=" ".join)
-def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
-    run = attn("top", TEXT, "--overall", "--json", "--quiet", *options)
-    hold(run, "overall")
-    assert run.json["schema"] == "attn.overall/3"
-
-
-@pytest.mark.parametrize("command", ["inspect", "compute"])
-@pytest.mark.parametrize("options", [[], ["-t", "cat"]], ids=" ".join)
-def test_walks_hold(command: str, options: list[str]) -> None:
-    hold(attn(command, "the cat sat", "--steps", "--json", *options), "steps")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,7 @@
 """Lines printed past Rich equal those that Rich prints."""
 
-from unittest.mock import patch
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
-from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
 from attn_cli.views.drawing.console import console_for, printed
@@ -37,17 +32,3 @@ def test_a_part_is_printed_as_rich_prints_it(parts: list[Text | str], width: int
         rich.print(part, soft_wrap=False, crop=True)
     lines = rich.file.getvalue().split("\n")  # type: ignore[attr-defined]
     assert printed(parts, screen) == "\n".join(line.rstrip() if depth == "none" else line for line in lines)
-
-
-def test_rich_prints_only_what_needs_it() -> None:
-    table = Table("a")
-    for part, depth, calls in (
-        (Text("river bank", Style(bold=True)), "none", 0),
-        (Text("river bank", Style(bold=True)), "256", 1),
-        ("", "none", 0),
-        (table, "none", 1),
-    ):
-        screen = Screen(width=20, depth=depth)
-        with patch.object(Console, "print", autospec=True) as by_rich:
-            printed([part], screen)
-        assert by_rich.call_count == calls, (part, depth)

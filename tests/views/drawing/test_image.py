@@ -50,11 +50,6 @@ def test_an_image_of_14_by_14_patches(golden_screen: GoldenScreen) -> None:
     assert render(report(14, 14), Screen(80, ascii_only=True)).isascii()
 
 
-def test_few_patches_have_numbers(golden_screen: GoldenScreen) -> None:
-    few = report(4, 6, Matrix(weights_around(4, 6, (1, 2))[None, None], None, rows=(0,)))
-    golden_screen("patches-few", lambda width: render(few, Screen(width)))
-
-
 def test_pages_show_the_same_image() -> None:
     grid = report(14, 14)
     for page in (to_html([grid]).decode(), to_svg([grid]).replace("&#160;", " ")):

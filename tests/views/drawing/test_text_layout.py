@@ -1,9 +1,15 @@
-"""Every token is on a line, in its order, and no line is wider than the screen."""
+"""Tokens on lines, maps side by side: all is there, in its order, and no line is wider than the screen."""
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.prompt import Token
+from attn_cli.views.drawing.console import printed
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.screen import Screen, screen_of
+from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.text_layout import layout_of
 from tests.explore.recordings import prompt_of
 
@@ -52,3 +58,50 @@ def test_pieces_of_one_character_and_hostile_text_do_no_harm() -> None:
     tokens = [Token(0, "你", start=0, end=1), Token(1, "你", start=0, end=1), Token(2, "\x1b[31m", start=1, end=6)]
     layout = layout_of(tokens, "你\x1b[31m", 40, [])
     assert ["".join(piece.text for piece in line) for line in layout.lines] == ["你∙␛[31m"]
+
+
+@pytest.mark.parametrize(
+    ("term", "depth"),
+    [("vt100", "none"), ("vt220", "none"), ("dumb", "none"), ("xterm", "16"), ("xterm-256color", "256"),
+     ("xterm-direct", "truecolor")],
+)  # fmt: skip
+def test_a_terminal_without_colours_gets_none(term: str, depth: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.delenv("COLORTERM", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert screen_of(None).depth == depth
+
+
+def _drawn(sizes: list[tuple[int, int]], screen: Screen) -> list[str]:
+    rng = np.random.default_rng(0)
+    maps = [
+        HeatMap(rng.random((n, m)), "weights", f"map {at} · weights", [f"r{i}" for i in range(n)],
+                [f"c{j}" for j in range(m)], screen)
+        for at, (n, m) in enumerate(sizes)
+    ]  # fmt: skip
+    return printed(arranged(maps, screen), screen).split("\n")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 12), (16, 16), (30, 30)])
+def test_maps_of_one_size_are_whole_and_within_the_screen(width: int, size: tuple[int, int]) -> None:
+    on_terminal = _drawn([size] * 5, Screen(width, height=24))
+    in_file = _drawn([size] * 5, Screen(width))
+    assert max(map(len, on_terminal)) <= width
+    assert len(on_terminal) <= len(in_file)
+    titles = [title for line in on_terminal for title in line.split("map ")[1:]]
+    assert [title[0] for title in titles] == list("01234")
+    labels = [label for line in on_terminal for label in line.split() if label == "r0"]
+    assert len(labels) == 5
+
+
+def test_rows_of_maps_stand_at_one_height_and_files_have_one_below_the_other() -> None:
+    side_by_side = _drawn([(2, 2)] * 2 + [(3, 3)], Screen(80, height=24))
+    assert [line.count("0 r0") for line in side_by_side if "0 r0" in line] == [2, 1]
+    below = _drawn([(2, 2)] * 2, Screen(80))
+    assert [line.count("0 r0") for line in below if "0 r0" in line] == [1, 1]
+    assert [line for line in below if "map" in line] == [
+        "map 0 · weights · 2 x 2 · min 0.0165 max 0.637 · rows = queries, columns = keys",
+        "map 1 · weights · 2 x 2 · min 0.607 max 0.913 · rows = queries, columns = keys",
+    ]

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.standing_out import standing_out
@@ -21,10 +24,12 @@ from attn_cli.views.webpage.build import StaticScreen, page_html
 from tests.browser import Browser
 from tests.views.test_hostile import HOSTILE
 from tests.views.webpage.recordings import (
+    CAUSAL,
     TEXT,
     causal_model,
     encoder_decoder,
     layer_of,
+    masked,
     recording_of,
     tokens_of,
     weights_alone,
@@ -174,24 +179,6 @@ def test_keys_do_what_they_do_in_the_terminal(shown: Browser) -> None:
     browser.until("!document.getElementById('keys').open")
 
 
-def test_find_goes_from_place_to_place(shown: Browser) -> None:
-    browser = shown
-    places = [token.index for token in tokens_of(TEXT) if token.text == "bank"]
-    go(browser, "#l0h0q0")
-    browser.press("/", "bank", Keys.ENTER)
-    assert at(browser)["q"] == places[0] and at(browser)["held"]
-    browser.press("n")  # the box no longer takes the keys
-    assert at(browser)["q"] == places[1]
-    browser.press("N")
-    assert at(browser)["q"] == places[0]
-    for word, place in {"bank#2": places[1], "12": 12, "riv": 13, "nothing": 13}.items():
-        browser.press("/")
-        browser.run("document.getElementById('find').select()")
-        browser.press(word, Keys.ENTER, Keys.ESCAPE)
-        assert at(browser)["q"] == place, word
-    assert browser.run("document.getElementById('find').getAttribute('aria-invalid')") == "true"
-
-
 def test_the_mouse_shows_a_click_holds(shown: Browser) -> None:
     browser = shown
     go(browser, "#l1h1q0")
@@ -322,3 +309,59 @@ def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browse
         assert marked or by is not None  # a family names its first heads
     assert browser.run("document.getElementById('by').value") == "kinds"
     assert f"{outs[-1].weight:.2f}" in browser.run("document.getElementById('head').selectedOptions[0].text")
+
+
+ROWS, COLUMNS, PATCH = 3, 4, 40
+HEIGHT, WIDTH = ROWS * PATCH, COLUMNS * PATCH
+
+
+def patches(first: int = 0) -> list[Token]:
+    return [
+        Token(first + at, f"r{row},c{column}", row=row, column=column)
+        for at, (row, column) in enumerate(product(range(ROWS), range(COLUMNS)))
+    ]
+
+
+def image() -> np.ndarray:
+    return np.full((HEIGHT, WIDTH), 128, np.uint8)
+
+
+def seen(picture: np.ndarray | None) -> Recording:
+    words = tokens_of(TEXT, special=False)
+    tokens = (*patches(), *(replace(token, index=token.index + ROWS * COLUMNS) for token in words))
+    layers = [layer_of(number, tokens, rule=masked(CAUSAL)) for number in range(2)]
+    return recording_of(*layers, prompt=Prompt(TEXT, tokens, files={"image": "cat.png"}, picture=picture))
+
+
+def middles(browser: Browser) -> np.ndarray:
+    """The colour of each patch `[rows, columns, 3]`; white where it has none."""
+    colours = browser.run(
+        "[...document.querySelectorAll('.picture .token')].map((patch) => patch.style.backgroundColor)"
+    )
+    colours = [[int(part) for part in re.findall(r"\d+", colour)] or [255] * 3 for colour in colours]
+    return np.array(colours).reshape(ROWS, COLUMNS, 3)
+
+
+def test_a_click_on_a_word_lays_its_weights_over_the_image(browser: Browser, tmp_path: Path) -> None:
+    recording = seen(image())
+    browser.open(page_html(recording), tmp_path)
+    browser.requests()
+    browser.run("follow('#l0h3q20')")
+    assert browser.driver.find_elements(By.CSS_SELECTOR, ".picture canvas")
+    found = []
+    for word in (14, 21, 27):
+        browser.driver.find_element(By.ID, f"t0-{word}").click()
+        assert browser.run("look.q") == word
+        weights = recording.layers[0].weights(3, slice(word, word + 1), slice(0, ROWS * COLUMNS))[0]
+        drawn = middles(browser).astype(int)
+        dark = -drawn.sum(axis=-1).reshape(-1)
+        assert dark.argmax() == weights.argmax()
+        order = np.argsort(-weights)
+        assert (np.diff(dark[order[weights[order] > 0.2 * weights.max()]]) < 0).all()
+        found.append(drawn)
+    assert any((one != other).any() for one, other in pairwise(found))
+    assert browser.requests() == []
+    assert [line for line in browser.log() if "getImageData" not in line] == []  # which this test reads pixels with
+    browser.driver.execute_script(files(axe_core_python).joinpath("axe.min.js").read_text("utf-8"))
+    results = browser.driver.execute_async_script("axe.run().then((done) => arguments[0](done.violations))")
+    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in results] == []
