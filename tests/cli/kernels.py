@@ -52,16 +52,6 @@ def weights_of(scores: np.ndarray) -> np.ndarray:
     return soft(np.where(causal(*scores.shape[1:]), scores, -np.inf))
 
 
-def finite_mask(a: Arrays, number: float) -> np.ndarray:
-    scores = scores_of(a)
-    return soft(np.where(causal(*scores.shape[1:]), scores, number)) @ repeat(a["v"], len(scores))
-
-
-def added_mask(a: Arrays, number: float) -> np.ndarray:
-    scores = scores_of(a)
-    return soft(scores + np.where(causal(*scores.shape[1:]), 0, number)) @ repeat(a["v"], len(scores))
-
-
 def flash(a: Arrays, tile: int, *, rescale: str = "both", sums: Callable[[np.ndarray], np.ndarray] = np.asarray,
           last: bool = True) -> np.ndarray:  # fmt: skip
     """The loop of flash attention: a running maximum, a running sum, an accumulator."""
@@ -100,21 +90,7 @@ def zero_rows(output: np.ndarray, tile: int) -> np.ndarray:
     return output
 
 
-def sequential(a: Arrays, dtype: torch.dtype) -> np.ndarray:
-    """Key by key, as a loop over keys in that precision would add them up."""
-    scores = torch.from_numpy(np.where(causal(a["q"].shape[1], a["k"].shape[1]), scores_of(a), -np.inf))
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True)).float()
-    values = torch.from_numpy(repeat(a["v"], len(a["q"]))).float()
-    total = torch.zeros(powers.shape[:-1], dtype=dtype)
-    acc = torch.zeros((*powers.shape[:-1], values.shape[-1]), dtype=dtype)
-    for key in range(powers.shape[-1]):
-        total = (total.float() + powers[..., key]).to(dtype)
-        acc = (acc.float() + powers[..., key, None] * values[:, key, None]).to(dtype)
-    return (acc.float() / total.float()[..., None]).double().numpy()
-
-
 Kernel = Callable[[Arrays], np.ndarray]
-CAUSAL = ("--mask", "causal")
 
 
 def sdpa(a: Arrays, dtype: torch.dtype) -> np.ndarray:

@@ -13,6 +13,8 @@ from tests.program import attn, refused
 from tests.real_models import MINILM, SMOL
 from tests.views.test_schemas import hold
 
+pytestmark = pytest.mark.usefixtures("loads_once")
+
 RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
 
 

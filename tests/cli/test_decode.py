@@ -1,7 +1,5 @@
 """`--decode` equals the causal matrix, for every kind of keys, and counts what it keeps."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,10 +13,7 @@ from attn_cli.kernel.lessons.decode import decode
 from tests.program import attn, refused
 from tests.strategies import Problem, problems
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @given(problems(raw=True))

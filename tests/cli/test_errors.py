@@ -12,12 +12,6 @@ from tests.program import attn, file_words, refused
 LOAD, LIMIT, OUTPUT, USAGE = 3, 4, 5, 2
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 REFUSED = [
     (["inspect", " \n\t "], USAGE, "empty"),
     (["inspect", "zzqqy"], USAGE, "minilm"),

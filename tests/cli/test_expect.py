@@ -1,7 +1,5 @@
 """`attn compute --expect`: right kernels pass, in every layout and type; rounding, NaN and nonsense are told apart."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -14,9 +12,7 @@ from tests.views.test_golden import DEPTHS, GoldenScreen
 RANDOM = np.random.default_rng(5)
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def save(**arrays: np.ndarray) -> list[str]:
@@ -46,7 +42,6 @@ def attention(arrays: dict[str, np.ndarray], mask: np.ndarray | None = None, sca
 
 
 CAUSAL = np.tril(np.ones((5, 7), dtype=bool))
-BOTTOM = np.tril(np.ones((5, 7), dtype=bool), 2)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
@@ -143,11 +138,11 @@ def low(dtype: torch.dtype, spread: float = 1.0) -> dict[str, torch.Tensor]:
     return {name: (x * (spread if name != "v" else 1)).to(dtype) for name, x in arrays.items()}
 
 
-def step_by_step(a: dict[str, torch.Tensor], scale: float = 0.125, offset: int = 0, *, tile: bool = False):
+def step_by_step(a: dict[str, torch.Tensor]) -> torch.Tensor:
     """Attention as models write it out: every product rounded to the dtype of the arrays."""
-    k, v = (a[x].repeat(2, 1, 1) if tile else a[x].repeat_interleave(2, 0) for x in "kv")
-    scores = a["q"] @ k.mT * scale
-    scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=bool).tril(offset), -torch.inf)
+    k, v = (a[x].repeat_interleave(2, 0) for x in "kv")
+    scores = a["q"] @ k.mT * 0.125
+    scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=bool).tril(), -torch.inf)
     return torch.softmax(scores.float(), -1).to(scores.dtype) @ v
 
 
@@ -174,31 +169,6 @@ def test_right_kernels_of_16_bits_pass_however_they_are_saved(dtype: torch.dtype
             assert f"checked as {str(dtype).removeprefix('torch.')}" in run.text
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
-def test_an_output_rounded_to_8_bits_passes(dtype: torch.dtype) -> None:
-    run = low_check(low(BFLOAT16), step_by_step(low(BFLOAT16)).to(dtype))
-    assert run.code == 0, run.text
-
-
-@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"scale": 1.0}, "the scale is missing"),
-        ({"offset": 1}, "see one key ahead"),
-        ({"offset": -1}, "blocks the diagonal too"),
-        ({"tile": True}, "tiled instead of repeated"),
-    ],
-)
-def test_wrong_kernels_of_16_bits_are_named(dtype: torch.dtype, wrong: dict, words: str) -> None:
-    a = low(dtype)
-    output = torch.nan_to_num(step_by_step(a, **wrong))
-    for widened in (False, True):
-        run = low_check(a, output, widened=widened)
-        assert run.code == 1
-        assert words in " ".join(run.text.split()), run.text
-
-
 @pytest.mark.parametrize("wrong", ["zero", "of another head", "of the row before"])
 def test_one_wrong_row_of_16_bits_is_found(wrong: str) -> None:
     a = low(BFLOAT16)
@@ -209,23 +179,6 @@ def test_one_wrong_row_of_16_bits_is_found(wrong: str) -> None:
     assert run.code == 1
     assert [head["bad_rows"] for head in heads] == [0, 0, 1, 0]
     assert heads[2]["first_bad_row"] == 77
-
-
-def test_small_and_large_values_are_checked_as_strictly() -> None:
-    for factor in (1e-6, 1e6):
-        a = low(BFLOAT16)
-        a["v"] = a["v"] * factor
-        assert low_check(a, step_by_step(a)).code == 0
-        assert low_check(a, step_by_step(a, scale=0.25)).code == 1
-
-
-def test_a_causal_mask_may_have_an_offset() -> None:
-    a = case(g=4)
-    allowed = np.tril(np.ones((5, 7), dtype=bool), 1)
-    command = [*save(**a), "--mask", "causal:1", "-q"]
-    assert check(command, attention(a, allowed)).code == 0
-    for mask, words in ((CAUSAL, "first query with the first key"), (BOTTOM, "last query with the last key")):
-        assert words in " ".join(check(command, attention(a, mask)).text.split())
 
 
 def test_weights_may_be_checked_too_or_alone() -> None:
@@ -264,7 +217,7 @@ def test_every_batch_entry_has_its_verdict() -> None:
 
 
 def test_a_large_matrix_is_checked_in_bands() -> None:
-    q = RANDOM.normal(size=(1, 2100, 16))
+    q = RANDOM.normal(size=(1, 300, 16))  # three bands
     right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3, is_causal=True).numpy()
     command = [*save(q=q), "--mask", "causal"]
     assert check(command, right).code == 0

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import transformers
 
@@ -53,29 +52,6 @@ def test_data_say_which_tokens_were_generated(command: str) -> None:
     assert shown["generated"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(TEXT), "given": False}
     assert [token.get("generated") for token in shown["tokens"]] == [None] * 5 + [True] * 2
     assert all(shown["text"][token["start"] : token["end"]] == token["text"] for token in shown["tokens"])
-
-
-def test_the_walk_of_a_generated_token_holds_too() -> None:
-    run = attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris", "--json")
-    hold(run, "steps")
-    assert "+Paris" in attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris").text
-
-
-def test_the_prompts_own_rows_are_what_they_are_without_an_answer() -> None:
-    with_answer, without = (
-        attn("matrix", TEXT, "-m", SMOL, "-l", "0", "--json", *more).json["tables"]["matrices"][0]["weights"]
-        for more in (("--generate", "2"), ())
-    )
-    found, expected = np.array(with_answer), np.array(without)
-    np.testing.assert_allclose(found[:, :5, :5], expected, atol=1e-6)  # products of other shapes, summed otherwise
-
-
-def test_words_are_merged_on_either_side_of_the_border() -> None:
-    run = attn("top", "He was unbeliev", "-m", SMOL, "-l", "0", "--mean", "--generate", "3", "--words", "--json")
-    hold(run, "top")
-    tokens = run.json["input"]["tokens"]
-    assert [token["text"] for token in tokens][:4] == ["He", "was", "unbeliev", "ably"]
-    assert [bool(token.get("generated")) for token in tokens][:4] == [False, False, False, True]
 
 
 def test_every_line_has_an_answer_of_its_own() -> None:

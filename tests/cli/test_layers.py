@@ -1,6 +1,5 @@
 """attn layers: true block numbers on hybrid stacks, windows, caps, sinks, streams; in every format."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 from tests.architectures.check import built
-from tests.program import Run, attn, refused
+from tests.program import attn, refused
 from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
@@ -47,35 +46,24 @@ def test_blocks_without_softmax_attention_keep_their_numbers(name: str, mixer: l
         assert (row["way"] is None) == (row["heads"] == 0) == (row["mixer"] != "softmax attention")
 
 
-def test_windows_caps_groups_and_scale(tmp_path: Path) -> None:
-    first, second = mapped("gemma2", tmp_path)
-    assert (first["mask"], second["mask"]) == ("window 4, causal", "causal")
-    assert (first["softcap"], first["scale"], first["heads"], first["kv_heads"]) == (2.0, 0.25, 4, 2)
-    assert (first["sink"], first["bias"], first["way"]) == (False, False, "registry")
-
-
-def test_a_sink(tmp_path: Path) -> None:
-    assert [row["sink"] for row in mapped("gpt_oss", tmp_path)] == [True, True]
-
-
-def test_weights_alone_tell_whether_attention_is_causal(tmp_path: Path) -> None:
-    assert {(row["mask"], row["scale"], row["way"]) for row in mapped("bloom", tmp_path)} == {
-        ("causal", None, "softmax")
-    }
-
-
-def test_streams_and_position_bias(tmp_path: Path) -> None:
-    rows = mapped("t5", tmp_path)
-    assert [(row["stream"], row["layer"], row["mask"]) for row in rows] == [
-        ("encoder", 0, "no mask"), ("encoder", 1, "no mask"), ("decoder", 0, "causal"), ("decoder", 1, "causal"),
-        ("cross", 0, "no mask"), ("cross", 1, "no mask"),
-    ]  # fmt: skip
-    assert all(row["bias"] for row in rows if row["stream"] != "cross")
-
-
-def test_shared_layers_run_several_times(tmp_path: Path) -> None:
-    (only,) = mapped("albert", tmp_path)
-    assert only["calls"] == 2
+@pytest.mark.parametrize(
+    ("name", "columns", "rows"),
+    [
+        ("gemma2", "mask softcap scale heads kv_heads sink bias way", [
+            ("window 4, causal", 2.0, 0.25, 4, 2, False, False, "registry"),
+            ("causal", 2.0, 0.25, 4, 2, False, False, "registry"),
+        ]),
+        ("gpt_oss", "sink", [(True,), (True,)]),
+        ("bloom", "mask scale way", [("causal", None, "softmax")] * 2),  # weights alone tell whether it is causal
+        ("albert", "calls", [(2,)]),  # shared layers run several times
+        ("t5", "stream layer mask bias", [
+            ("encoder", 0, "no mask", True), ("encoder", 1, "no mask", True), ("decoder", 0, "causal", True),
+            ("decoder", 1, "causal", True), ("cross", 0, "no mask", True), ("cross", 1, "no mask", True),
+        ]),
+    ],
+)  # fmt: skip
+def test_rules_of_layers(name: str, columns: str, rows: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    assert [tuple(row[column] for column in columns.split()) for row in mapped(name, tmp_path)] == rows
 
 
 @pytest.mark.parametrize(
@@ -127,20 +115,6 @@ def test_blocks_that_differ_in_their_number_alone_share_a_line() -> None:
     assert [line.split() for line in run.lines if line.startswith("  0")] == [
         ["0-5", "softmax", "attention", "12", "12", "no", "mask", "0.1768", "1"]
     ]
-
-
-def test_every_format(tmp_path: Path) -> None:
-    options = saved("jamba", tmp_path)
-    rows = attn("layers", *options, "-f", "csv").lines
-    assert rows[0].startswith("stream,layer,mixer,name,way,calls,heads,kv_heads,scale,mask")
-    assert [row.split(",")[2] for row in rows[1:]] == ["Mamba", "softmax attention"] * 2
-    lines: Run = attn("layers", *options, "-f", "jsonl")
-    assert [json.loads(line)["layer"] for line in lines.lines] == [0, 1, 2, 3]
-    assert attn("layers", *options, "-o", tmp_path / "map.npz").code == 0
-    with np.load(tmp_path / "map.npz") as arrays:
-        assert arrays["heads"].tolist() == [0, 4, 0, 4]
-        assert arrays["mixer"].tolist() == ["Mamba", "softmax attention"] * 2
-    assert attn("layers", *options, "-f", "html").text.count("Mamba") == 1
 
 
 def test_a_table_has_one_layer() -> None:

@@ -105,19 +105,6 @@ def test_a_file_that_was_not_learned_so_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("table", "text", "word", "target"),
-    [
-        ("toy:the-cat-sat", "the cat sat", "cat", "the"),
-        ("toy:my-name-is-ankit", "My name is Ankit", "Ankit", "name"),
-        ("toy:the-cat-sat-down", "The cat sat down", "down", "The"),
-    ],
-)
-def test_small_tables_learn_too(table: str, text: str, word: str, target: str) -> None:
-    shown = attn("learn", text, "-m", table, "-w", word, "--to", target, "--json").json["tables"]
-    assert shown["stages"][-1]["target_weight"] > 0.95
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["I love apple", "-w", "apple", "--to", "phone"], "no 'phone' in 'I love apple'"),

@@ -1,7 +1,6 @@
-"""--image and --audio: files through the model's own processor, labelled by patch and by time."""
+"""--image and --audio: files through the model's own processor, labelled by patch and time; queries."""
 
 import importlib.util
-import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.huggingface.read.processor import without_videos
+from tests.architectures.tiny import tiny_model
 from tests.media import RATE, audio_file, image_file, saved, tokenizer
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.folders import hard_link
@@ -217,37 +217,6 @@ def test_an_image_in_tiles_keeps_the_tokens_of_the_text(seeing: Seeing, tmp_path
     assert set(found["text.tokens"][1:35].tolist()) == {"<image>"}
 
 
-@pytest.mark.parametrize("place", [(0, 0), (2, 3)])
-@pytest.mark.parametrize("kind", ["vit", "clip", "llava"])
-def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, int], seeing: Seeing, tmp_path) -> None:
-    """In the first block a token's key holds its own patch alone: scores change in the columns of patches that do."""
-    scores = []
-    for bright in ((1, 1), place):
-        file = image_file(tmp_path / f"{bright}.png", bright=bright)
-        text = [] if kind == "vit" else ["the cat"]
-        shown = attn("matrix", *text, "-m", seeing(kind), "--image", file, "--scores", "-l", "0", "--json", "-q").json
-        scores.append(np.array(shown["tables"]["matrices"][0]["scores"]))
-    tokens = shown["input"].get("streams", {}).get("vision") or shown["input"]["tokens"]
-    changed = np.median(np.abs(scores[1] - scores[0]).max(axis=0), axis=0)
-    assert {(token.get("row"), token.get("column")) for token, x in zip(tokens, changed, strict=True) if x > 1e-4} == {
-        (1, 1),
-        place,
-    }
-
-
-def test_what_a_query_attends_to_is_drawn_as_the_image_is(seeing: Seeing, cat: Path) -> None:
-    asked = ("-m", seeing("vit"), "--image", cat, "--token", "[CLS]", "-l", "-1")
-    shown = attn("matrix", *asked, "--mean", "--json").json
-    weights = np.array(shown["tables"]["matrices"][0]["weights"])
-    lines = attn("matrix", *asked, "--mean").lines
-    first = next(at for at, line in enumerate(lines) if line.split() == ["0", "1", "2", "3"]) + 1
-    cells = np.array([[float(cell) for cell in line.split()[:4]] for line in lines[first : first + 4]])
-    np.testing.assert_allclose(cells.ravel(), weights.ravel()[1:], atol=5.01e-4)  # three digits; [CLS] comes first
-    heaviest = shown["input"]["tokens"][1 + weights.ravel()[1:].argmax()]
-    assert np.unravel_index(cells.argmax(), cells.shape) == (heaviest["row"], heaviest["column"])
-    assert lines[first + 4] == f"on the image {weights.ravel()[1:].sum():.3f} · 0 [CLS] {weights.ravel()[0]:.3f}"
-
-
 def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, tone: Path) -> None:
     def streams(*arguments: object) -> list[str]:
         run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
@@ -285,16 +254,6 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
 
 
-def test_inputs_with_pixels_are_labelled_too(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    given = AutoImageProcessor.from_pretrained(seeing("vit"))(read_image(str(cat)), return_tensors="np")
-    np.savez(tmp_path / "given.npz", **given)
-    found = arrays(tmp_path, "-m", seeing("vit"), "-F", tmp_path / "given.npz")
-    assert found["tokens"].tolist()[:2] == ["[CLS]", "r0,c0"]
-    np.savez(tmp_path / "two.npz", pixel_values=np.repeat(given["pixel_values"], 2, axis=0))
-    found = arrays(tmp_path, "-m", seeing("vit"), "-F", tmp_path / "two.npz")
-    assert found["tokens"].tolist()[:2] == ["0", "1"]  # two images: nobody says which
-
-
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_audio_of_any_width_is_the_same(width: int, channels: int, tmp_path: Path) -> None:
@@ -329,31 +288,6 @@ def test_without_pillow_there_are_no_images(seeing: Seeing, cat: Path, monkeypat
     refused(attn("heads", "-m", seeing("vit"), "--image", cat), 3, "pillow", "pip install 'attn-cli[image]'")
 
 
-def test_files_that_are_no_images(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty.png").touch()
-    (tmp_path / "text.png").write_text("not an image")
-    (tmp_path / "half.png").write_bytes(cat.read_bytes()[: cat.stat().st_size // 2])
-    for name in ("none.png", "empty.png", "text.png", "half.png", "."):
-        refused(
-            attn("heads", "-m", seeing("vit"), "--image", tmp_path / name), 2, tmp_path.name if name == "." else name
-        )
-
-
-def test_files_that_are_no_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty.wav").touch()
-    (tmp_path / "text.wav").write_text("not audio, however long it may be, for there is no RIFF in it")
-    with wave.open(str(tmp_path / "silent.wav"), "wb") as opened:
-        opened.setnchannels(1)
-        opened.setsampwidth(2)
-        opened.setframerate(RATE)
-    content = bytearray(tone.read_bytes())
-    content[20] = 3  # numbers with a point
-    (tmp_path / "float.wav").write_bytes(content)
-    (tmp_path / "short.wav").write_bytes(tone.read_bytes()[:30])
-    for name in ("none.wav", "empty.wav", "text.wav", "silent.wav", "float.wav", "short.wav"):
-        refused(attn("heads", "-m", seeing("wav2vec2"), "--audio", tmp_path / name), 2, name)
-
-
 def test_models_and_media_that_do_not_go_together(seeing: Seeing, cat: Path, tone: Path, tmp_path: Path) -> None:
     vit, clip, whisper = seeing("vit"), seeing("clip"), seeing("whisper")
     refused(attn("heads", "the cat", "--image", cat), 2, "--image")  # of a table
@@ -382,3 +316,40 @@ def test_images_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:
     turned.save(tmp_path / "turned.jpg", exif=tags)
     found = read_image(str(tmp_path / "turned.jpg"))
     assert (found.size, found.mode) == ((4, 6), "RGB")
+
+
+@pytest.fixture
+def detr(tmp_path: Path) -> Path:
+    model = tiny_model("detr", "tiny")
+    model.save_pretrained(tmp_path / "detr")
+    processor = transformers.DetrImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 128})
+    processor.save_pretrained(tmp_path / "detr")
+    return tmp_path / "detr"
+
+
+@torch.no_grad()
+def test_a_detr_sees_an_image_as_it_does_anywhere(detr: Path, tmp_path: Path) -> None:
+    cat = image_file(tmp_path / "cat.png", bright=(1, 2), columns=8)  # 32 x 64 pixels, read as 64 x 128
+    run = attn("matrix", "-m", detr, "--image", cat, "-o", tmp_path / "x.npz")
+    assert run.code == 0 and "patches of the picture have no map (detr)" in run.errors
+    found = dict(np.load(tmp_path / "x.npz"))
+    given = transformers.AutoImageProcessor.from_pretrained(detr)(read_image(str(cat)), return_tensors="pt")
+    model = transformers.AutoModel.from_pretrained(detr, attn_implementation="eager").eval()
+    returned = model(**given, output_attentions=True)
+    for stream in ("encoder", "decoder", "cross"):
+        own = returned[f"{stream}_attentions"]
+        np.testing.assert_allclose(found[f"{stream}.weights"], torch.cat(own).numpy(), atol=1e-5)
+    assert found["decoder.tokens"].tolist() == [str(query) for query in range(6)]
+    refused(attn("matrix", "-m", detr, "--image", cat, "--pair", "a"), 2, "--pair and --image")
+
+
+def test_a_decoder_of_other_things_is_refused_or_run(tmp_path: Path) -> None:
+    series = tiny_model("time_series_transformer", "tiny")
+    series.save_pretrained(tmp_path / "series")
+    tone = audio_file(tmp_path / "tone.wav")
+    refused(attn("top", "-m", tmp_path / "series", "--audio", tone), 2, "takes no --audio", "it reads past_values")
+    speech = tiny_model("speecht5", "tiny")
+    speech.save_pretrained(tmp_path / "speech")
+    transformers.SpeechT5FeatureExtractor().save_pretrained(tmp_path / "speech")
+    run = attn("heads", "-m", tmp_path / "speech", "--audio", tone, "--json")
+    assert {layer["stream"] for layer in run.json["tables"]["layers"]} == {"encoder", "decoder", "cross"}

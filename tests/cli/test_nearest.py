@@ -1,7 +1,6 @@
 """Nearest words and analogies: the ones that README promises, brute force as the oracle, one line for what is wrong."""
 
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
@@ -81,17 +80,6 @@ def test_words_without_signs_are_compared() -> None:
     assert [pair["cosine"] for pair in found] == pytest.approx(cosines, abs=1e-12)
 
 
-def test_a_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("t.txt").write_text("a 1 0\nb 1 1\nc 0 1\nco-op 0 2\n")
-    run = attn("nearest", "C - A", "-m", "t.txt", "--json")
-    assert [found["word"] for found in run.json["tables"]["nearest"]] == ["co-op", "b"]
-    assert run.json["warnings"] == ["read in the case that t.txt has: C as c, A as a"]
-    assert attn("nearest", "co-op", "-m", "t.txt", "-k", "1", "-f", "csv").lines[1].split(",")[:2] == ["0", "c"]
-    Path("t.txt").write_text("a 1 0\nb 1 x\n")
-    refused(attn("nearest", "a", "-m", "t.txt"), 2, "t.txt line 2: 'x' is not a number")
-
-
 LINES = b"\xef\xbb\xbfbank\r\n\nking - man + woman\n\xff\nzzqqy\nking -"
 
 
@@ -131,11 +119,3 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
 )
 def test_what_cannot_be_answered_is_refused_in_words(arguments: list[str], words: str) -> None:
     refused(attn("nearest", *arguments), 2, words)
-
-
-def test_words_from_a_hostile_table_are_made_visible(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text(json.dumps({"a": [1, 0], "\x1b[31m[bold]": [1, 1], "\u202eb": [0, 1]}))
-    shown = attn("nearest", "a", "-m", tmp_path / "t.json", terminal=True, env={"TERM": "xterm"}).text
-    assert "␛[31m[bold]" in shown
-    assert "<U+202E>b" in shown
-    assert "\x1b[31m" not in shown

@@ -1,18 +1,19 @@
-"""On a terminal a command that was told nothing chooses and says so; a pipe gets everything; no picture is blank."""
+"""On a terminal a command that was told nothing chooses and says so; faces name the same heads."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
+from attn_cli.recording import Recording
+from tests.explore.test_session import session
 from tests.program import attn
-from tests.real_models import MINILM, SMOL
+from tests.real_models import SMOL
+from tests.views.webpage.test_build import document
 
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
 TEXTS = (
     MARY,
-    "Roses are red, violets are",
     "def add(a, b): return a +",
     "the the the the the the the the",
 )
@@ -34,22 +35,6 @@ def test_no_overview_is_blank_and_no_finding_below_its_weight(text: str) -> None
     assert max(beside) >= 0.1  # something else than the first key is read
     told = [float(number) for number in re.findall(r'attends to "\S+" \d+ \((\d\.\d\d)\)', run.text)]
     assert all(weight >= 0.1 for weight in told)
-
-
-@pytest.mark.usefixtures("loads_once")
-@pytest.mark.parametrize("command", ["top", "heads", "matrix"])
-@pytest.mark.parametrize("model", [SMOL, MINILM])
-def test_what_comes_next_shows_what_was_promised(command: str, model: Path) -> None:
-    run = attn(command, MARY, "-m", model, terminal=True, env=SCREEN)
-    assert run.code == 0
-    assert run.columns <= 80
-    after = run.lines[-1]
-    head = re.search(r"-H (\d+)\.(\d+)", after)
-    assert head is not None
-    rows = json.loads(attn("matrix", MARY, "-m", model, "-H", f"{head[1]}.{head[2]}", "--json").bytes)
-    weights = rows["tables"]["matrices"][0]["weights"][0]
-    assert max(weight for row in weights[1:] for weight in row[1:] if weight is not None) >= 0.1
-    assert f"{head[1]}.{head[2]}" in "\n".join(run.lines[:-1])
 
 
 @pytest.mark.usefixtures("loads_once")
@@ -82,3 +67,43 @@ def test_the_heads_that_read_another_word_are_told_beside_what_a_word_gives_itse
     )
     itself = sum(of_head[1][1] for of_head in weights) / len(weights)
     assert f"itself   {itself:.2f}" in run.text
+
+
+TEXT = f"{MARY} John. {MARY} John."  # said twice: rows enough to name heads that find content
+
+
+@pytest.mark.usefixtures("loads_once")
+def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert attn("inspect", TEXT, "-m", SMOL, "-o", "run.attn").code == 0
+    Path("text.txt").write_text(f"{TEXT}\n")
+    assert attn("scan", "text.txt", "-m", SMOL, "-o", "scan").code == 0
+    inspected = attn("inspect", TEXT, "-m", SMOL, "--json").json["tables"]
+    expected = named(inspected["kinds"])
+    assert (17, 5) in expected["induction"]
+    for arguments in (("inspect", "-m", "run.attn"), ("heads", TEXT, "--kinds", "-m", SMOL),
+                      ("heads", "--kinds", "--file", "text.txt", "-m", SMOL)):  # fmt: skip
+        answer = attn(*arguments, "--json").json
+        assert named(answer["tables"]["kinds"]) == expected
+    assert named(attn("scan", "show", "scan", "--json").json["tables"]["heads"]) == expected
+
+    made = session(Recording.load("run.attn"))
+    outs = [(out.call, out.at, out.weight) for out in made.scene.judge().outs]
+    (matrix,), story = inspected["matrices"], inspected
+    word = story["needs"][0]
+    brings = next(head for head in story["brought_by"] if word["key"] <= head["key"] < word["key"] + word["tokens"])
+    assert (brings["layer"], brings["head"]) == (matrix["layer"], matrix["heads"][0])
+    assert min(weight for *_, weight in outs) >= 0.1
+    assert attn("inspect", "-m", "run.attn", "-o", "page.html").code == 0
+    page, opening = document(Path("page.html").read_bytes()), made.scene.opening
+    place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
+    assert tuple(page["start"]) == (opening.at, opening.head) == place and opening.key == brings["key"]
+    assert [(head["layer"], head["head"]) for head in page["work"]["heads"]] == [out[:2] for out in outs]
+
+
+def named(heads: list[dict]) -> dict[str, set[tuple[int, int]]]:  # type: ignore[type-arg]
+    found: dict[str, set[tuple[int, int]]] = {"induction": set(), "duplicate": set()}
+    for head in heads:
+        if head["kind"] in found:
+            found[head["kind"]].add((head["layer"], head["head"]))
+    return found

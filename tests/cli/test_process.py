@@ -8,10 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 import attn_cli
-from tests.program import SHORT, attn, environment, heeding_signals, process, program, refused
+from tests.program import SHORT, environment, heeding_signals, process, program, refused
 from tests.real_models import MINILM
 
 MODEL = str(MINILM)
@@ -135,13 +134,6 @@ def test_a_closed_standard_error_moves_no_talk_to_standard_output() -> None:
     assert (done.returncode, done.stdout) == (2, b"")
     done = _with_closed("2>/dev/full", "top", "river bank", "-t", "moon")
     assert (done.returncode, done.stdout) == (2, b"")
-
-
-def test_a_scan_is_whole_where_nobody_hears_of_it(tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("river bank\ncat sat\n", "utf-8")
-    done = _with_closed(">&-", "scan", str(tmp_path / "lines.txt"), "-m", MODEL, "-o", str(tmp_path / "scan"))
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert attn("scan", "show", tmp_path / "scan").code == 0
 
 
 def test_no_file_gets_the_number_of_a_closed_stream() -> None:
@@ -284,18 +276,3 @@ def test_one_name_and_one_version_everywhere() -> None:
     installed = Path(sys.executable).with_name("attn")
     done = subprocess.run([installed, "--version"], capture_output=True, timeout=SHORT, check=False)
     assert done.stdout.decode() == f"attn {__version__}\n"
-
-
-def test_what_a_library_logs_stays_off_the_terminal(tmp_path: Path) -> None:
-    """Pillow logs what it can't decode, here ten samples a pixel, and raises it, too."""
-    file = tmp_path / "image.tif"
-    Image.new("RGB", (4, 4)).save(file)
-    file.write_bytes(file.read_bytes().replace(b"\x15\x01\x03\0\x01\0\0\0\x03\0", b"\x15\x01\x03\0\x01\0\0\0\x0a\0"))
-    read = (
-        "from attn_cli.cli import main; from attn_cli.sources.huggingface.read.media import read_image\n"
-        "try: main()\nexcept SystemExit: read_image({!r})"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", read.format(str(file))], capture_output=True, text=True, env=environment(), check=False
-    )
-    assert "More samples per pixel" not in run.stderr and "InputError" in run.stderr

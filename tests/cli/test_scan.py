@@ -43,10 +43,12 @@ def test_a_corpus_becomes_parts_and_records_without_text_are_named(lines: Path, 
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_scan_says_in_a_line_how_far_it_came(number: int, code: int, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("river bank\n" * 3000)
+def test_an_interrupted_scan_says_in_a_line_how_far_it_came(
+    number: int, code: int, llama: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "lines.txt").write_text("the cat sat\n" * 9000)
     with subprocess.Popen(
-        program("scan", "lines.txt", "-m", MODEL, "-o", "s1"), cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)),
+        program("scan", "lines.txt", "-m", llama, "-o", "s1"), cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding_signals, text=True,
     ) as running:  # fmt: skip
         while len(list(tmp_path.glob("s1/part-*.parquet"))) < 2:  # of 512 documents, the first of which is counted
@@ -56,9 +58,9 @@ def test_an_interrupted_scan_says_in_a_line_how_far_it_came(number: int, code: i
         out, errors = running.communicate(timeout=SHORT)
     assert (running.returncode, out) == (code, "")
     kept = re.fullmatch(
-        r"attn: interrupted: ([\d,]+) of 3,000 documents kept in s1; the same command goes on\n", errors
+        r"attn: interrupted: ([\d,]+) of 9,000 documents kept in s1; the same command goes on\n", errors
     )
-    assert kept and int(kept[1].replace(",", "")) in range(512, 3000, 512), errors
+    assert kept and int(kept[1].replace(",", "")) in range(512, 9000, 512), errors
 
 
 @pytest.mark.parametrize("model", [(), ("-m", "toy:the-cat-sat")])

@@ -9,12 +9,9 @@ import pytest
 
 from tests.cli.test_worked_examples import FOUR_DIGITS
 from tests.program import attn, refused
-from tests.views.test_golden import DEPTHS, GoldenScreen, on_screen
+from tests.views.test_golden import DEPTHS
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def stages(*arguments: str) -> dict[str, np.ndarray]:
@@ -46,10 +43,6 @@ def test_the_walk_of_the_worked_example() -> None:
     np.testing.assert_allclose(found["exp"], [[[0.1353, 0.3679, 1]]], **FOUR_DIGITS)
     np.testing.assert_allclose(found["weights"], [[[0.0900, 0.2447, 0.6652]]], **FOUR_DIGITS)
     np.testing.assert_allclose(found["output"], [[[0.5970, 0.3159, 0.3575, 0.6017]]], **FOUR_DIGITS)
-
-
-def test_the_screen_of_one_query(golden_screen: GoldenScreen) -> None:
-    golden_screen("steps", lambda width: on_screen("compute", *CAT, "--mask=causal:2", width=width, depth="none"))
 
 
 def test_every_stage_follows_from_the_one_before() -> None:

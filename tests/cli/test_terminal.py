@@ -67,31 +67,3 @@ def test_an_answer_taller_than_the_terminal_is_leafed_through_in_less() -> None:
     tall.close()
     assert (tall.exitstatus, tall.signalstatus) == (0, None)
     assert b"head 3" not in tall.before
-
-
-def test_help_taller_than_the_terminal_begins_at_its_first_line_in_the_pager() -> None:
-    pager = {"PAGER": "tr a-z A-Z", "LINES": "24"}
-    for command in (("--help",), ("heads", "--help"), ("heads", "-h")):
-        tall = open_terminal(80, *command, rows=24, **pager)
-        tall.expect("USAGE: ATTN")
-        tall.expect(pexpect.EOF)
-
-
-def test_what_stderr_says_breaks_between_words_and_a_line_to_copy_does_not() -> None:
-    running = open_terminal(40, "heads", "a cat", "--top", "3", rows=24)
-    running.expect("--sort COLUMN: entropy,\r\n      distance, first, previous, self,\r\n")
-    running.expect(pexpect.EOF)
-    running = open_terminal(40, "cost", rows=24)
-    running.expect_exact("try: attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32\r\n")
-    running.expect(pexpect.EOF)
-
-
-def test_ctrl_c_ends_at_once_with_130_and_says_nothing() -> None:
-    running = open_terminal(80, "top", "-", "--lines")
-    running.sendline("river bank")
-    running.expect_exact("1 bank")
-    running.sendintr()
-    running.expect(pexpect.EOF)
-    running.close()
-    assert (running.exitstatus, running.signalstatus) == (130, None)
-    assert b"Traceback" not in running.before

@@ -39,14 +39,6 @@ def test_a_whole_stream_or_file_is_one_text(content: bytes, text: str, tmp_path:
         assert "index" not in run.json
 
 
-def test_offsets_point_into_the_text() -> None:
-    shown = attn("top", "  The river's bank!", "--json").json["input"]
-    assert [shown["text"][token["start"] : token["end"]] for token in shown["tokens"]] == [
-        token["text"] for token in shown["tokens"]
-    ]
-    assert [token["text"] for token in shown["tokens"]] == ["The", "river", "'", "s", "bank", "!"]
-
-
 def test_a_text_that_starts_with_a_dash_goes_after_two() -> None:
     assert words(attn("top", "--json", "--", "-1 river")) == ["-", "1", "river"]
     assert words(attn("top", "--json", "--", "--debug river"))[-1] == "river"
@@ -169,14 +161,6 @@ def test_errors_of_lines_are_named_until_they_would_flood() -> None:
 def test_token_picks_rows_by_word_place_or_number(pick: str, rows: list[int]) -> None:
     run = attn("matrix", "bank The river the bank", "--token", pick, "--json")
     assert run.json["tables"]["matrices"][0]["queries"] == rows
-
-
-def test_a_word_that_occurs_twice_is_said_to() -> None:
-    run = attn("top", "bank river bank", "--token", "bank", "--json")
-    note = "'bank' occurs 2 times, at 0, 2; bank#2 picks the second"
-    assert run.errors == f"attn: {note}\n"
-    assert run.json["warnings"] == [note]
-    refused(attn("top", "bank river bank", "--token", "bank#3"), 2, "'bank' occurs 2 times, there is no bank#3")
 
 
 def test_lines_of_a_pipe_are_there_when_they_end() -> None:

@@ -58,14 +58,6 @@ def test_words_are_the_whole_matrix_merged_by_hand(model: Path, tmp_path: Path) 
     np.testing.assert_allclose(picked["weights"][:, 0, 0], words["weights"][:, :, row].mean(1), atol=1e-6)
 
 
-def test_a_long_text_whose_words_lie_across_bands(tmp_path: Path) -> None:
-    text = "unbelievably so " * 60
-    whole = archive(tmp_path / "a.npz", "matrix", text, "-m", MODEL, "-l", "0", "--mean")
-    words = archive(tmp_path / "b.npz", "matrix", text, "-m", MODEL, "-l", "0", "--mean", "--words")
-    sizes = [1, *[5, 1] * 60, 1]
-    np.testing.assert_allclose(words["weights"], merged(whole["weights"], sizes, sizes), atol=1e-6)
-
-
 def pieces_tokenizer() -> PreTrainedTokenizerFast:
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     names = ["<pad>", "</s>", "[UNK]", *letters, *(f"##{letter}" for letter in letters)]
@@ -107,12 +99,6 @@ def test_data_has_words_for_tokens() -> None:
     top = attn("top", TEXT, "-m", MODEL, "-l", "0", "--words", "--json").json["tables"]["top"]
     assert {key["score"] for key in top} == {None}
     assert min(key["weight"] for key in top) > 0
-
-
-def test_tables_are_words_already() -> None:
-    for asked in (("matrix", "--json"), ("top", "--json"), ("heads",), ("inspect",), ("matrix", "--scores")):
-        command, *options = asked
-        assert attn(command, "he sat", *options, "--words") == attn(command, "he sat", *options)
 
 
 def test_what_is_wrong(tmp_path: Path) -> None:

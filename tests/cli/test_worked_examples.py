@@ -1,7 +1,5 @@
 """The small tables that introductions work through by hand, with every number derived beside it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -23,9 +21,7 @@ def compute(*arguments: str) -> dict[str, np.ndarray]:
     return {name: np.array(numbers) for name, numbers in run.json["matrices"].items()}
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_the_cat_sat() -> None:
