@@ -44,10 +44,26 @@ def assembled(problem: Problem, *, tensors: bool = False, want_scores: bool = Tr
     return scores, weights, output
 
 
-@given(problems(raw=True), st.integers(1, 30), st.booleans(), st.booleans())
-def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool, want_scores: bool) -> None:
+CHOICES: dict[str, dict[str, Any]] = {
+    "the plan's own": {},
+    "as if this problem called for it": {"finite_scores": False, "subtract_maximum": True},
+    "made ahead by threads": {"threads": 3},
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@given(
+    problem=problems(raw=True), height=st.integers(1, 30), heads=st.integers(0, 9), tensors=st.booleans(),
+    want_scores=st.booleans(),
+)  # fmt: skip
+def test_bands_equal_the_definition(
+    name: str, problem: Problem, height: int, heads: int, tensors: bool, want_scores: bool
+) -> None:
+    choices, share = CHOICES[name] | {"height": height}, problem.q.shape[0] // problem.k.shape[0]
+    if heads:
+        choices["heads"] = share if heads % share and share % heads else heads
     expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
-    scores, weights, output = assembled(problem, height=height, tensors=tensors, want_scores=want_scores)
+    scores, weights, output = assembled(problem, tensors=tensors, want_scores=want_scores, **choices)
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     if want_scores:
@@ -114,38 +130,6 @@ def test_masked_keys_may_hold_anything(number: float, tensors: bool, softcap: fl
         result = assembled(Problem(q, k, v, rule), height=5, tensors=tensors)
     for x, y in zip(result, assembled(clean, height=5, tensors=tensors), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
-
-
-@given(problems(raw=True), st.integers(1, 9), st.booleans())
-def test_bands_of_some_heads_equal_the_definition(problem: Problem, heads: int, tensors: bool) -> None:
-    share = problem.q.shape[0] // problem.k.shape[0]
-    if heads % share and share % heads:
-        heads = share
-    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
-    scores, weights, output = assembled(problem, height=5, heads=heads, tensors=tensors)
-    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
-    np.testing.assert_allclose(output, expected.output, **CLOSE)
-    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
-
-
-@given(problems(raw=True), st.integers(1, 5), st.booleans())
-def test_every_choice_of_a_plan_gives_the_same_numbers(problem: Problem, height: int, tensors: bool) -> None:
-    """Masking cell by cell, maxima subtracted: each as if this problem called for it."""
-    wide = {"finite_scores": False, "subtract_maximum": True}
-    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
-    scores, weights, output = assembled(problem, height=height, tensors=tensors, **wide)
-    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
-    np.testing.assert_allclose(output, expected.output, **CLOSE)
-    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
-
-
-@given(problems(raw=True), st.integers(1, 5))
-def test_bands_made_ahead_by_threads_equal_the_definition(problem: Problem, height: int) -> None:
-    scores, weights, output = assembled(problem, height=height, threads=3)
-    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
-    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
-    np.testing.assert_allclose(output, expected.output, **CLOSE)
-    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
 
 
 def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive() -> None:
