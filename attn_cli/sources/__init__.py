@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
-TABLE_SUFFIXES = (".txt", ".vec", ".csv", ".tsv", ".gz", ".npz", ".json")
+TABLE_SUFFIXES = (".txt", ".vec", ".gz", ".npz")  # a .npz holds what `attn learn` found for a table
 
 
 @runtime_checkable
@@ -150,7 +150,7 @@ def _open_module(name: ModuleName, reading: Any, loading: Any) -> Source:
 
 
 def is_table(model: str) -> bool:
-    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .npz ... file."""
+    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .gz, .npz file."""
     return _is_built_in(model) or Path(model).suffix.lower() in TABLE_SUFFIXES
 
 

@@ -146,7 +146,6 @@ def _zst(content: bytes) -> bytes:
     return bytes(pa.compress(content, "zstd", asbytes=True))
 
 
-TABLE = {"words": np.array(WORDS), "vectors": Q}
 GLOVE = "".join(f"{word} 0.5 -1 2e-3\n" for word in WORDS).encode()
 NAMED = {"q": Q.tolist(), "k": Q.tolist()}
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -170,10 +169,6 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("t.txt", lambda: GLOVE, _table),
     ("t.vec", lambda: b"3 3\n" + GLOVE, _table),
     ("t.txt.gz", lambda: _gz(GLOVE), _table),
-    ("t.npz", lambda: _npz(zipfile.ZIP_STORED, **TABLE), _table),
-    ("bz2.npz", lambda: _npz(zipfile.ZIP_BZIP2, **TABLE), _table),
-    ("t.json", lambda: json.dumps({"words": WORDS, "vectors": Q.tolist()}).encode(), _table),
-    ("object.json", lambda: json.dumps(dict(zip(WORDS, Q.tolist(), strict=True))).encode(), _table),
     ("w.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **PROJECTIONS), read_learned),
     ("i.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **IDS), read_inputs),
     ("i.safetensors", lambda: safetensors.numpy.save(IDS), read_inputs),

@@ -1,4 +1,4 @@
-"""Tables of word vectors; `open_table(name)` opens a built-in one.
+"""Tables of word vectors that come with attn; `open_table(name)` opens one.
 
 Of the small ones, which introductions work through by hand, follows (softmax over each row, no mask, one head):
 
@@ -64,24 +64,15 @@ class VectorTable:
         return self.words[row]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]` of rows, or `part` "q", "k" or "v"; InputError where one has NaN or Inf."""
+        """The vectors `[len(rows), d]` of rows, or `part` "q", "k" or "v"."""
         own = getattr(self, part)
-        vectors: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
-        return self._checked(vectors, rows)
+        return _widened((self.vectors if own is None else own)[np.array(rows, dtype=np.intp)])
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         """The whole table, some thousand words at a time: the row of the first, the words, and their vectors."""
         for start in range(0, len(self.words), BLOCK):
-            rows = range(start, min(start + BLOCK, len(self.words)))
-            yield start, self.words[rows.start : rows.stop], self._checked(self.vectors[rows.start : rows.stop], rows)
-
-    def _checked(self, vectors: Vectors, rows: Sequence[int]) -> Vectors:
-        if vectors.dtype.itemsize < 4:
-            vectors = vectors.astype(np.float32)
-        if not np.isfinite(vectors).all():
-            word = self.words[rows[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]]
-            raise InputError(f"{self.name}: the vector of {word!r} has NaN or Inf", "is the file whole?")
-        return vectors
+            stop = start + BLOCK
+            yield start, self.words[start:stop], _widened(self.vectors[start:stop])
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -90,6 +81,10 @@ class VectorTable:
     @cached_property
     def _lowered_rows(self) -> dict[str, int]:
         return _first_rows([word.lower() for word in self.words])
+
+
+def _widened(vectors: Vectors) -> Vectors:
+    return vectors.astype(np.float32) if vectors.dtype.itemsize < 4 else vectors
 
 
 def _first_rows(words: Sequence[str]) -> dict[str, int]:

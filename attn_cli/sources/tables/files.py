@@ -1,120 +1,207 @@
-"""Tables in the user's files: text, .npz and .json; and what `attn learn` found for a table."""
+"""Tables in the user's text files, a word and its numbers on every line; and what `attn learn` found for a table."""
 
 import gzip
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
-from attn_cli.errors import InputError, LoadError, reason
+from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.checks import Matrix
-from attn_cli.sources.files.json_document import parse_json
 from attn_cli.sources.files.npy import npz_arrays
 from attn_cli.sources.files.parse_errors import parse_errors, refuse_pickle
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, require_file
-from attn_cli.sources.files.raw import SAMPLE, Raw, is_text, open_raw, sniff
-from attn_cli.sources.files.text import decode_text
-from attn_cli.sources.tables import VectorTable
-from attn_cli.sources.tables.text import TextTable
+from attn_cli.sources.files.raw import SAMPLE, is_text, open_raw
+from attn_cli.sources.tables import BLOCK, Vectors, VectorTable
 from attn_cli.text import counted, excerpt
 
-WordTable: TypeAlias = VectorTable | TextTable
+_LONGEST_LINE = 2**20
+_WHOLE_NUMBER = re.compile(rb"\d{1,12}")
+_BOM = b"\xef\xbb\xbf"
+_KINDS = "tables come as GloVe or word2vec text: .txt, .vec, .gz"
+_EXPECTED = "expected a word and its numbers on every line, as GloVe and word2vec write them"
 
-_KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), .csv, .npz or .json"
-_EXPECTED = "a table has `words` and `vectors` [words, d]"
 
-
-def open_table_file(name: str) -> WordTable:
-    """The table of word vectors in a file: text, gzip of it, npz or JSON."""
-    path = expanded(name)
+def open_table_file(name: str) -> "TextTable":
+    """The table of word vectors in a text file, or in gzip of one."""
+    path, label = expanded(name), excerpt(name)
     require_file(path, LoadError, _KINDS)
-    if path.name == "config.json" and (path.parent / "config.json").is_file():
-        raise LoadError(f"{excerpt(name)} is a file of a model", f"give its folder: {excerpt(str(path.parent))}")
-    label = excerpt(str(path))
-    try:
-        stream = path.open("rb")
-    except OSError as error:
-        raise LoadError(f"{label} can't be read: {reason(error)}", "check its permissions") from error
+    with parse_errors(label, kind=LoadError):
+        stream: BinaryIO = path.open("rb")
     with parse_errors(label):
-        return _table(stream, path, label)
-
-
-def _table(stream: BinaryIO, path: Path, label: str) -> WordTable:
-    start = stream.read(SAMPLE)
-    if start.startswith(b"\x1f\x8b"):
-        stream.seek(0)
-        stream = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
         start = stream.read(SAMPLE)
-    elif sniff(start) == ".npz":
-        return _npz_table(open_raw(str(path)))
-    elif path.suffix.lower() == ".json":  # by suffix, not by its first byte: { is a word of GloVe too
-        return _json_table(open_raw(str(path)))
-    if not start.strip():
-        raise InputError(f"{label} is empty", _KINDS)
-    refuse_pickle(start, label)
-    if not is_text(start):
-        raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
-    is_csv = not {".csv", ".tsv"}.isdisjoint(suffix.lower() for suffix in path.suffixes)
-    return TextTable(stream, path.name, label, is_csv=is_csv)
+        if start.startswith(b"\x1f\x8b"):
+            stream.seek(0)
+            stream = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+            start = stream.read(SAMPLE)
+        if not start.strip():
+            raise InputError(f"{label} is empty", _KINDS)
+        refuse_pickle(start, label)
+        if not is_text(start):
+            raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
+        return TextTable(stream, path.name, label)
 
 
-def _npz_table(raw: Raw) -> VectorTable:
-    arrays = npz_arrays(raw, mapped=True)
-    for name in ("words", "vectors"):
-        if name not in arrays:
-            contents = ", ".join(excerpt(name, 40) for name in sorted(arrays)[:8])
-            raise InputError(f"{raw.label} has no array `{name}`; it holds {contents}", _EXPECTED)
-    return _vector_table(raw.label, _words(arrays, "words", raw.label), arrays["vectors"](f"{raw.label}: vectors"))
+class TextTable:
+    """A table in a text file, read until the words looked up are found; only theirs are kept.
+
+    Blanks stand between numbers, and perhaps two counts on the first line: words, numbers each. InputError names the
+    line, from 1.
+    """
+
+    heads = 1
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+
+    def __init__(self, file: BinaryIO, name: str, label: str) -> None:
+        self.name, self._file, self._label = name, file, label
+        self._seen = 0  # lines read
+        self._promised: int | None = None
+        self._rows: dict[str, int | None] = {}
+        self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
+        file.seek(0)
+        first, second = self._line(1), self._line(2)
+        bom = len(first) - len(first.removeprefix(_BOM))
+        self._header = self._read_counts(first[bom:], second)
+        self._begin = len(first) if self._header else bom
+        if self.width < 1 or (self._header and not second.strip()):
+            at, line = (2, second) if self._header and second.strip() else (1, first[bom:])
+            shown = excerpt(_text(line.strip()), 40)
+            raise InputError(f"{label} line {at}: {shown!r} is not a word with numbers", _EXPECTED)
+        for row, line, _ in self._lines():  # refuses a text that is no table before any look-up
+            self._parse(row, line)
+            break
+
+    def _read_counts(self, first: bytes, second: bytes) -> bool:
+        """Note how many numbers a word has; True if the first line says so."""
+        cells, more = first.split(), len(second.split())
+        self.width = len(cells) - 1
+        if len(cells) != 2 or not all(map(_WHOLE_NUMBER.fullmatch, cells)):
+            return False
+        if more and more != int(cells[1]) + 1 and more <= 2:  # "5 1" is a word, unless lines with 1 number follow
+            return False
+        self._promised, self.width = map(int, cells)
+        return True
+
+    def _lines(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """The row, the line and its word up to a blank, of each word; blank lines may stand at the end."""
+        row = 0
+        self._file.seek(self._begin)
+        while line := self._line(self._number(row)):
+            if not line.strip():
+                if self._file.read(_LONGEST_LINE).strip():
+                    raise InputError(f"{self._label} line {self._number(row)} is blank", _EXPECTED)
+                break
+            yield row, line, line.split(None, 1)[0]
+            row += 1
+        if self._promised is not None and row < self._promised:
+            raise InputError(
+                f"{self._label} is truncated: line 1 promises {self._promised:,} words, {row:,} are there",
+                "download it again, or correct the first line",
+            )
+
+    def _line(self, number: int) -> bytes:
+        line = self._file.readline(_LONGEST_LINE)
+        if len(line) == _LONGEST_LINE:
+            raise InputError(f"{self._label} line {number} is longer than {_LONGEST_LINE:,} bytes", _EXPECTED)
+        return line
+
+    def _number(self, row: int) -> int:
+        return row + 1 + self._header
+
+    def _parse(self, row: int, line: bytes) -> tuple[str, Sequence[float]]:
+        """A line's word, which may hold blanks, and its numbers."""
+        word, *cells = line.rsplit(None, self.width)
+        if b" " in word and _is_number(word.split()[-1]):  # one number more
+            word, *cells = line.split()
+        try:
+            numbers = [] if b"_" in b" ".join(cells) else [*map(float, cells)]  # float() takes 1_0 for 10
+        except ValueError:
+            numbers = []
+        if len(numbers) == self.width and all(map(isfinite, numbers)):
+            return _text(word.strip()), numbers
+        place, shown = f"{self._label} line {self._number(row)}", excerpt(_text(word), 40)
+        for cell in cells:
+            if not _is_number(cell):
+                raise InputError(f"{place}: {excerpt(_text(cell), 40)!r} is not a number (word {shown!r})", _EXPECTED)
+        if len(cells) != self.width:
+            first = f"line {self._number(0)} has" if self._promised is None else "line 1 promises"
+            raise InputError(f"{place} has {counted(len(cells), 'number')}, {first} {self.width}", _EXPECTED)
+        cell = next(cell for cell in cells if not isfinite(float(cell)))
+        raise InputError(f"{place}: {excerpt(_text(cell), 40)} in the vector of {shown!r}", "numbers must be finite")
+
+    @property
+    def extent(self) -> str:
+        """How many words were read so far, as text such as "22,016 words": all of the file once one was not found."""
+        return f"{self._seen:,} words"
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Find the rows of these words, as they are written or else in any case, in one pass over the file."""
+        left = {word for word in words if word not in self._rows}
+        by_key: dict[bytes, list[str]] = {}
+        for word in left:
+            by_key.setdefault(_lowered(word.encode("utf-8", "backslashreplace")), []).append(word)
+        self._rows |= dict.fromkeys(left)
+        with parse_errors(self._label):
+            for row, line, first in self._lines() if left else ():
+                self._seen = max(self._seen, row + 1)
+                if not (wanted := by_key.get(_lowered(first))):
+                    continue
+                word, vector = self._parse(row, line)
+                for variant in wanted:
+                    if variant.lower() == word.lower() and (self._rows[variant] is None or variant in left & {word}):
+                        self._rows[variant] = row
+                        self._vectors[row] = word, vector
+                left.discard(word)
+                if not left:
+                    return
+
+    def index(self, word: str) -> int | None:
+        """The row of a word as it is written, or else in any case; None if the table lacks it."""
+        self.look_up([word])
+        return self._rows[word]
+
+    def word(self, row: int) -> str:
+        """The word in the row `row`, one that was looked up before."""
+        return self._vectors[row][0]
+
+    def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
+        """The vectors `[len(rows), d]` of rows that were looked up before."""
+        return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.width)
+
+    def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
+        """The whole file some words at a time: the row of the first, the words, their vectors `[words, d]`."""
+        words: list[str] = []
+        numbers = array("f")
+        with parse_errors(self._label):
+            for row, line, _ in self._lines():
+                word, vector = self._parse(row, line)
+                words.append(word)
+                numbers.extend(vector)
+                if len(words) == BLOCK:
+                    yield row + 1 - BLOCK, words, np.frombuffer(numbers, np.float32).reshape(BLOCK, -1)
+                    words, numbers = [], array("f")
+            if words:
+                yield row + 1 - len(words), words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
 
 
-def _json_table(raw: Raw) -> VectorTable:
-    """The table in an object: words with their lists of numbers, or the lists `words` and `vectors`."""
-    value = parse_json(decode_text(raw.data, raw.label), raw.label)
-    if not isinstance(value, dict) or not value:
-        raise InputError(f"{raw.label} is not an object of words", 'expected {"word": [0.1, 0.2], ...}')
-    words, lists = list(value), list(value.values())
-    named = value.get("words")
-    if set(value) == {"words", "vectors"} and isinstance(named, list) and all(isinstance(word, str) for word in named):
-        words, lists = named, value["vectors"]
-        if not isinstance(lists, list) or len(lists) != len(words):
-            raise InputError(f"{raw.label}: vectors is not a list of {counted(len(words), 'vector')}", _EXPECTED)
-    for word, numbers in zip(words, lists, strict=True):
-        if not isinstance(numbers, list) or not numbers or set(map(type, numbers)) != {float}:
-            raise InputError(f"{raw.label}: {excerpt(word, 40)!r} has no list of numbers", "each word has its vector")
-        if len(numbers) != len(lists[0]):
-            first = f"{excerpt(words[0], 40)!r} has {len(lists[0])}"
-            lengths = f"{excerpt(word, 40)!r} has {counted(len(numbers), 'number')}, {first}"
-            raise InputError(f"{raw.label}: {lengths}", "every vector is as long as the others")
-    return _vector_table(raw.label, words, np.array(lists, dtype=np.float64))
+def _text(word: bytes) -> str:
+    return word.decode("utf-8", "backslashreplace")
 
 
-def _vector_table(label: str, words: Sequence[str], vectors: Matrix) -> VectorTable:
-    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
-        raise InputError(f"{label}: vectors has shape {vectors.shape} and dtype {vectors.dtype}", _EXPECTED)
-    if len(words) != len(vectors):
-        counts = f"{counted(len(words), 'word')} and {counted(len(vectors), 'vector')}"
-        raise InputError(f"{label} has {counts}", "there is one vector for every word")
-    if vectors.dtype.kind != "f":
-        vectors = vectors.astype(np.float64)
-    return VectorTable(name=Path(label).name, words=tuple(words), vectors=vectors, heads=1)
+def _is_number(cell: bytes) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return b"_" not in cell
 
 
-def _words(arrays: dict[str, Callable[[str], Matrix]], name: str, label: str) -> list[str]:
-    """The words of an array of text `[words]`, or of UTF-8 bytes joined by line ends; InputError for another."""
-    label = f"{label}: {name}"
-    array = arrays[name](label)
-    if array.dtype == np.uint8:
-        return array.tobytes().decode("utf-8", "backslashreplace").split("\n")
-    if array.ndim != 1 or array.dtype.kind not in "US":
-        raise InputError(f"{label} has shape {array.shape} and dtype {array.dtype}", "it is a list of text")
-    if array.dtype.kind == "U" and array.nbytes:
-        codes = np.ascontiguousarray(array).view(f"{array.dtype.str[0]}u4")  # of characters; NumPy checks none
-        if codes.max() > sys.maxunicode:
-            raise InputError(f"{label} holds characters beyond Unicode", "is the file whole?")
-    return [word.decode("utf-8", "backslashreplace") if isinstance(word, bytes) else word for word in array.tolist()]
+def _lowered(word: bytes) -> bytes:
+    return word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode()
 
 
 def read_learned(file: str) -> tuple[str, dict[str, Matrix]] | None:
@@ -127,9 +214,13 @@ def read_learned(file: str) -> tuple[str, dict[str, Matrix]] | None:
         arrays = npz_arrays(raw)
         if not {"table", "wq", "wk"} <= {*arrays}:
             return None
-        names = _words(arrays, "table", raw.label)
-    if len(names) != 1:
-        raise InputError(
-            f"{raw.label}: table is not one name of a table", "attn learn -o writes the name of its --model"
-        )
-    return names[0], {name: read_array(f"{path}:w{name}", name=f"w{name}") for name in ("q", "k")}
+        names = arrays["table"](f"{raw.label}: table")
+        if names.shape != (1,) or names.dtype.kind != "U":
+            raise InputError(
+                f"{raw.label}: table is not one name of a table", "attn learn -o writes the name of its --model"
+            )
+        (name,) = names.tolist()
+    return name, {w: read_array(f"{path}:w{w}", name=f"w{w}") for w in ("q", "k")}
+
+
+WordTable: TypeAlias = VectorTable | TextTable

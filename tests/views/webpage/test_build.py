@@ -147,11 +147,11 @@ def test_what_changes_the_cells_makes_a_page_of_the_screen_alone(option: str, tm
 
 def test_a_page_says_the_model_s_name_and_no_path_of_the_disk(tmp_path: Path) -> None:
     (tmp_path / "secret-place").mkdir()
-    words = tmp_path / "secret-place" / "words.npz"
-    np.savez(words, words=np.array(["he", "sat"]), vectors=np.eye(2, dtype=np.float32))
+    words = tmp_path / "secret-place" / "words.txt"
+    words.write_text("he 1 0\nsat 0 1\n")
     page = tmp_path / "page.html"
     run = attn("inspect", "he sat", "-m", words, "-o", page)
     assert run.code == 0, run.errors
     data = page.read_bytes()
-    assert b"secret-place" not in data and b"words.npz" in data
-    assert document(data)["about"][0] == "words.npz"
+    assert b"secret-place" not in data and b"words.txt" in data
+    assert document(data)["about"][0] == "words.txt"

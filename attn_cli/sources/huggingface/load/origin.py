@@ -256,7 +256,7 @@ def _locate(name: str, options: OriginOptions) -> Origin:
             return Origin(name, str(path.parent), options, path.name)
         if (path.parent / "config.json").is_file():
             raise LoadError(f"{name} is a file of a model", f"give its folder: {path.parent}")
-        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give a folder, or words in .csv, .npz")
+        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give a folder, or words in .txt, .vec")
     hub_id, revision = split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
