@@ -1,5 +1,6 @@
 """Sources: tables, models and the user's matrices, each of which turns its input into attention calls."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -8,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, r
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
-from attn_cli.sources.module_names import ModuleName, module_name
 
 if TYPE_CHECKING:
     from attn_cli.kept.unpacked import UnpackedModels
@@ -37,7 +37,6 @@ class Reading(TypedDict, total=False):
     generate      how many tokens the model generates first, at most; they are read with the text
     image         image files, read beside every text, or instead of texts by a model that reads none
     chat          messages before the text, a user's; or a mapping with them as "messages" and template arguments
-    target_lang   the language that a translator writes, by its code: "fra_Latn"
     """
 
     decoder_text: str | None
@@ -46,7 +45,6 @@ class Reading(TypedDict, total=False):
     image: str | Sequence[str] | None
     audio: str | None
     chat: Chat | None
-    target_lang: str | None
 
 
 class Loading(TypedDict, total=False):
@@ -77,15 +75,14 @@ _OPTIONS = {
     "image": "--image",
     "audio": "--audio",
     "chat": "--chat",
-    "target_lang": "--arg",
 }
 
 
 def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Source:
     """Open what a `--model` value means: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
 
-    The source turns texts into attention calls. Torch modules of other libraries are `timm:NAME`, `open_clip:NAME/TAG`
-    and `package.module:factory`. Options are those of `Reading` and `Loading`.
+    The source turns texts into attention calls. Torch modules of other libraries are `timm:NAME` and
+    `package.module:factory`. Options are those of `Reading` and `Loading`.
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
@@ -130,7 +127,7 @@ def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Sourc
     return reading_source(loaded, media, **reading)
 
 
-def _open_module(name: ModuleName, reading: Any, loading: Any) -> Source:
+def _open_module(named: tuple[str, str], reading: Any, loading: Any) -> Source:
     """A torch module of another library as a source; InputError for options that are for transformers models."""
     from attn_cli.sources.huggingface.load.origin import OriginOptions, check_options
     from attn_cli.sources.huggingface.read.media import read_media
@@ -145,8 +142,24 @@ def _open_module(name: ModuleName, reading: Any, loading: Any) -> Source:
     from attn_cli.sources.huggingface.modules import ModuleReader, build
     from attn_cli.sources.huggingface.source import ModelSource
 
-    loaded, transforms = build(name, options)
-    return ModelSource(loaded, ModuleReader(loaded, reading.get("inputs"), media, **transforms))
+    loaded, transform = build(*named, options)
+    return ModelSource(loaded, ModuleReader(loaded, reading.get("inputs"), media, transform))
+
+
+_FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def module_name(model: str) -> tuple[str, str] | None:
+    """The package, and the model or function in it, that a `--model` value such as timm:NAME names.
+
+    >>> module_name("timm:vit_tiny_patch16_224.augreg"), module_name("nets.mine:build")
+    (('timm', 'vit_tiny_patch16_224.augreg'), ('nets.mine', 'build'))
+    >>> module_name("gpt2") or module_name("toy:bank") or module_name("C:/model")
+    """
+    package, _, wanted = model.partition(":")
+    if not wanted or package == "toy" or Path(model).exists():
+        return None
+    return (package, wanted) if package == "timm" or _FACTORY.fullmatch(model) else None
 
 
 def is_table(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""`-m timm:NAME`, `-m open_clip:NAME` and `-m package.module:factory`: torch modules of other libraries, by name."""
+"""`-m timm:NAME` and `-m package.module:factory`: torch modules of other libraries, by name."""
 
 import sys
 from pathlib import Path
@@ -207,50 +207,13 @@ def test_a_model_of_timm_reads_an_image_by_its_own_transform(tmp_path: Path, mon
     timm.data = ModuleType("timm.data")
     timm.data.resolve_model_data_config = lambda _: {"input_size": (3, 8, 8)}
     timm.data.create_transform = lambda input_size, is_training: (
-        lambda image: torch.from_numpy(np.asarray(image.resize(input_size[1:], box=box), np.float32)).permute(2, 0, 1)
+        lambda image: torch.from_numpy(np.asarray(image.resize(input_size[1:]), np.float32)).permute(2, 0, 1)
     )
-    box = None
     monkeypatch.setitem(sys.modules, "timm", timm)
     cat = image_file(tmp_path / "cat.png", bright=(1, 2))
     output = strict_json(attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").text)
     assert [token["text"] for token in output["input"]["tokens"]] == ["[CLS]", "r0,c0", "r0,c1", "r1,c0", "r1,c1"]
     assert output["warnings"] == []
-    box = (0, 0, 16, 32)  # of 32 x 32 pixels, with 3 more that its filter reaches
-    cut = attn("top", "-m", "timm:tiny", "--image", cat, "-H", "1.0", "--json").json
-    assert cut["warnings"] == ["seen 59% of the picture: its processor crops it"]
     refused(attn("top", "-m", "timm:tiny", "--image", cat, "a cat"), ExitCode.USAGE, "timm:tiny reads no text beside")
     refused(attn("top", "-m", "timm:tiny", "a cat"), ExitCode.USAGE, "timm:tiny reads no text by itself")
     refused(attn("top", "-m", "timm:none", "--image", cat), ExitCode.LOAD, "timm:none can't be built: KeyError: 'none'")
-
-
-def test_a_model_of_open_clip_is_never_one_of_random_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    open_clip: Any = ModuleType("open_clip")
-
-    def create(name: str, pretrained: str | None, *, require_pretrained: bool) -> tuple[nn.Module, None, None]:
-        if name not in ("ViT", "Bare", "hf-hub:org/clip"):
-            raise RuntimeError(f"Model config for '{name}' not found")
-        if require_pretrained and pretrained != "openai" and ":" not in name:
-            raise RuntimeError(f"Pretrained value '{pretrained}' not found")
-        raise RuntimeError("weights found")
-
-    open_clip.create_model_and_transforms = create
-    open_clip.list_models = lambda: ["ViT", "Bare"]
-    open_clip.list_pretrained_tags_by_model = lambda name: {"ViT": ["openai", "laion2b"]}.get(name, [])
-    monkeypatch.setitem(sys.modules, "open_clip", open_clip)
-    cat = image_file(tmp_path / "cat.png", bright=(1, 2))
-    for wanted, code, line in (
-        (
-            "ViT", ExitCode.USAGE,
-            "open_clip:ViT names no weights\n      open_clip lists openai, laion2b: open_clip:ViT/openai",
-        ),
-        (
-            "Bare", ExitCode.USAGE,
-            "open_clip:Bare names no weights\n"
-            "      open_clip lists none for it; a file of them does: open_clip:Bare/FILE",
-        ),
-        ("ViT/typo", ExitCode.LOAD, "open_clip:ViT/typo can't be built: RuntimeError: Pretrained value 'typo' not"),
-        ("Vit", ExitCode.LOAD, "open_clip:Vit can't be built: RuntimeError: Model config for 'Vit' not found"),
-        ("ViT/openai", ExitCode.LOAD, "open_clip:ViT/openai can't be built: RuntimeError: weights found"),
-        ("hf-hub:org/clip", ExitCode.LOAD, "open_clip:hf-hub:org/clip can't be built: RuntimeError: weights found"),
-    ):  # fmt: skip
-        refused(attn("heads", "-m", f"open_clip:{wanted}", "--image", cat), code, line)

@@ -1,4 +1,4 @@
-"""Translators: the decoder reads what the tokenizer's target side makes of a text, and writes the chosen language."""
+"""Translators: the decoder reads what the tokenizer's target side makes of a text, shifted right."""
 
 import json
 import sys
@@ -17,7 +17,6 @@ from transformers import (
     AutoTokenizer,
     M2M100Config,
     M2M100ForConditionalGeneration,
-    M2M100Tokenizer,
     MarianConfig,
     MarianMTModel,
     MarianTokenizer,
@@ -30,14 +29,14 @@ from transformers import (
 )
 from transformers.models.mbart.tokenization_mbart import FAIRSEQ_LANGUAGE_CODES
 
-from tests.architectures.tiny import enlivened, tiny_model
-from tests.program import attn, refused
+from tests.architectures.tiny import enlivened
+from tests.program import attn
 
 SIZES = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
          "decoder_attention_heads": 4, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 64,
          "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "forced_eos_token_id": None}  # fmt: skip
 TEXT, TARGET = "the cat", "la chatte"
-LANGUAGES = {"nllb": "fra_Latn", "mbart": "fr_XX", "mbart50": "fr_XX"}
+KINDS = ("nllb", "mbart", "mbart50")
 
 
 def tokenizer_of(kind: str) -> Any:
@@ -50,8 +49,8 @@ def tokenizer_of(kind: str) -> Any:
     return cls(vocab=[(name, -float(at)) for at, name in enumerate(names)], src_lang="en_XX", tgt_lang="ro_RO")
 
 
-@pytest.fixture(scope="module", params=LANGUAGES)
-def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+@pytest.fixture(scope="module", params=KINDS)
+def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny translator; mBART's decoder starts with its language, the others' with the end token."""
     kind, folder = request.param, tmp_path_factory.mktemp("translator")
     tokenizer = tokenizer_of(kind)
@@ -64,7 +63,7 @@ def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     whole = model(config(vocab_size=len(tokenizer), decoder_start_token_id=start, **SIZES))
     enlivened(whole).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return kind, folder
+    return folder
 
 
 def decoder_ids(*arguments: object) -> list[int]:
@@ -81,39 +80,11 @@ def shifted(model: Any, labels: list[int]) -> list[int]:
     return moved
 
 
-@pytest.mark.parametrize("chosen", [False, True])
-def test_a_decoder_reads_the_labels_of_the_target_side_shifted(translator: tuple[str, Path], chosen: bool) -> None:
-    kind, folder = translator
+def test_a_decoder_reads_the_labels_of_the_target_side_shifted(translator: Path) -> None:
+    folder = translator
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    if chosen:
-        tokenizer.tgt_lang = LANGUAGES[kind]
     right = shifted(model, tokenizer(text_target=TARGET)["input_ids"])
-    options = ("--arg", f"tgt_lang={LANGUAGES[kind]}") if chosen else ()
-    assert decoder_ids("-m", folder, "--pair", TARGET, *options) == right
-
-
-def test_the_chosen_language_is_written_as_the_models_own_generate_does(translator: tuple[str, Path]) -> None:
-    kind, folder = translator
-    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    language = tokenizer.convert_tokens_to_ids(LANGUAGES[kind])
-    own = model.generate(**tokenizer(TEXT, return_tensors="pt"), forced_bos_token_id=language, max_new_tokens=4)[0]
-    shown = decoder_ids("-m", folder, "--arg", f"tgt_lang={LANGUAGES[kind]}", "--generate", "4")
-    assert shown[1] == language and len(shown) > 1
-    assert shown == own.tolist()[: len(shown)]
-    alone = decoder_ids("-m", folder, "--arg", f"tgt_lang={LANGUAGES[kind]}")
-    assert alone == ([language] if kind == "mbart" else [2, language])
-
-
-def test_an_unknown_language_is_refused_with_some_that_exist(translator: tuple[str, Path], tmp_path: Path) -> None:
-    kind, folder = translator
-    run = attn("top", TEXT, "-m", folder, "--arg", "tgt_lang=fr_Latin")
-    refused(run, 2, "doesn't write 'fr_Latin'", LANGUAGES[kind])
-
-
-def test_a_model_of_one_language_has_none_to_choose(tmp_path: Path) -> None:
-    tiny_model("bart", "tiny").save_pretrained(tmp_path)
-    side("a b").save_pretrained(tmp_path)
-    refused(attn("top", "a", "-m", tmp_path, "--arg", "tgt_lang=fr"), 2, "has no target languages")
+    assert decoder_ids("-m", folder, "--pair", TARGET) == right
 
 
 def side(words: str) -> PreTrainedTokenizerFast:
@@ -133,19 +104,6 @@ def trained(lines: list[str], prefix: Path) -> list[str]:
     )  # fmt: skip
     pieces = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
     return [pieces.IdToPiece(at) for at in range(3, pieces.GetPieceSize())]
-
-
-def test_without_a_language_the_line_says_what_to_type(tmp_path: Path) -> None:
-    names = ["<s>", "<pad>", "</s>", "<unk>", *trained(["the house is small", "das haus ist klein"], tmp_path / "x")]
-    (tmp_path / "vocab.json").write_text(json.dumps({name: at for at, name in enumerate(names)}))
-    tokenizer = M2M100Tokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "x.model"))
-    config = M2M100Config(vocab_size=200, decoder_start_token_id=2, **SIZES)
-    enlivened(M2M100ForConditionalGeneration(config)).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    asked = ("-m", tmp_path, "--pair", "das haus")
-    refused(attn("top", TEXT, *asked), 2, "writes 100 languages", "--arg tgt_lang=af, or another of am, ar")
-    tokenizer.tgt_lang = "de"
-    assert decoder_ids(*asked, "--arg", "tgt_lang=de") == [2, *tokenizer(text_target="das haus").input_ids[:-1]]
 
 
 @pytest.mark.parametrize("separate", [False, True])

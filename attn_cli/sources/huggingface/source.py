@@ -46,12 +46,11 @@ def reading_source(
     generate: int | None = None,
     inputs: str | None = None,
     chat: Any = None,
-    target_lang: str | None = None,
 ) -> "ModelSource":
     """A loaded model as a source that reads what is given beside the texts, as for `open_source`."""
     generator = None if generate is None else TextGenerator(loaded, generate)
     messages = {"messages": chat} if isinstance(chat, Sequence) else chat
-    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, messages, media, generator, target_lang))
+    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, messages, media, generator))
 
 
 class ModelSource(ModelPasses):

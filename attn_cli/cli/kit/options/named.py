@@ -19,7 +19,7 @@ AUDIO = reading("--audio FILE", "Give the model audio from a .wav file.")
 MODEL = option(
     "--model -m MODEL",
     "Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id "
-    "or id@revision, timm:NAME, open_clip:NAME/TAG or package.module:factory.",
+    "or id@revision, timm:NAME or package.module:factory.",
     DEFAULT_MODEL,
     envvar="ATTN_MODEL",
     autocompletion=completion.models,

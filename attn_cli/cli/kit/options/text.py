@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from attn_cli.summaries.parts.text_parts import MessageText
 
 _MESSAGES = (".json", ".jsonl")
-_LANGUAGE = "tgt_lang"  # the argument of a translator's tokenizer
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
 
 
@@ -41,7 +40,7 @@ class TextOptions:
     )
     arg: list[str] | None = o.reading(
         "--arg NAME=VALUE|FILE",
-        "Set an argument of the chat template (a JSON file sets several), or tgt_lang of a translator.",
+        "Set an argument of the chat template (a JSON file sets several).",
     )
     lines = False
     inputs: ClassVar[str | None] = None
@@ -92,13 +91,12 @@ class TextOptions:
     def chat_before(self) -> dict[str, Any] | None:
         """The messages of a chat that come before the text, and arguments of its template; None if it is no chat."""
         if not self.chat:
-            other = next((name for name in self._arguments if name != _LANGUAGE), None)
-            if other is not None:
+            for other in self._arguments:
                 raise InputError(f"--arg {other} is an argument of a chat template, and no chat", "add --chat")
             return None
         if self.pair is not None or self.inputs is not None:
             raise InputError("a chat and --pair or arrays at once", "a chat is one text")
-        return {name: value for name, value in self._chat.items() if name != _LANGUAGE}
+        return self._chat
 
     def messages_with(self, text: str) -> "list[MessageText] | None":
         """All messages of a chat, the last `text` as the user's; None if it is no chat."""
@@ -126,7 +124,6 @@ class TextOptions:
             "image": self.image or None,
             "audio": next(iter(audio), None),
             "chat": self.chat_before(),
-            "target_lang": self._arguments.get(_LANGUAGE),
         }
 
 

@@ -3,13 +3,12 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from inspect import isclass, signature
 from typing import Any
 
 from transformers import PreTrainedModel
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import LoadError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -24,10 +23,6 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
             hint = "copy the tokenizer files of the original model into the folder"
             raise LoadError(f"{name} has no tokenizer for its decoder's text", hint)
         return (Token(0, str(start), start, special=True),), ()
-    if text is not None and getattr(tokenizer, "tgt_lang", "") is None and hasattr(tokenizer, "get_lang_id"):
-        codes = [token.strip("_") for token in _languages(tokenizer)]  # as M2M100, without a default
-        hint = f"add --arg tgt_lang={codes[0]}, or another of {', '.join(codes[1:6])} ..."
-        raise InputError(f"{name} writes {len(codes)} languages", hint)
     read = Prompt("", ()) if text is None else tokenize(tokenizer, text, target=True)
     tokens = read.tokens
     if tokens and (tokens[-1].id == tokenizer.eos_token_id or (tokens[-1].special and tokens[-1].start is None)):
@@ -35,8 +30,6 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
         tokens = tokens[:-1]
     if tokens and tokens[0].id == start:
         tokens = tokens[1:]
-    if not text:
-        tokens = without_end_token(tokenizer, tokens)
     # its offsets are in the decoder's text, not in the prompt's
     after = (replace(token, index=index, start=None, end=None) for index, token in enumerate(tokens, 1))
     return (Token(0, str(tokenizer.convert_ids_to_tokens(start)), start, special=True), *after), read.warnings
@@ -59,32 +52,6 @@ def shifted(loaded: LoadedModel, tokens: Sequence[Token]) -> tuple[Token, ...]:
 def without_end_token(tokenizer: Any, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     """The tokens without an end token after them."""
     return tokens[:-1] if tokens and tokens[-1].id == getattr(tokenizer, "eos_token_id", None) else tokens
-
-
-def set_target_language(loaded: LoadedModel, language: str) -> None:
-    """Make the tokenizer's target side and `generate` write `language`; InputError for one that they don't know."""
-    tokenizer: Any = loaded.tokenizer
-    name = loaded.about["model"]
-    known = _languages(tokenizer) if hasattr(tokenizer, "tgt_lang") else {}
-    if not known:
-        in_text = getattr(tokenizer, "supported_language_codes", None)  # of Marian
-        hint = f"start the text with {in_text[0]}, say" if in_text else "leave out --arg tgt_lang"
-        raise InputError(f"{name} has no target languages to choose from", hint)
-    token = next((token for token in known if token.strip("_") == language.strip("_")), None)
-    if token is None:
-        near = get_close_matches(language, [token.strip("_") for token in known], 5, cutoff=0)
-        raise InputError(
-            f"{name} doesn't write {language!r}", f"it writes {len(known)} languages: {', '.join(near)} ..."
-        )
-    tokenizer.tgt_lang = token
-    if loaded.generating is not None:
-        loaded.generating.generation_config.forced_bos_token_id = known[token]
-
-
-def _languages(tokenizer: Any) -> dict[str, int]:
-    named = {*tokenizer.special_tokens_map.values()}
-    codes = getattr(tokenizer, "lang_code_to_id", None)
-    return codes or {token: id for token, id in tokenizer.get_added_vocab().items() if token not in named}
 
 
 def _last_label_first(loaded: LoadedModel) -> bool:

@@ -19,7 +19,7 @@ from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import open_raw
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, text_configuration
-from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, ignored, takes_any
+from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
 from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, picture_read, tower_tokens, with_patches
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.compat import one_token_longer, prefers_sdpa
@@ -161,9 +161,8 @@ def file_prompt(
     _check(arrays, file)
     masks = {name: x for name, x in arrays.items() if name.endswith("attention_mask") and x.ndim == 4}
     arrays = arrays | {name: _as_default(model, x) for name, x in masks.items() if x.dtype == torch.bool}
-    arrays, notes = without_padding(model, arrays, lambda some: as_arguments(model, some, file))
     numbers = [name for name, x in masks.items() if x.dtype != torch.bool and not x.is_floating_point()]
-    notes += tuple(f"{name} is added to the scores: only one of bool hides" for name in numbers)
+    notes = tuple(f"{name} is added to the scores: only one of bool hides" for name in numbers)
     tokens, decoder = (_tokens(tokenizer, arrays, beginning) for beginning in ("", "decoder_"))
     text = ""
     if tokenizer is not None:  # an id beyond its vocabulary has no text
@@ -192,7 +191,6 @@ def _tokens(
 
 
 MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
-Run = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def unpadded_only(model: PreTrainedModel) -> bool:
@@ -214,57 +212,6 @@ def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> di
     return arguments
 
 
-def without_padding(
-    model: PreTrainedModel, arrays: Mapping[str, torch.Tensor], as_arguments: Run
-) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
-    """The arrays less the tokens that a 2D mask hides, or all, where the model's output then differs; notes."""
-    real = {name: torch.nonzero(arrays[name][0])[:, 0] for name in MASKS if hides_tokens(arrays.get(name))}
-    if not real:
-        return dict(arrays), ()
-    shorter = {name: _cut(name, array, arrays, real) for name, array in arrays.items()}
-    tries = [shorter]
-    parameters = signature(model.forward).parameters
-    for name, places in real.items():
-        positions = f"{MASKS[name]}position_ids"
-        if positions in parameters and positions not in arrays:
-            tries.append({**tries[-1], positions: places[None]})
-    last = real.get("decoder_attention_mask" if "decoder_input_ids" in arrays else "attention_mask")
-    try:
-        whole = _output(model, as_arguments(arrays))
-        whole = whole if last is None or whole.ndim < 3 else whole[:, last.to(whole.device)]
-    except INPUT_ERRORS:  # the pass that is shown says what is wrong
-        return dict(arrays), ()
-    before = int(next(iter(real.values()))[0])
-    counted = f"positions count the padding: the text begins at {before}" if before else ""
-    for tried in tries:
-        if _difference(model, as_arguments(tried), whole) <= torch.finfo(whole.dtype).eps ** 0.5:
-            return tried, () if tried is shorter else (counted or "positions count the padding",)
-    return dict(arrays), (counted or "the padding changes what the model reads",)
-
-
 def hides_tokens(mask: torch.Tensor | None) -> bool:
     """True for a mask `[1, n]` that hides some tokens, not all."""
     return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
-
-
-def _cut(
-    name: str, array: torch.Tensor, arrays: Mapping[str, torch.Tensor], real: Mapping[str, torch.Tensor]
-) -> torch.Tensor:
-    mask = "decoder_attention_mask" if name.startswith("decoder_") else "attention_mask"
-    masked = mask in real and array.shape[:2] == arrays[mask].shape and not name.startswith("encoder_")
-    return array[:, real[mask]] if masked else array
-
-
-@torch.no_grad()
-def _output(model: PreTrainedModel, arguments: Mapping[str, Any]) -> torch.Tensor:
-    outputs: Sequence[Any] = model(**arguments)
-    return outputs[0]
-
-
-def _difference(model: PreTrainedModel, arguments: Mapping[str, Any], whole: torch.Tensor) -> float:
-    try:
-        output = _output(model, arguments)
-        difference = float((output - whole).float().norm() / whole.float().norm())
-        return difference if difference == difference else float("inf")
-    except INPUT_ERRORS:
-        return float("inf")

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
@@ -29,7 +27,6 @@ from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
-from attn_cli.sources.huggingface.read.cuts import audio_notes, picture_notes
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.text import counted
@@ -99,7 +96,6 @@ class Processor:
             raise self.one_image()
         has_full_length = type_of(loaded.model.config) in PADDED_TO_FULL_LENGTH
         self.padded_length = position_count(loaded.model) if has_full_length else None
-        self._cut_notes: tuple[str, ...] | None = None
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -135,30 +131,9 @@ class Processor:
         """The error for a model that can't read several images together."""
         return InputError(f"{self.description} reads one image at a time", "give one --image")
 
-    def cut_notes(self, marked_text: MarkedText) -> tuple[str, ...]:
-        """Notes on what the processor leaves out of the media; found once, for the same media beside every text."""
-        if self._cut_notes is None:
-            media, notes = self.media, tuple[str, ...]()
-            if (audio := media.audio) is not None:
-
-                def run(samples: np.ndarray) -> dict[str, Any]:
-                    return self.arrays(marked_text, replace(media, audio=replace(audio, samples=samples)))
-
-                notes = audio_notes(audio.samples, audio.rate, run)
-            for at, image in enumerate(media.images):
-                cropped = picture_notes(image, partial(self._arrays_with, marked_text, at))
-                notes += tuple(f"image {at + 1}: {note}" if len(media.images) > 1 else note for note in cropped)
-            self._cut_notes = notes
-        return self._cut_notes
-
-    def _arrays_with(self, marked_text: MarkedText, at: int, image: Any) -> dict[str, Any]:
-        images = (*self.media.images[:at], image, *self.media.images[at + 1 :])
-        return self.arrays(marked_text, replace(self.media, images=images))
-
-    def arrays(self, marked_text: MarkedText, media: Media | None = None) -> dict[str, Any]:
-        """The processor's arrays for one example, batched: a leading axis of 1; of other media where they are given."""
-        media = media or self.media
-        audio, images = media.audio, list(media.images)
+    def arrays(self, marked_text: MarkedText) -> dict[str, Any]:
+        """The processor's arrays for one example, batched: a leading axis of 1."""
+        audio, images = self.media.audio, list(self.media.images)
         arguments: dict[str, Any] = {"return_tensors": "pt"}
         if not self.reads_text and audio is not None:
             return self._run_processor(audio.samples, sampling_rate=audio.rate, **arguments)

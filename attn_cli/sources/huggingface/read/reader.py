@@ -21,11 +21,9 @@ from attn_cli.sources.huggingface.compat import audio_frames
 from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN, type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.chat_template import chat_text
-from attn_cli.sources.huggingface.read.cuts import sentence_notes, text_notes
 from attn_cli.sources.huggingface.read.decoder_start import (
     decoder_tokens,
     reads_text_twice,
-    set_target_language,
     shifted,
 )
 from attn_cli.sources.huggingface.read.input_files import (
@@ -48,7 +46,7 @@ from attn_cli.sources.huggingface.read.positions import (
     position_limit,
 )
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
-from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, tokenize
+from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, text_notes, tokenize
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 
 _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused7], <extra_id_0>, <0x0A>
@@ -137,12 +135,9 @@ class PromptReader:
         chat: Mapping[str, Any] | None = None,
         media: Media | None = None,
         generator: Generator | None = None,
-        target_lang: str | None = None,
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
-        self.generator, self.target_lang = generator, target_lang
-        if target_lang is not None:
-            set_target_language(loaded, target_lang)
+        self.generator = generator
         self.on_token: Callable[[int], None] | None = None
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
@@ -193,8 +188,6 @@ class PromptReader:
         if not self.has_decoder:
             # a text that goes on: an end token after it would be the row that chooses
             return [x if self.loaded.generating is None else without_end(self.loaded, x) for x in prompts]
-        if decoder_text is None and self.target_lang is not None and self.generator is None:
-            decoder_text = ""  # what generates writes the token of the language itself
         alone = decoder_text is None and self.generator is None
         tokens, notes = decoder_tokens(self.loaded, decoder_text)
         if alone and reads_text_twice(self.loaded):
@@ -216,8 +209,7 @@ class PromptReader:
         prompt = self._tokenized(text, pair) if self.processor is None else self._with_media(self.processor, text)
         if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
             check_tokens(len(prompt.tokens), limit)
-        notes = sentence_notes(self.loaded.origin, prompt.text, len(prompt.tokens))
-        return replace(prompt, warnings=prompt.warnings + notes)
+        return prompt
 
     def _tokenized(self, text: str, pair: str | None) -> Prompt:
         tokenizer = self._text_tokenizer
@@ -261,7 +253,7 @@ class PromptReader:
             raise processor.one_image()
         frames = frame_tokens(model, arrays, processor.extractor)
         notes += marked_text.notes + time_notes(frames, media.audio)
-        notes += processor.cut_notes(marked_text) + text_notes(marked_text.text, tokens)
+        notes += text_notes(marked_text.text, tokens)
         prompt = array_prompt(
             model,
             marked_text.text,

@@ -10,7 +10,6 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import EncodedText, Prompt, Token
-from attn_cli.sources.huggingface.read.cuts import text_notes
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
 
@@ -31,7 +30,7 @@ def tokenize(
 ) -> Prompt:
     """The tokens of a text and its pair; of a `target` text as the decoder's labels are made."""
     for part in (text, pair):
-        if part or (part is not None and not target):
+        if part is not None:
             _check(part)
     encoding = _encoding(tokenizer, text, pair, add_special_tokens, target)
     ids: list[int] = encoding["input_ids"]
@@ -57,6 +56,14 @@ def tokenize(
     doubled = _doubled(tokenizer, ids, added, target)
     notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
     return Prompt(whole, with_words(whole, tokens, _added(tokenizer)), notes)
+
+
+def text_notes(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+    """A note on the end of a text that has letters or digits and no tokens; () where all is read."""
+    ends = [token.end for token in tokens if token.end is not None]
+    if not ends or not any(map(str.isalnum, text[max(ends) :])):
+        return ()
+    return (f"read {max(ends):,} of {len(text):,} characters: the text is cut",)
 
 
 def _control(tokenizer: PreTrainedTokenizerBase) -> set[int]:
@@ -237,8 +244,6 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
 def _doubled(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], added: Sequence[int], target: bool
 ) -> Iterator[str]:
-    if all(added):  # of no text: what a tokenizer adds may be twice the same
-        return
     starts = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
     if not added[0] and len(ids) > 1 and ids[0] == ids[1] and ids[0] in starts:
         yield f"two start tokens: the text begins with {tokenizer.convert_ids_to_tokens(ids[0])} twice"

@@ -1,17 +1,16 @@
 """Tokens are labelled with what the user wrote, at the place where it stands."""
 
-from copy import deepcopy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.tokenize import tokenize
+from attn_cli.sources.huggingface.read.tokenize import aligned, text_notes, tokenize
+from tests.media import tokenizer
 
 
 def prompt(loaded: LoadedModel, text: str, pair: str | None = None) -> Prompt:
@@ -115,9 +114,11 @@ def test_special_tokens_that_the_text_and_the_tokenizer_write_are_noted(minilm: 
     ]
 
 
-def test_what_the_tokenizer_adds_to_no_text_is_not_doubled(minilm: LoadedModel) -> None:
-    reads = deepcopy(minilm.tokenizer)
-    around = processors.TemplateProcessing("[SEP] $A [SEP]", special_tokens=[("[SEP]", reads.sep_token_id)])
-    reads.backend_tokenizer.post_processor = around
-    found = tokenize(reads, "", target=True)
-    assert [token.text for token in found.tokens] == ["[SEP]", "[SEP]"] and found.warnings == ()
+def test_a_text_says_where_it_is_cut() -> None:
+    words, text = tokenizer(), "the cat sat what is here ?"
+    for length, said in ((6, ("read 16 of 26 characters: the text is cut",)), (9, ())):
+        ids = words(text, truncation=True, max_length=length, return_tensors="pt")["input_ids"]
+        tokens, _ = aligned(words, text, ids[0].tolist(), add_special_tokens=True)
+        assert [token.id for token in tokens] == ids[0].tolist()
+        assert [text[token.start : token.end] for token in tokens[1:5]] == ["the", "cat", "sat", "what"]
+        assert text_notes(text, tokens) == said

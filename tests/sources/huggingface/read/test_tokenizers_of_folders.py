@@ -1,7 +1,5 @@
 """What the tokenizer of a model's folder makes of a text is what the model reads, or a line says what isn't."""
 
-import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ from transformers import AutoTokenizer
 
 from tests.media import TEXT, saved, tokenizer
 from tests.program import attn, refused
-from tests.real_models import MINILM
 
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
 
@@ -51,25 +48,6 @@ def test_a_padding_token_within_the_text_is_no_padding(tmp_path: Path) -> None:
     assert attn("matrix", "a photo of cat", "-m", tmp_path, "-o", tmp_path / "x.npz").code == 0
     with np.load(tmp_path / "x.npz") as found:
         np.testing.assert_allclose(found["weights"], own[0][:, 0].numpy(), atol=1e-5)
-
-
-def test_where_sentence_transformers_ends_a_text_is_told() -> None:
-    most = json.loads((MINILM / "sentence_bert_config.json").read_text())["max_seq_length"]
-    cut = f"sentence-transformers reads the first {most} of the {most + 1} tokens"
-    for words, notes in ((most - 2, []), (most - 1, [cut])):
-        run = attn("top", "cat " * words, "-m", MINILM, "-l", "0", "-H", "0", "-k", "1", "--json")
-        assert (len(run.json["input"]["tokens"]), run.json["warnings"]) == (words + 2, notes)
-
-
-def test_the_prompt_that_sentence_transformers_puts_before_a_text_is_told(tmp_path: Path) -> None:
-    folder = shutil.copytree(MINILM, tmp_path / "m")
-    note = 'sentence-transformers puts "query: " before the text, attn does not'
-    for name, text, notes in (("query", "a cat", [note]), ("query", "query: a cat", []), (None, "a cat", []),
-                              ("none", "a cat", []), ("document", "a cat", []), ([1], "a cat", [])):  # fmt: skip
-        settings = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": name}
-        (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-        run = attn("top", text, "-m", folder, "-l", "0", "-H", "0", "-k", "1", "--json")
-        assert run.json["warnings"] == notes
 
 
 def test_a_file_of_a_models_folder_leads_to_the_folder(tmp_path: Path) -> None:
