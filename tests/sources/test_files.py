@@ -377,7 +377,7 @@ ENTRY = b'{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}'
         (lambda: text(struct.pack("<Q", 2**40) + b"{}", "q.safetensors"), "10 are there"),
         (locked_zip, "encrypted"),
         (lambda: text("", "q.npy"), "empty"),
-        (lambda: text(b"\x89PNG\r\n\x1a\n", "q.bin"), "PNG"),
+        (lambda: text(b"\x89PNG\r\n\x1a\n", "q.bin"), "unknown file type"),
         (lambda: text("1,2\n3,4\n", "q.npy"), "it holds text"),
         (lambda: "/dev/null", "device"),
         (lambda: "nowhere/q.npy", "nowhere"),

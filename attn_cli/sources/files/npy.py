@@ -28,11 +28,8 @@ def npy_array(data: Bytes, label: str) -> Matrix:
     return numbers.view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def npz_arrays(raw: Raw, *, mapped: bool = False) -> dict[str, Callable[[str], Matrix]]:
-    """The arrays of an .npz file by name: functions of the label in errors, which unpack them.
-
-    With `mapped`, one that is not compressed is a view of the file, and its checksum isn't read.
-    """
+def npz_arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
+    """The arrays of an .npz file by name: functions of the label in errors, which unpack them."""
     with _archive(raw) as archive:
         entries = archive.namelist()
     names = [entry.removesuffix(".npy") for entry in entries if entry.endswith(".npy")]
@@ -40,18 +37,13 @@ def npz_arrays(raw: Raw, *, mapped: bool = False) -> dict[str, Callable[[str], M
         raise pickle_error(raw.label)
     if not names:
         raise InputError(f"{raw.label} is a zip file with no .npy array in it", READABLE)
-    return {name: partial(_unpacked, raw, f"{name}.npy", mapped) for name in names}
+    return {name: partial(_unpacked, raw, f"{name}.npy") for name in names}
 
 
-def _unpacked(raw: Raw, entry: str, mapped: bool, label: str) -> Matrix:
+def _unpacked(raw: Raw, entry: str, label: str) -> Matrix:
     with _archive(raw) as archive:
-        info = archive.getinfo(entry)
-        if mapped and info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
-            lengths = raw.data[info.header_offset + 26 : info.header_offset + 30]  # of the name, and of what follows
-            begin = info.header_offset + 30 + int(lengths.copy().view("<u2").sum())
-            return npy_array(raw.data[begin : begin + info.file_size], label)
         with archive.open(entry) as stream:
-            shape, _, dtype = _header(stream, info.file_size, label)
+            shape, _, dtype = _header(stream, archive.getinfo(entry).file_size, label)
         require_memory(math.prod(shape) * dtype.itemsize, label)
         with archive.open(entry) as stream, warnings.catch_warnings(action="ignore"):
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))

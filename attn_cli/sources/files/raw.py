@@ -36,26 +36,6 @@ _BY_SUFFIX = {suffix: suffix for suffix in (".npy", ".npz", ".safetensors")} | {
     ".tsv": "text",
 }
 _NPY_MAGIC = b"\x93NUMPY"
-_PACKED = {
-    b"\x1f\x8b": "a gzip file",
-    b"BZh": "a bzip2 file",
-    b"\xfd7zXZ\0": "an xz file",
-    b"\x28\xb5\x2f\xfd": "a zstd file",
-}
-_FOREIGN = _PACKED | {
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
-    b"\x7fELF": "an ELF program",
-    b"%PDF": "a PDF document",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"GGUF": "a GGUF model",
-    b"MATLAB 5.0": "a MATLAB file",
-    b"version https://git-lfs": "a Git LFS pointer, not the file itself",
-    b"<!DOCTYPE html": "a web page",
-    b"<html": "a web page",
-}
 
 
 @dataclass(frozen=True)
@@ -129,9 +109,6 @@ def kind_of(raw: Raw) -> str:
     content = sniff(start)
     if content is None:
         refuse_pickle(start, raw.label)
-        for magic, noun in _FOREIGN.items():
-            if start.startswith(magic):
-                raise InputError(f"{raw.label} is {noun}", "unpack it first" if magic in _PACKED else READABLE)
     kind = _BY_SUFFIX.get(suffix, content)
     if kind is None:
         raise InputError(f"{raw.label} has an unknown file type", READABLE)
@@ -157,7 +134,7 @@ def sniff(start: bytes) -> str | None:
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**8:
         return ".safetensors"
     utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if start.startswith(tuple(_FOREIGN)) or not (utf16 or is_text(start)):
+    if not (utf16 or is_text(start)):
         return None
     return "JSON" if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"[", b"{") else "text"
 
