@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import transformers
-from packaging.version import Version
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
@@ -35,11 +34,6 @@ __all__ = [  # what is handed on; the other names are defined here
 
 TRANSFORMERS: str = transformers.__version__
 TESTED_TRANSFORMERS = "5.23.0"  # as in tests/constraints.txt
-
-
-def is_newer_than_tested() -> bool:
-    """True if transformers is newer than the release that attn is tested with."""
-    return Version(TRANSFORMERS) > Version(TESTED_TRANSFORMERS)
 
 
 # torch

@@ -1,14 +1,12 @@
 """The passes of a transformers model over texts: each selected attention layer is shown to a visitor."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from inspect import signature
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Block, BlockVectors
@@ -32,13 +30,9 @@ from attn_cli.sources.huggingface.anatomy.unseen_parts import (
 )
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
-from attn_cli.sources.huggingface.capture.layer_rule import output_of_layer
-from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
-from attn_cli.sources.huggingface.capture.registry import RegistryCall, called_as, in_registry, rule_of_layer
+from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
-from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, eager_function, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
-from attn_cli.sources.huggingface.generate.greedy import choosing_notes
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
@@ -48,30 +42,6 @@ from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.output_projection import Projections
-
-_TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
-
-
-def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
-    """The class of the first attention layer if attn's output of it isn't the model's own eager one; else ""."""
-    unlike = ""
-
-    def compare(call: RegistryCall) -> NoReturn:
-        nonlocal unlike
-        module, qkv, *_ = call
-        rule = rule_of_layer(call)
-        eager = eager_function(type(module))
-        if eager is not None and rule.sink_per_query is None:
-            own = output_of_layer(rule, *qkv).transpose(1, 2)
-            theirs = called_as(eager, call)[0].reshape(own.shape)
-            tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
-            unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
-        raise SelectionDone
-
-    with in_registry(model, compare), torch.no_grad(), suppress(SelectionDone):
-        model(**arguments)
-    return unlike
-
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 
@@ -85,7 +55,6 @@ class ModelPasses:
         self.module_places = loaded.module_places
         self._projections_cache: Projections | None = None
         self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
-        self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -117,34 +86,7 @@ class ModelPasses:
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; `pair` is a second text, read after each."""
-        prompts = self.reader.read(texts, pair)
-        notes = self._notes(prompts[:1])
-        return [replace(prompt, warnings=prompt.warnings + notes) for prompt in prompts] if notes else prompts
-
-    def _notes(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
-        notes = () if self.reader.generator is not None else self.choosing_notes
-        if is_newer_than_tested() and self.module_places.in_registry:
-            if self._note is None:
-                self._note = self._difference_from_eager(prompts)
-            notes += self._note
-        return notes
-
-    @property
-    def choosing_notes(self) -> tuple[str, ...]:
-        """A note on settings by which the model may write another token than the likeliest, if it was loaded to."""
-        model = self.loaded.generating
-        return () if model is None else choosing_notes(model.generation_config)
-
-    def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
-        arguments = first_tokens(self._without_cache(self.reader.arguments(prompts)), _ENOUGH_TOKENS)
-        with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
-            unlike = layer_unlike_eager(self.loaded.model, arguments)
-        if not unlike:
-            return ()
-        line = (
-            f"{unlike} of transformers {TRANSFORMERS} gives other outputs than attn computes: its numbers may be wrong"
-        )
-        return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
+        return self.reader.read(texts, pair)
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
         """Show every layer's attention on a prompt; returns the blocks whose attention wasn't seen."""

@@ -63,8 +63,7 @@ class ModelSource(ModelPasses):
 
     def written(self, prompt: Prompt, most: int) -> Prompt:
         """The prompt with the sentence that the model writes after it, of at most `most` tokens."""
-        outdated = (*self.choosing_notes, START_TOKEN_ALONE)
-        prompt = replace(prompt, warnings=tuple(note for note in prompt.warnings if note not in outdated))
+        prompt = replace(prompt, warnings=tuple(note for note in prompt.warnings if note != START_TOKEN_ALONE))
         generator = TextGenerator(self.loaded, most, sentence=True)
         return noted_beyond(generator(prompt, self.reader.on_token), self.loaded.model)
 

@@ -16,19 +16,10 @@ from attn_cli.sources.huggingface import compat
 from attn_cli.sources.huggingface.capture import registry
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.compat import (
-    TESTED_TRANSFORMERS,
     eager_function,
-    is_newer_than_tested,
 )
-from attn_cli.sources.huggingface.source import source_of
 from tests.architectures.check import built
 from tests.sources.huggingface.models import sentence, tiny
-
-
-@pytest.mark.parametrize(("version", "newer"), [("5.23.0", False), ("5.22.9", False), ("5.23.1", True), ("6.0", True)])
-def test_newer_releases_are_told_from_older_ones(monkeypatch: pytest.MonkeyPatch, version: str, newer: bool) -> None:
-    monkeypatch.setattr(compat, "TRANSFORMERS", version)
-    assert is_newer_than_tested() == newer
 
 
 def test_every_argument_of_every_eager_function_is_known() -> None:
@@ -72,38 +63,6 @@ def test_an_option_that_could_change_weights_is_refused_by_name(monkeypatch: pyt
     with pytest.raises(LoadError, match="heat"):
         run()
     registry._unknown.cache_clear()
-
-
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_oss", "t5", "bert"])
-def test_a_newer_release_that_attends_otherwise_is_said_once_for_a_model(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    model, inputs = built(name)
-    source = source_of(model, None)
-    source.reader.arrays = inputs
-    assert source.read([])[0].warnings == ()
-    monkeypatch.setattr(compat, "TRANSFORMERS", "99.0")
-    assert source_and_note(model, inputs) == ()  # as eager computes it
-    cls = next(type(module) for module in source.modules)
-    eager = eager_function(cls)
-    assert eager is not None
-
-    def hotter(module: Any, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        return eager(module, query * 1.3, *args, **kwargs)
-
-    monkeypatch.setattr(f"{cls.__module__}.eager_attention_forward", hotter)
-    (note,) = source_and_note(model, inputs)
-    assert note.startswith(f"{cls.__name__} of transformers ") and f"tested with {TESTED_TRANSFORMERS}" in note
-    assert model.config._attn_implementation == "eager"
-
-
-def source_and_note(model: Any, inputs: Any) -> tuple[str, ...]:
-    """The warnings of what a new source of the model reads, the same the second time."""
-    source = source_of(model, None)
-    source.reader.arrays = inputs
-    first, second = (source.read([])[0].warnings for _ in range(2))
-    assert first == second
-    return first
 
 
 def test_a_decoder_takes_and_gives_its_cache_under_one_name() -> None:

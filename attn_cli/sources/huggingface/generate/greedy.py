@@ -14,7 +14,6 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS,
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.positions import forget_length, too_long
-from attn_cli.text import listed
 
 # Settings that draw lots, look at the clock, change the text before or need the hub's code.
 _UNMET = {
@@ -33,23 +32,6 @@ _NEEDLESS = """max_length num_return_sequences output_attentions output_hidden_s
     prefill_chunk_size low_memory is_assistant use_mtp prompt_lookup_num_tokens assistant_early_exit
     speculation_type"""
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p")
-# Settings by which another token than the likeliest may be chosen, and their value without effect, beside None.
-_CHOOSING: dict[str, Any] = {
-    "repetition_penalty": 1.0,
-    "encoder_repetition_penalty": 1.0,
-    "guidance_scale": 1.0,
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "min_length": 0,
-    "min_new_tokens": 0,
-    "bad_words_ids": [],
-    "sequence_bias": [],
-    "suppress_tokens": [],
-    "begin_suppress_tokens": [],
-    "forced_bos_token_id": None,
-    "forced_decoder_ids": [],
-    "watermarking_config": None,
-}
 
 
 @dataclass(frozen=True)
@@ -155,12 +137,6 @@ def _unmet_notes(of_model: GenerationConfig) -> tuple[str, ...]:
         asked[0] += f" ({', '.join(details)})"
     beams = of_model.num_beams or 1
     return (f"{f'{beams} beams' if beams > 1 else 'greedy'}; the folder asks for {', '.join(asked)}",) if asked else ()
-
-
-def choosing_notes(of_model: GenerationConfig) -> tuple[str, ...]:
-    """A note on a model's settings by which its `generate` may choose another token than the likeliest."""
-    changed = [name for name, idle in _CHOOSING.items() if getattr(of_model, name, None) not in (None, idle)]
-    return (f"the next token is the likeliest without the folder's {listed(changed)}",) if changed else ()
 
 
 @contextmanager

@@ -14,17 +14,6 @@ from attn_cli.errors import LimitError, LoadError, first_line
 from attn_cli.sources.huggingface.load.cache import suggest_cached
 from attn_cli.sources.huggingface.load.origin import Origin
 
-# Words of transformers' errors for missing packages that give no command to install them, and the packages.
-_PACKAGES = {
-    "torchvision": "torchvision",
-    "torchaudio": "torchaudio",
-    "sentencepiece": "sentencepiece",
-    "protobuf": "protobuf",
-    "pillow": "pillow",
-    "hqq": "hqq",
-    "quark": "amd-quark",
-    "gpu is required to quantize or run": "gptqmodel",  # which runs GPTQ on processors, too
-}
 _COMMAND = re.compile(r"pip\s+install (?:(?:-U|--upgrade) )?['\"]?(\w[\w.\[\],-]*)")
 
 
@@ -106,14 +95,10 @@ def _install(error: Exception) -> str:
 
     >>> _install(ImportError("4-bit needs bitsandbytes: `pip install -U bitsandbytes>=0.46.1`"))
     'pip install bitsandbytes'
-    >>> _install(ImportError("see https://github.com/mobiusml/hqq/"))
-    'pip install hqq'
     """
-    said, command = str(error).lower(), _COMMAND.search(str(error))
-    module = getattr(error, "name", None) or ""  # of a ModuleNotFoundError
-    known = next((_PACKAGES[words] for words in _PACKAGES if words in said), module.partition(".")[0])
-    package = command[1] if command else known
-    package = f"'{package}'" if "[" in package else package  # which shells take for a pattern
+    command = _COMMAND.search(str(error))
+    package = command[1] if command else getattr(error, "name", None)  # the latter of a ModuleNotFoundError
+    package = f"'{package}'" if package and "[" in package else package  # which shells take for a pattern
     return f"pip install {package}" if package else "install what it names and try again"
 
 
