@@ -21,17 +21,13 @@ from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import (
-    are_heads_first,
-    texts_first,
-)
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_heads_first
 from attn_cli.sources.huggingface.capture.own_code.torch_calls import is_plain, multi_head_output, sdpa_output
 from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
-_LOG_SOFTMAX = {functional.log_softmax, torch.log_softmax, torch.Tensor.log_softmax, torch.special.log_softmax}
-_SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax, *_LOG_SOFTMAX}
-_MIXED = "weights are shown as they are before their product with values mixes them"
+_SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
+_SHARED = "heads and texts share an axis: read text by text"
 _DROPOUTS = ("attn_dropout", "attention_dropout", "attn_drop", "dropout")
 _DROPOUT = inspect.signature(functional.dropout)
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
@@ -94,7 +90,6 @@ class AttentionMode(TorchFunctionMode):
     """Sees softmaxes, SDPA and multi-head attention in models' own code while a watched module runs; tells `attend`.
 
     possible   softmaxes that are attention if their results are multiplied with values
-    projected  the last results of parameters, where there are several texts: queries, keys, values
     """
 
     def __init__(self, attend: ObservedAttention) -> None:
@@ -103,7 +98,6 @@ class AttentionMode(TorchFunctionMode):
         self.running: list[RunningModule] = []
         self.tally = Tally(0, 0)
         self.possible = PossibleSoftmaxes()
-        self.projected: list[torch.Tensor] = []
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
         """Hooks that record when `module` runs, and switch the mode on for that time."""
@@ -128,7 +122,6 @@ class AttentionMode(TorchFunctionMode):
         if self.running:
             self.running.clear()
             self.possible.clear()
-            self.projected.clear()
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _leave(self, module: nn.Module, *_: Any) -> None:
@@ -141,8 +134,6 @@ class AttentionMode(TorchFunctionMode):
         if before.is_attention is not False:
             with hidden_from_function_modes():
                 self._judge(before)
-        if not self.running:
-            self.projected.clear()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -158,14 +149,12 @@ class AttentionMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
             given = dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs
-            is_first = self._are_heads_first(module, given["query"], given["value"])
+            is_first = self._are_heads_first(module, given["query"])
             output = sdpa_output(self.attend, module, given, are_heads_first=is_first)
             return func(*args, **kwargs) if output is None else output
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
-        if self.ledger.labels.size > 1 and any(isinstance(x, nn.Parameter) for x in args):
-            self.projected = [*self.projected[-3:], result]
         if func in _PRODUCTS:
             self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
             if isinstance(result, torch.Tensor) and result.ndim > 2:
@@ -176,30 +165,29 @@ class AttentionMode(TorchFunctionMode):
         elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            self._softmax(result, scores, axis, is_log=func in _LOG_SOFTMAX)
+            self._softmax(result, scores, axis)
         elif self.possible.waiting:
             self.possible.follow(func, args, kwargs, result)
         return result
 
-    def _softmax(self, weights: torch.Tensor, scores: torch.Tensor, axis: int | None, *, is_log: bool) -> None:
-        """Take in a softmax: at once one over the last axis in transformers' attention, else when it is multiplied."""
+    def _softmax(self, weights: torch.Tensor, scores: torch.Tensor, axis: int | None) -> None:
+        """Take in a softmax over the last axis: at once in transformers' attention, else when it is multiplied."""
         module, is_attention, *_ = self.running[-1]
         owner = self._owner(module)
-        is_over_last, is_known = axis in (-1, weights.ndim - 1), type(owner).__module__.startswith("transformers.")
-        is_other = not is_over_last or (is_known and weights.ndim < 3)
+        is_known = type(owner).__module__.startswith("transformers.")
+        is_other = axis not in (-1, weights.ndim - 1) or (is_known and weights.ndim < 3)
         self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + is_other)
-        if axis is None or weights.ndim < 3 or (is_known and is_other):  # such as a kernel of ConvBERT's convolution
+        if is_other or weights.ndim < 3:  # such as a kernel of ConvBERT's convolution
             return
-        if is_attention and not is_log and is_known:
+        if is_attention and is_known:
             self.ledger.dropouts[owner] = _dropout_of(owner)
             self.attend.of_softmax(owner, "softmax", weights, scores)
         else:
             of_owner = self.running[-1 if owner is module else -2]
             of_product = self.tally.products > of_owner.tally.products
-            numbers = torch.arange(weights.shape[axis], device=weights.device, dtype=torch.int32)
-            keys = numbers.expand(weights.movedim(axis, -1).shape).movedim(-1, axis)
-            possible = PossibleWeights(weights, scores, keys, owner, of_owner.given, of_product, weights, weights.dtype)
-            self.possible.add(possible._replace(is_log=is_log))
+            self.possible.add(
+                PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights, weights.dtype)
+            )
 
     def _drop(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> None:
         call = _DROPOUT.bind(*args, **kwargs)
@@ -213,35 +201,32 @@ class AttentionMode(TorchFunctionMode):
             args = (args[0], *args[1])
         factors = self.possible.factors_in(args)
         self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + factors)
-        for possible, values in self.possible.taken_by(func, args, result):
-            if possible.of_product and (possible.is_mixed or not factors):
-                is_mixed = func is torch.einsum and len(args) > 3
-                self._accept(possible, values, _MIXED if is_mixed else "")
-            elif not factors:
-                self.possible.summed.append((possible, values, result))
+        for possible in self.possible.taken_by(func, args, result) if not factors else ():
+            if possible.of_product:
+                self._accept(possible)
+            else:
+                self.possible.summed.append((possible, result))
 
-    def _accept(self, possible: PossibleWeights, values: torch.Tensor | None = None, note: str = "") -> None:
+    def _accept(self, possible: PossibleWeights) -> None:
         if possible.is_over_channels:
             self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
             return
         owner, weights, scores = possible.owner, possible.weights, possible.scores
-        if values is not None and self._are_heads_first(owner, weights, values):
-            texts = self.ledger.labels.size
-            weights, scores = texts_first(weights, texts), None if scores is None else texts_first(scores, texts)
-        self.ledger.notes[owner] = note or self.ledger.notes.get(owner, "")
+        if self._are_heads_first(owner, weights):
+            weights, scores = weights.transpose(0, 1), None if scores is None else scores.transpose(0, 1)
         self.attend.of_softmax(owner, "softmax", weights, scores, possible.dtype)
 
-    def _are_heads_first(self, owner: nn.Module, x: torch.Tensor, values: torch.Tensor) -> bool:
-        """True if values, and so weights or queries `x`, are of the heads of all texts, head by head."""
-        is_first = are_heads_first(x, values, self.projected, self.ledger.labels.size, heads_of(owner))
-        self.ledger.notes[owner] = "heads and texts share an axis: read text by text" if is_first is None else ""
-        return bool(is_first)
+    def _are_heads_first(self, owner: nn.Module, x: torch.Tensor) -> bool:
+        """True if weights or queries `x` are `[h, b, n, ...]`; of those of one axis for both a note is kept."""
+        texts = self.ledger.labels.size
+        self.ledger.notes[owner] = _SHARED if x.ndim == 3 and len(x) > texts > 1 else ""
+        return are_heads_first(x, texts, heads_of(owner))
 
     def _judge(self, before: RunningModule) -> None:
         """After a module that may attend: take what only its name can judge, and record what was not seen."""
         module, is_sure = before.module, before.is_attention
-        for possible, values in self.possible.sums_inside(module):
-            self._accept(possible, values)
+        for possible in self.possible.sums_inside(module):
+            self._accept(possible)
         if before.calls == self.ledger.total and (kernel := fused_kernel_of(module)):
             self.ledger.record_unseen(module, kernel)
             return

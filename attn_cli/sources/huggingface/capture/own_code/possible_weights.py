@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -16,56 +15,29 @@ _MOVES = frozenset({"reshape", "flatten", "contiguous"})  # which may copy, unli
 
 
 class PossibleWeights(NamedTuple):
-    """The result of a softmax, which is attention if it is then multiplied with values.
+    """The result of a softmax over its last axis, which is attention if it is then multiplied with values.
 
     weights     what the module's code made of the result; `scores` is None where more than single cells changed since
-    keys        the number of each weight's key, of the factor's shape; None where it is lost
     factor      the same, after a dropout if there is one
     dtype       the roundest type that the weights were in
     owner       the module whose code computed it; where that is an nn.Softmax, the module around it
     given       the shape of the first float input of the owner; None if unknown
     of_product  whether the owner had multiplied matrices before, as queries and keys are
-    is_mixed    whether a product made it of weights, and kept their keys
     """
 
     weights: torch.Tensor
     scores: torch.Tensor | None
-    keys: torch.Tensor | None
     owner: nn.Module
     given: torch.Size | None
     of_product: bool
     factor: torch.Tensor
     dtype: torch.dtype
     origin: int = 0
-    is_mixed: bool = False
-    is_log: bool = False
 
-    def of_factor(self, factor: torch.Tensor) -> "PossibleWeights":
-        """These weights, in the layout of a part of them or an unknown view where they have lost the softmax's."""
-        if self.factor is factor or self.scores is not None or self.weights is not self.factor:
-            return self
-        return self._replace(weights=factor, factor=factor, keys=None)
-
-    def moved(self, move: Callable[[torch.Tensor], torch.Tensor], factor: torch.Tensor) -> "PossibleWeights":
-        """The same weights where their code gives the factor another layout by a function, which moves cells alone."""
-
-        def of(x: torch.Tensor) -> torch.Tensor:
-            try:
-                return move(x)
-            except RuntimeError:  # a view of what isn't contiguous, as the factor is
-                return move(x.contiguous())
-
-        scores, keys = (None if x is None else of(x) for x in (self.scores, self.keys))
-        weights = factor if self.weights is self.factor else of(self.weights)
-        return self._replace(factor=factor, weights=weights, scores=scores, keys=keys)
-
-    @property
-    def key_axes(self) -> list[int]:
-        """The axes of the factor along which keys change: one, unless it is merged with others; none if unknown."""
-        if self.keys is None:
-            return []
-        axes = [axis for axis, size in enumerate(self.keys.shape) if size > 1]
-        return [axis for axis in axes if bool((self.keys.select(axis, 0) != self.keys.select(axis, 1)).any())]
+    def keeps_keys_last(self, part: torch.Tensor) -> bool:
+        """True if the last axis of a view or copy of the factor, or of a part of it, is still that of all keys."""
+        is_view = _memory(part) == _memory(self.factor)
+        return part.shape[-1] == self.factor.shape[-1] and (not is_view or part.stride(-1) == self.factor.stride(-1))
 
     @property
     def is_over_channels(self) -> bool:
@@ -84,8 +56,8 @@ class PossibleSoftmaxes:
 
     def __init__(self) -> None:
         self.waiting: list[PossibleWeights] = []
+        self.summed: list[tuple[PossibleWeights, torch.Tensor]] = []
         self._count = 0
-        self.summed: list[tuple[PossibleWeights, torch.Tensor, torch.Tensor]] = []
 
     def add(self, possible: PossibleWeights) -> None:
         """Keep a softmax until its result is multiplied, or the modules around it have run."""
@@ -119,58 +91,47 @@ class PossibleSoftmaxes:
         for at, x in taken.items():
             if not is_number or result.numel() != x.factor.numel() or any(result is y.factor for y in self.waiting):
                 continue
+            if not x.keeps_keys_last(result):
+                continue
             if name in _MOVES or _is_in(result, (x.factor,)):
                 if x.factor is args[at]:
-                    self.waiting.append(x.moved(partial(_called_on, func, args, kwargs, at), result))
+                    is_plain = x.weights is x.factor
+                    weights = result if is_plain else _called_on(func, args, kwargs, at, x.weights.contiguous())
+                    self.waiting.append(x._replace(weights=weights, factor=result, scores=None))
             elif result.ndim == x.factor.ndim:
                 dtype = max(x.dtype, result.dtype, key=lambda dtype: torch.finfo(dtype).eps)
-                keys = x.keys if x.factor is args[at] and result.shape == x.factor.shape else None
-                scores = x.scores if by_cell or (x.is_log and name == "exp") else None
-                weights, is_log = x.weights if is_dropped else result, x.is_log and name != "exp"
-                made = x._replace(weights=weights, factor=result, dtype=dtype, scores=scores, keys=keys, is_log=is_log)
-                self.waiting.append(made)
+                weights, scores = x.weights if is_dropped else result, x.scores if by_cell else None
+                self.waiting.append(x._replace(weights=weights, factor=result, dtype=dtype, scores=scores))
         return [x.owner for x in taken.values()]
 
-    def taken_by(
-        self, func: Callable[..., Any], args: tuple[Any, ...], result: torch.Tensor
-    ) -> list[tuple[PossibleWeights, torch.Tensor]]:
-        """The kept softmaxes that a product multiplies with values, each with these, removed; it may mix others."""
-        taken = {at: x.of_factor(args[at]) for at, x in self._in(args).items() if not x.is_log}
+    def taken_by(self, func: Callable[..., Any], args: tuple[Any, ...], result: torch.Tensor) -> list[PossibleWeights]:
+        """The kept softmaxes whose keys a product sums over, removed; by a parameter it is no product with values."""
+        taken = self._in(args)
         origins = {x.origin: at for at, x in taken.items()}
         self.waiting = [x for x in self.waiting if x.origin not in origins]
-        for at, x in taken.items():
-            axes = x.key_axes if x.factor is args[at] else []
-            if x.keys is not None and axes and not set(axes) & set(_axes_of_factor(func, args, at)[1]):
-                keys = _mixed_keys(func, args, at, x.keys)
-                self.waiting.append(x._replace(weights=result, factor=result, scores=None, keys=keys, is_mixed=True))
-                return []
-        sums = []
+        found = []
         for at in origins.values():
             x, values = taken[at], args[-1] if at == len(args) - 2 else args[-2]
-            if result.ndim < 3 or (x.is_mixed and isinstance(values, nn.Parameter)):
+            if result.ndim < 3 or isinstance(values, nn.Parameter):
                 self.waiting.append(x)
-                continue
-            possible = _by_rows(x, func, args, at)
-            if values.shape == 2 * possible.weights.shape[-1:]:  # a matrix may mix the keys before the values come
-                self.waiting.append(x._replace(weights=result, factor=result, scores=None, is_mixed=True))
-                possible = possible._replace(of_product=False)
-            sums.append((possible, values))
-        return sums
+            elif x.keeps_keys_last(args[at]) and _sums_last_axis(func, args, at):
+                found.append(x)
+        return found
 
     def factors_in(self, args: tuple[Any, ...]) -> int:
         """How many kept softmaxes are no attention, since their product with values is multiplied here, by queries."""
         if not self.summed or any(isinstance(x, nn.Parameter) for x in args):
             return 0
-        left = [x for x in self.summed if not _is_in(x[2], args)]
+        left = [x for x in self.summed if not _is_in(x[1], args)]
         count, self.summed = len(self.summed) - len(left), left
         return count
 
-    def sums_inside(self, module: nn.Module) -> list[tuple[PossibleWeights, torch.Tensor]]:
+    def sums_inside(self, module: nn.Module) -> list[PossibleWeights]:
         """The softmaxes in a module or its parts whose product with values was not multiplied again: attention."""
         if not self.summed:
             return []
         parts = set(module.modules())
-        inside = [(possible, values) for possible, values, _ in self.summed if possible.owner in parts]
+        inside = [possible for possible, _ in self.summed if possible.owner in parts]
         self.summed = [x for x in self.summed if x[0].owner not in parts]
         return inside
 
@@ -179,8 +140,7 @@ class PossibleSoftmaxes:
         if not self.waiting:
             return []
         parts = set(module.modules())
-        over_last = (x for x in self.waiting if not x.key_axes or x.key_axes == [x.factor.ndim - 1])
-        inside = {x.origin: x for x in over_last if x.owner in parts and not x.is_mixed and not x.is_log}
+        inside = {x.origin: x for x in self.waiting if x.owner in parts}
         self.waiting = [x for x in self.waiting if x.owner not in parts]
         return list(inside.values())
 
@@ -202,24 +162,6 @@ def _memory(x: torch.Tensor) -> int:
         return 0
 
 
-def _by_rows(x: PossibleWeights, func: Callable[..., Any], args: tuple[Any, ...], at: int) -> PossibleWeights:
-    """The same weights as `[..., n, m]`, by the axes that their product with values leaves and sums over."""
-    factor, part, axes = x.factor, args[at], list(range(x.factor.ndim))
-    own, summed = _axes_of_factor(func, args, at)
-    if part is not factor:  # an axis of a part has the size and the stride of the whole's
-        sizes = [(part.shape[axis], part.stride(axis)) for axis in own]
-        own = [axis for axis in axes if (factor.shape[axis], factor.stride(axis)) in sizes] or axes[-2:-1]
-        summed = x.key_axes or axes[-1:]
-    key = next((axis for axis in summed if axis in x.key_axes), summed[-1])
-    query = next((axis for axis in reversed(own) if axis != key), None)
-    rest = [axis for axis in axes if axis not in (query, key)]
-
-    def move(y: torch.Tensor) -> torch.Tensor:
-        return y.permute(*rest, key).unsqueeze(-2) if query is None else y.permute(*rest, query, key)
-
-    return x.moved(move, move(factor))
-
-
 def _called_on(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], at: int, x: torch.Tensor
 ) -> torch.Tensor:
@@ -227,25 +169,11 @@ def _called_on(
     return made
 
 
-def _mixed_keys(func: Callable[..., Any], args: tuple[Any, ...], at: int, keys: torch.Tensor) -> torch.Tensor:
-    ones = tuple(torch.ones_like(x, dtype=torch.float32) if isinstance(x, torch.Tensor) else x for x in args)
-    return (_called_on(func, ones, {}, at, keys.float()) / func(*ones)).round()
-
-
-_REST = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the axes that an ellipsis stands for
-
-
-def _axes_of_factor(func: Callable[..., Any], args: tuple[Any, ...], at: int) -> tuple[list[int], list[int]]:
-    """The axes of the factor `args[at]` of a product that are its own, as queries are, and those that are summed."""
-    last = args[at].ndim - 1
+def _sums_last_axis(func: Callable[..., Any], args: tuple[Any, ...], at: int) -> bool:
+    """True if a product of two factors sums over the last axis of the factor `args[at]`."""
     if func is not torch.einsum:
-        return ([last - 1], [last]) if at == len(args) - 2 else ([last], [last - 1])
+        return at == len(args) - 2
     left, arrow, made = args[0].replace(" ", "").partition("->")
-    terms = []
-    for term, x in zip(left.split(","), args[1:], strict=True):
-        named = len(term.replace("...", ""))
-        terms.append(term.replace("...", _REST[len(_REST) - x.ndim + named :]))
-    made = made.replace("...", _REST) if arrow else _REST + "".join(x for x in left if left.count(x) == 1)
-    others = "".join(terms[: at - 1] + terms[at:])
-    mine = list(enumerate(terms[at - 1]))
-    return [i for i, x in mine if x in made and x not in others], [i for i, x in mine if x not in made]
+    terms = left.split(",")
+    key = terms[at - 1][-1]
+    return len(terms) == 2 and key in terms[2 - at] and not (arrow and key in made)

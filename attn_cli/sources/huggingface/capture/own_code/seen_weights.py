@@ -1,7 +1,5 @@
 """Weights of a model's own code as `[b, h, n, m]`: their rule, their masked cells, and what can't be weights."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -75,30 +73,8 @@ def as_matrices(x: torch.Tensor, module: nn.Module, texts: int) -> torch.Tensor:
     return x.flatten(0, x.ndim - 4) if x.ndim > 4 else x
 
 
-def are_heads_first(
-    x: torch.Tensor, values: torch.Tensor, projected: Sequence[torch.Tensor], texts: int, heads: int | None
-) -> bool | None:
-    """True for `x` `[..., n, m]`, of values `[..., m, e]`, whose first axes are heads before texts; None if unknown."""
-    first, count = x.shape[:-2], math.prod(x.shape[:-2])
-    if texts == 1:
-        return len(first) == 2 and first[1] == 1 < first[0] and heads != 1
-    if (
-        count <= texts
-        or count % texts
-        or count != math.prod(values.shape[:-2])
-        or len(first) > 2
-        or (len(first) == 2 and first[1] != texts)
-    ):
+def are_heads_first(x: torch.Tensor, texts: int, heads: int | None) -> bool:
+    """True for `[h, b, n, ...]`, whose second axis counts the texts, as the first does not."""
+    if x.ndim != 4 or x.shape[1] != texts or x.shape[0] == texts:
         return False
-    second = values.reshape(-1, *values.shape[-2:])[1]
-    for made in reversed(projected):
-        of_texts = made.reshape(texts, -1) if len(made) % texts == 0 else made.new_zeros((2, 1))
-        is_of_text = [bool(torch.isin(second, of_text.to(second)).all()) for of_text in of_texts[:2]]
-        if is_of_text[0] != is_of_text[1]:
-            return is_of_text[1]
-    return None if first[0] != texts else False
-
-
-def texts_first(x: torch.Tensor, texts: int) -> torch.Tensor:
-    """An array of the heads of all texts, head by head, `[h * b, ...]` or `[h, b, ...]`, as `[b, h, n, m]`."""
-    return x.reshape(-1, texts, *x.shape[-2:]).transpose(0, 1)
+    return heads == x.shape[0] or (heads is None and (texts == 1 or x.shape[0] % texts != 0))

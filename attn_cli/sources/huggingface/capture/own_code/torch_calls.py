@@ -10,7 +10,7 @@ from torch.nn import functional
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import heads_in, texts_first
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import heads_in
 from attn_cli.sources.huggingface.compat import causal_mask_function
 
 
@@ -26,11 +26,11 @@ def sdpa_output(
     attend.ledger.dropouts[module] = dropout or 0.0
     texts = attend.ledger.labels.size
     h = query.shape[-3] if query.ndim > 3 else heads_in(query.shape[0], module, texts) if query.ndim == 3 else 1
-    q, k, v = (texts_first(x, texts) if are_heads_first else _with_four_axes(x, h) for x in (query, key, value))
+    q, k, v = (x.transpose(0, 1) if are_heads_first else _with_four_axes(x, h) for x in (query, key, value))
     if mask is not None and not isinstance(mask, LazyMask):
         if mask.ndim != 4 or are_heads_first:
             mask = mask.expand(*query.shape[:-1], key.shape[-2])
-            mask = texts_first(mask, texts) if are_heads_first else _with_four_axes(mask, h)
+            mask = mask.transpose(0, 1) if are_heads_first else _with_four_axes(mask, h)
         mask = mask.expand(*mask.shape[:2], q.shape[2], k.shape[2])  # [b, h, n, m]
     elif arguments.get("is_causal"):
         mask = causal_mask(q, k)
