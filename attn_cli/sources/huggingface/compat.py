@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import transformers
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
 from transformers.masking_utils import (
@@ -23,7 +22,6 @@ from transformers.masking_utils import (
 from transformers.utils import output_capturing
 
 __all__ = [  # what is handed on; the other names are defined here
-    "TorchDispatchMode",
     "bidirectional_mask_function",
     "causal_mask_function",
     "eager_mask",
@@ -43,9 +41,6 @@ hidden_from_function_modes = torch._C.DisableTorchFunction
 
 # Operations on a lazy mask go straight to `__torch_dispatch__`, which makes it real. Gone: an AttributeError at import.
 WITHOUT_TORCH_FUNCTION: Any = torch._C._disabled_torch_function_impl
-
-# Softmaxes inside torch's own functions, and the mode itself. Others: 14 types show weights without scores.
-ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default})
 
 
 def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.read.processor import file_option
 
 _LIBRARIES = ("torch", "transformers")  # and modules of remote code, which are called transformers_modules
 # attn's functions that run what the model calls, or make the mask that transformers would have made
-_PASSING_ON = ("AttentionMode.", "SoftmaxInputs.", "LazyMask.", "BlockCalls.")
+_PASSING_ON = ("AttentionMode.", "LazyMask.", "BlockCalls.")
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:

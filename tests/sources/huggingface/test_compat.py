@@ -36,6 +36,17 @@ def test_every_argument_of_every_eager_function_is_known() -> None:
     assert known <= names - plain <= registry._USED
 
 
+@pytest.mark.parametrize(("name", "weights"), [("softmax", True), ("scaled_dot_product_attention", False)])
+def test_multi_head_attention_calls_functions_by_their_names_in_torch(
+    monkeypatch: pytest.MonkeyPatch, name: str, weights: bool
+) -> None:
+    attention, x, calls = torch.nn.MultiheadAttention(8, 2), torch.randn(5, 1, 8), []
+    own = getattr(torch.nn.functional, name)
+    monkeypatch.setattr(torch.nn.functional, name, lambda *args, **kwargs: calls.append(name) or own(*args, **kwargs))
+    attention(x, x, x, need_weights=weights)
+    assert calls == [name]
+
+
 def eager_with(name: str) -> Any:
     """An eager attention function of a later release that names one more argument."""
     scope: dict[str, Any] = {"__name__": modeling_llama.__name__}

@@ -1,12 +1,13 @@
 """Capturing attention outside transformers' registry: softmax, SDPA and multi-head attention called directly.
 
-A torch function mode intercepts these calls while a watched module runs; a dispatch mode does inside multi-head
-attention. In people's own modules a softmax is attention if values are its factor.
+A torch function mode intercepts these calls while a watched module runs; in multi-head attention torch's SDPA and
+softmax are replaced. In people's own modules a softmax over the last axis is attention if values are its factor.
 """
 
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,8 +23,8 @@ from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_heads_first
-from attn_cli.sources.huggingface.capture.own_code.torch_calls import is_plain, multi_head_output, sdpa_output
-from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode, hidden_from_function_modes
+from attn_cli.sources.huggingface.capture.own_code.torch_calls import sdpa_output
+from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
@@ -33,6 +34,7 @@ _DROPOUT = inspect.signature(functional.dropout)
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
 _PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, torch.Tensor.matmul, torch.Tensor.bmm,
              torch.Tensor.baddbmm, torch.Tensor.__matmul__}  # fmt: skip
+_SDPA, _OWN_SOFTMAX = functional.scaled_dot_product_attention, functional.softmax
 _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
@@ -148,10 +150,8 @@ class AttentionMode(TorchFunctionMode):
                 self.ledger.record_unseen(module, "nested tensors")
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
-            given = dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs
-            is_first = self._are_heads_first(module, given["query"])
-            output = sdpa_output(self.attend, module, given, are_heads_first=is_first)
-            return func(*args, **kwargs) if output is None else output
+            query = args[0] if args else kwargs["query"]
+            return self._sdpa(module, self._are_heads_first(module, query), *args, **kwargs)
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
@@ -250,32 +250,33 @@ class AttentionMode(TorchFunctionMode):
         return any(looks_like_attention(path, module) for path in self.ledger.places.paths.get(module, ("",)))
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run torch's multi-head attention; pass its products to `attend`, or its weights where it needs them."""
+        """Run torch's multi-head attention, whose SDPA is passed to `attend`, or its weights where it makes them."""
         call = _MULTI_HEAD.bind(*args, **kwargs)
         call.apply_defaults()
-        given = call.arguments
-        if given["is_causal"] and given["key_padding_mask"] is None and not given["need_weights"]:
-            # torch attends causally then, whatever the mask says
-            cells = len(given["query"]), len(given["key"])
-            given["attn_mask"] = torch.ones(cells, dtype=torch.bool, device=given["query"].device).triu(1)
-        owner = self._owner(module)
+        given, owner, scores = call.arguments, self._owner(module), list[torch.Tensor]()
+        if not given["need_weights"]:
+            with _replaced("scaled_dot_product_attention", partial(self._sdpa, owner, False)):
+                return functional.multi_head_attention_forward(*args, **kwargs)
+
+        def softmax(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            scores.append(x)
+            return _OWN_SOFTMAX(x, *args, **kwargs)
+
         self.ledger.dropouts[owner] = given["training"] * given["dropout_p"]
-        if is_plain(given):
-            output = multi_head_output(self.attend, owner, given)
-            return functional.multi_head_attention_forward(*args, **kwargs) if output is None else (output, None)
-        need_weights, is_averaged = given["need_weights"], given["average_attn_weights"]
-        given |= {"need_weights": True, "average_attn_weights": False}
-        with SoftmaxInputs() as inputs:
+        is_averaged, given["average_attn_weights"] = given["average_attn_weights"], False
+        with _replaced("softmax", softmax):
             output, weights = functional.multi_head_attention_forward(*call.args, **call.kwargs)
         assert weights is not None  # because need_weights is true
-        shown, scores = weights if weights.ndim == 4 else weights[None], None  # [b, h, n, m]
-        if inputs.scores:
-            scores = inputs.scores[-1].reshape(shown.shape)
-            shown = scores.softmax(-1) if self.ledger.dropouts[owner] else shown
-        self.attend.of_softmax(owner, "dispatch", shown, scores)
-        if not need_weights:
-            return output, None
+        shown = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
+        of_shown = scores[-1].reshape(shown.shape)
+        shown = of_shown.softmax(-1) if self.ledger.dropouts[owner] else shown
+        self.attend.of_softmax(owner, "dispatch", shown, of_shown)
         return output, weights.mean(dim=-3) if is_averaged else weights
+
+    def _sdpa(self, module: nn.Module, are_heads_first: bool, *args: Any, **kwargs: Any) -> torch.Tensor:
+        given = dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs
+        output = sdpa_output(self.attend, module, given, are_heads_first=are_heads_first)
+        return _SDPA(*args, **kwargs) if output is None else output
 
     def _owner(self, module: nn.Module) -> nn.Module:
         if isinstance(module, nn.Softmax) and len(self.running) > 1:
@@ -283,16 +284,12 @@ class AttentionMode(TorchFunctionMode):
         return module
 
 
-class SoftmaxInputs(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A torch dispatch mode that keeps in `scores` the input of every softmax, even of those inside torch's code."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.scores: list[torch.Tensor] = []
-
-    def __torch_dispatch__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func in ATEN_SOFTMAX:
-            self.scores.append(args[0])
-        return func(*args, **(kwargs or {}))
+@contextmanager
+def _replaced(name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """Context manager: `torch.nn.functional` has this function under that name, by which its own code calls it."""
+    before = getattr(functional, name)
+    setattr(functional, name, function)
+    try:
+        yield
+    finally:
+        setattr(functional, name, before)
