@@ -37,7 +37,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import uncompiled
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
-from attn_cli.sources.huggingface.generate.prompts import TextGenerator, answered
+from attn_cli.sources.huggingface.generate import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers

@@ -20,7 +20,7 @@ from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
-from attn_cli.sources.huggingface.generate.prompts import TextGenerator
+from attn_cli.sources.huggingface.generate import TextGenerator
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
@@ -251,8 +251,7 @@ def test_settings_of_speed_and_form_and_code_of_a_checkpoint_change_nothing(fold
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {}, {"repetition_penalty": 1.8}, {"no_repeat_ngram_size": 2},
-    {"num_beams": 5, "length_penalty": 3.0, "early_stopping": True, "no_repeat_ngram_size": 2},
-    {"num_beams": 3, "num_return_sequences": 3, "repetition_penalty": 1.4}, {"guidance_scale": 2.0},
+    {"guidance_scale": 2.0},
     {"forced_eos_token_id": 5, "min_length": 3}, {"bad_words_ids": [[7], [57]], "sequence_bias": [[[11], 50.0]]},
 )  # fmt: skip
 FORCED = {"forced_bos_token_id": 9, "suppress_tokens": [7, 8]}
@@ -281,9 +280,10 @@ def test_it_is_what_the_models_own_generate_gives(
     ("settings", "note"),
     [({"do_sample": True, "temperature": 0.7, "top_p": 0.9},
       "greedy; the folder asks for sampling (temperature 0.7, top_p 0.9)"),
-     ({"do_sample": True, "num_beams": 3}, "3 beams; the folder asks for sampling"),
+     ({"do_sample": True, "num_beams": 3}, "greedy; the folder asks for sampling, beams"),
      ({"penalty_alpha": 0.6, "top_k": 4}, "greedy; the folder asks for contrastive search"),
-     ({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0}, "4 beams; the folder asks for groups of beams"),
+     ({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0},
+      "greedy; the folder asks for beams, groups of beams"),
      ({"dola_layers": "high", "max_time": 5.0, "token_healing": True},
       "greedy; the folder asks for DoLa, a limit of time, token healing")],
 )  # fmt: skip
@@ -295,8 +295,7 @@ def test_what_is_not_done_as_the_folder_asks_is_said(
     assert note in prompt.warnings
     read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
     plain = opened(folder_of("opt"), generate=6)
-    beams, mask = settings.get("num_beams", 1), torch.ones_like(read)
-    expected = head_of(plain).generate(read, attention_mask=mask, max_new_tokens=6, num_beams=beams)[0].tolist()
+    expected = head_of(plain).generate(read, attention_mask=torch.ones_like(read), max_new_tokens=6)[0].tolist()
     assert generated_ids(prompt)[0] == expected
 
 

@@ -1,1 +1,0 @@
-"""Generating text after a prompt, to be read together with it."""
