@@ -20,7 +20,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
-    model: str | None = option("--model -m MODEL", "Take sizes from a model folder, or a .gguf file.")
+    model: str | None = option("--model -m MODEL", "Take sizes from a model folder.")
     heads: int | None = option("--heads H", "Set the number of query heads; default: 1.", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads; default: H.", min=1)
     dim: int | None = option("--dim D", "Set the head size (width / H); default: 64.", min=1)

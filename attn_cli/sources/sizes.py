@@ -1,4 +1,4 @@
-"""The sizes of a model's attention, read from its config.json, or the header of a .gguf file: no weights."""
+"""The sizes of a model's attention, read from its config.json: no weights."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,14 +42,9 @@ class Sizes:
 
 
 def read_sizes(model: str) -> Sizes:
-    """The sizes of attention that a config.json, or a .gguf file, states; LoadError where it states none."""
+    """The sizes of attention that a config.json states; LoadError where it states none."""
     path = expanded(model)
-    if path.suffix.lower() == ".gguf":
-        from attn_cli.sources.huggingface.load.checkpoint import gguf_config  # here: it imports torch
-
-        config = gguf_config(model)
-    else:
-        config = _config(path, model)
+    config = _config(path, model)
     inner = config.get("text_config")
     config = config | inner if isinstance(inner, dict) else config
     of = {size: _number(config, names) for size, names in _NAMES.items()}

@@ -171,9 +171,6 @@ def test_a_template_is_given_arguments(calling: Path, model: Path, tmp_path: Pat
         assert shown == rendered(calling, hi, tools=TOOLS, enable_thinking=False)
     for value in ("0", "no", '"false"'):  # none of them is false to this template
         assert text(*chat, "--arg", f"enable_thinking={value}") == rendered(calling, hi)
-    assert attn("top", *chat, "--arg", "style=x", "--json").json["warnings"][-1] == (
-        "the chat template doesn't use style"
-    )
     refused(attn("top", "hi", "-m", calling, "--arg", "style=x"), 2, "add --chat")
     refused(attn("top", *chat, "--arg", "style"), 2, "--arg style sets nothing")
     refused(attn("top", *chat, "--arg", 'style=["\\ud83d"]'), 2, "[0] has half of a surrogate pair")

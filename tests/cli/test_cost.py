@@ -11,7 +11,6 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import Plan, tile_of
 from attn_cli.kernel.definition.rule import Rule
 from tests.program import attn, refused
-from tests.real_models import SMOL
 
 LLAMA_3_8B = ["--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32"]
 
@@ -86,11 +85,6 @@ def test_sizes_come_from_a_config(name: str, tmp_path: Path) -> None:
     sizes = tuple(found[what] for what in ("layers", "heads", "kv_heads", "head_size", "latent_size", "window"))
     assert sizes == expected
     assert found["bytes_per_number"] == (2 if "torch_dtype" in config else 4)
-
-
-def test_sizes_come_from_the_header_of_a_gguf_file() -> None:
-    found = cost("-n", "512", "-m", SMOL)
-    assert [found[what] for what in ("layers", "heads", "kv_heads", "head_size")] == [30, 9, 3, 64]
 
 
 def test_some_layers_may_see_a_window_only(tmp_path: Path) -> None:

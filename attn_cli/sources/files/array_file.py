@@ -84,7 +84,7 @@ def _arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
             if not isinstance(value, dict):
                 return {"": partial(list_array, value)}
             lists = {name: item for name, item in value.items() if isinstance(item, list)}
-            return {name: partial(list_array, item, place=f"$.{excerpt(name, 60)}") for name, item in lists.items()}
+            return {name: partial(list_array, item) for name, item in lists.items()}
         case ".npy":
             return {"": partial(npy_array, raw.data)}
         case _:

@@ -42,28 +42,9 @@ def parse_json(text: str, label: str) -> Any:
     return json.loads(text, parse_int=float, object_pairs_hook=unique)
 
 
-def list_array(value: Any, label: str, place: str = "$") -> np.ndarray:
-    """The numbers, or the truth values, of nested lists; InputError with the JSON path of what is neither."""
-    if not isinstance(value, list):
-        raise InputError(f"{label}: {place} is {_noun(value)}, not a list", "expected lists of lists of numbers")
-    if not any(isinstance(item, list) for item in value):
-        kind = bool if value and type(value[0]) is bool else float
-        for at, item in enumerate(value):
-            if type(item) is not kind:
-                what = f"{place}[{at}] is {_noun(item)}, not a number"
-                raise InputError(f"{label}: {what}", "expected lists of lists of numbers")
-        return np.array(value, kind)
-    rows = [list_array(item, label, f"{place}[{at}]") for at, item in enumerate(value)]
-    for at, row in enumerate(rows):
-        if row.shape != rows[0].shape:
-            shapes = f"{place}[{at}] has shape {row.shape}, {place}[0] has {rows[0].shape}"
-            raise InputError(f"{label}: {shapes}", "every list must be as long as its neighbours")
-    return np.stack(rows)
-
-
-def _noun(value: Any) -> str:
-    if isinstance(value, str):
-        return f"the string {excerpt(value, 40)!r}"
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    return "a number" if isinstance(value, float) else json.dumps(value)
+def list_array(value: Any, label: str) -> np.ndarray:
+    """The numbers, or the truth values, of nested lists; InputError for lists of anything else."""
+    array = np.array(value)
+    if array.dtype.kind not in "fb":
+        raise InputError(f"{label} holds more than numbers", "expected lists of lists of numbers, all as long")
+    return array

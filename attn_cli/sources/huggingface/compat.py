@@ -148,12 +148,3 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
     kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
     return loaders, kinds
-
-
-def template_variables(template: str) -> set[str]:
-    """The variables that a chat template looks up. Gone: an AttributeError."""
-    from jinja2.meta import find_undeclared_variables
-    from transformers.utils import chat_template_utils
-
-    environment = chat_template_utils._compile_jinja_template(template).environment  # knows transformers' own tags
-    return find_undeclared_variables(environment.parse(template))

@@ -37,7 +37,7 @@ from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.native_output import without_native_output
-from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, find
+from attn_cli.sources.huggingface.load.origin import Origin
 from attn_cli.sources.huggingface.load.trust import check_configuration
 
 _WEIGHTS = "adapter_model.safetensors"
@@ -202,16 +202,6 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     revision = None if origin.local else commit_of(origin.path, origin.revision)
     about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
     return LoadedModel(model, tokenizer, about, origin, generating, None if generates else saved_class(config))
-
-
-def gguf_config(name: str) -> dict[str, Any]:
-    """The configuration that the header of a .gguf file gives, without its weights."""
-    origin = find(name, OriginOptions(reads_text=False))
-    try:
-        with _fast_gguf(origin):
-            return AutoConfig.from_pretrained(origin.path, **origin.hub).to_dict()
-    except Exception as error:
-        raise load_error(error, origin) from error
 
 
 def _downloaded_config(origin: Origin) -> str:

@@ -20,7 +20,8 @@ from attn_cli.sources.huggingface.load.trust import check_configuration, check_f
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
-                    "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
+                    "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json",
+                    "tokenizer_config.json")  # fmt: skip
 # The commands that take images and audio, for hints.
 MEDIA_COMMANDS = "attn top, matrix, heads, inspect and layers"
 # The files of a processor, which turns images and audio into the model's arrays.
@@ -199,12 +200,12 @@ def _check_folder(origin: Origin) -> None:
     if (folder / _ADAPTER_FILE).is_file():  # transformers would load another model, the one it names
         raise LoadError(f"{name} holds an adapter ({_ADAPTER_FILE}) and a model (config.json)", "move one elsewhere")
     if not (folder / "config.json").is_file():
-        files = _gguf_files(folder)
-        hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
+        files = sorted(folder.glob("*.gguf"))
+        hint = f"give the file itself: {Path(name) / files[0].name}" if files else "is it a model folder?"
         raise LoadError(f"{name} has no config.json", hint)
     check_files(folder, name)
     check_configuration(folder / "config.json", name, trusts_code=origin.options.trust_remote_code)
-    if origin.options.reads_text and not _has_tokenizer(folder, name):
+    if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
         if any((folder / file).is_file() for file in PROCESSOR_FILES):
             raise InputError(f"{name} has no tokenizer, but a processor of images or audio",
                              f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
@@ -212,26 +213,6 @@ def _check_folder(origin: Origin) -> None:
             f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
             "copy the original model's tokenizer files into the folder; a model of other inputs takes -F FILE.npz",
         )
-
-
-def _has_tokenizer(folder: Path, name: str) -> bool:
-    if any((folder / file).is_file() for file in _TOKENIZER_FILES):
-        return True
-    settings = folder / "tokenizer_config.json"
-    if not settings.is_file():
-        return False
-    import transformers  # here: most folders have a tokenizer's file
-
-    tokenizer = getattr(transformers, str(document_of(settings, name).get("tokenizer_class")), None)
-    files = getattr(tokenizer, "vocab_files_names", None)
-    return files is not None and (not files or any((folder / file).is_file() for file in files.values()))
-
-
-def _gguf_files(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
-    except OSError:
-        return []
 
 
 def split_revision(model: str) -> tuple[str, str | None]:

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError, first_line
-from attn_cli.sources.huggingface.compat import template_variables
 from attn_cli.text import listed
 
 
@@ -31,8 +29,8 @@ def rendered(
     reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, chat: Mapping[str, Any]
 ) -> tuple[str, tuple[str, ...]]:
     """The text that a template makes of a conversation, up to the model's answer or with it; notes on losses."""
-    arguments = {name: value for name, value in chat.items() if name != "messages"}
-    given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **arguments}
+    given = {"add_generation_prompt": conversation[-1]["role"] != "assistant", **chat}
+    given.pop("messages", None)
     said = list(_said(conversation))
 
     def tried(messages: Sequence[Mapping[str, Any]]) -> str | Exception:
@@ -50,17 +48,10 @@ def rendered(
     if isinstance(text, Exception):
         line = f"{name}: the chat template refuses these messages: {first_line(text)}"
         raise InputError(line, hint) from text
-    choose = getattr(reader, "get_chat_template", None)  # a processor has none, and its first template is "default"
-    template = choose(tools=given.get("tools")) if choose else reader.chat_template
-    used = template_variables(template if isinstance(template, str) else template["default"])
-    own = signature(reader.apply_chat_template).parameters.keys() - {"tools", "documents"}
-    unused = [argument for argument in arguments if argument not in used | own]
-    notes = [f"the chat template doesn't use {listed(unused, 5)}"] if unused else []
     # letters alone: a template may write quotes and line ends in its own way
     words = dict.fromkeys(re.findall(r"\w+", " ".join(said)))
-    if lost := [word for word in words if word.lower() not in text.lower()]:
-        notes.append(f"the chat template leaves out words of the messages: {listed(lost, 5)}")
-    return text, tuple(notes)
+    lost = [word for word in words if word.lower() not in text.lower()]
+    return text, (f"the chat template leaves out words of the messages: {listed(lost, 5)}",) if lost else ()
 
 
 def in_parts(content: Any) -> list[dict[str, Any]]:
