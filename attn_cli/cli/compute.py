@@ -21,8 +21,8 @@ from attn_cli.selection import ALL
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
-from attn_cli.sources.matrices.mask_syntax import MASK_HELP, MASKS
 from attn_cli.sources.matrices.options import MatrixOptions, latent_options, position_options, projection_options
+from attn_cli.sources.matrices.rules import MASK_HELP, MASKS
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.check import OutputChecks
 from attn_cli.summaries.answers.compute import computation

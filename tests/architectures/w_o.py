@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.call import Call
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual import Projections
 from tests.architectures.inputs import Inputs
 from tests.architectures.outputs import run
 

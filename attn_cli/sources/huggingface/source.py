@@ -48,8 +48,7 @@ from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import forget_length, noted_beyond, position_count, too_long
 from attn_cli.sources.huggingface.read.reader import START_TOKEN_ALONE, PromptReader
-from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
-from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual import Projections, recording_blocks
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 

@@ -15,8 +15,8 @@ from attn_cli.prompt import Prompt
 from attn_cli.sources import is_table, open_table_source
 from attn_cli.sources.files.array_file import array_names, member_for, read_array
 from attn_cli.sources.files.raw import is_file
-from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
+from attn_cli.sources.matrices.rules import offset_of
 from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads, product, require_projection
 
 Projections = Mapping[str, np.ndarray | None]

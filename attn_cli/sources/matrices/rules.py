@@ -1,18 +1,185 @@
-"""The rule from q kᵀ to the weights, built from options: masks, bias, softcap, sink, scale."""
+"""The rule from q kᵀ to the weights: scale, bias, softcap, sink, and the masks of `--mask`, one entry per name."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias, alibi_slopes
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, dilated, given_mask, padding, prefix, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.files.array_file import read_array
-from attn_cli.sources.matrices.mask_syntax import masks_of, offset_of
+from attn_cli.sources.files.paths import leads_somewhere
+from attn_cli.sources.files.text import is_typed
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, fitted, of_entry
 from attn_cli.sources.numbers import numbers_in, require_held
+
+_ABOVE_0 = r"0*[1-9]\d{0,14}"
+_COUNTS = r"\d{1,18}(,\d{1,18})*"
+
+
+MaskOf = Callable[[tuple[int, ...], tuple[int, ...]], Mask]  # of a batch entry and some heads
+
+
+class MaskEntry(NamedTuple):
+    """A kind of mask that `--mask` takes by name; `make` gets its numbers, the scores' shape, and query 0's key.
+
+    pattern, needs, hint  how the numbers are written, and the words for others
+    help                  None stands for `syntax`, "" leaves it out of --help
+    """
+
+    syntax: str
+    make: Callable[[list[int], ScoreShape, int], Mask | MaskOf]
+    example: str = ""
+    pattern: str = _ABOVE_0
+    needs: str = "a whole number above 0"
+    hint: str = "example"
+    help: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The mask's name, such as "window": the part of `syntax` before the colon."""
+        return self.syntax.partition(":")[0]
+
+    def takes(self, text: str) -> bool:
+        """True if `text` is this name, with an argument if it takes one, and no file of that name is there."""
+        if not self.example:
+            return text == self.name
+        return text.partition(":")[0] == self.name and not leads_somewhere(text)
+
+    def numbers(self, text: str) -> list[int]:
+        """The whole numbers in a value of `--mask` such as dilated:3:2; InputError where they are no such numbers."""
+        argument = text.partition(":")[2]
+        if self.example and not re.fullmatch(self.pattern, argument):
+            raise InputError(f"--mask {text!r} needs {self.needs}", f"{self.hint}: --mask {self.example}")
+        return [int(number) for number in re.split("[:,]", argument)] if self.example else []
+
+
+def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np.ndarray], list[str]]:
+    """All masks that the options name as one, the numbers to be added to scores `[..., n, m]`, and notes."""
+    texts = [*options.masks]
+    if options.causal and not any(text.startswith("causal") for text in texts):
+        texts.insert(0, "causal-bottom-right")
+    masks: list[Mask | MaskOf] = []
+    biases: list[np.ndarray] = []
+    notes: list[str] = []
+    for text in texts:
+        entry = next((entry for entry in MASKS if entry.takes(text)), None)
+        if entry is not None:
+            masks.append(entry.make(entry.numbers(text), shape, offset_of(options, shape.n, shape.m)))
+            if text == "causal" and shape.n != shape.m:
+                sizes = f"(n = {shape.n}, m = {shape.m})"
+                notes.append(f"causal, first query with first key {sizes}; --mask causal-bottom-right aligns the last")
+            continue
+        allowed, bias, note = _read_mask(text, shape)
+        masks += [] if allowed is None else [partial(_of_cells, allowed)]
+        biases += [] if bias is None else [bias]
+        notes += [note] if note else []
+
+    def mask(at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
+        return all_of(*(each if isinstance(each, Mask) else each(at, heads) for each in masks))
+
+    return mask, biases, notes
+
+
+def _of_cells(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
+    return given_mask(of_entry(cells, at, heads))
+
+
+def offset_of(options: MatrixOptions, n: int, m: int) -> int:
+    """The index of the key that query 0 stands at: that of causal:OFFSET, or m - n for queries at the end, else 0."""
+    given = next((text for text in options.masks if re.fullmatch(r"causal:-?\d+", text)), None)
+    if given is not None:
+        return int(given.partition(":")[2])
+    top_left = any(text in ("causal", "causal-top-left") for text in options.masks)
+    return m - n if "causal-bottom-right" in options.masks or (options.causal and not top_left) else 0
+
+
+def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskOf:
+    text, entries = f"--mask 'lengths:{','.join(map(str, lengths))}'", math.prod(shape.lead)
+    if len(lengths) not in (1, entries):
+        raise InputError(f"{text} has {len(lengths)} lengths for {entries} batch entries", "one each, or one")
+    if max(lengths) > shape.m:
+        raise InputError(f"{text} is longer than the {shape.m} keys", "how many of the keys are real")
+    of_entries = np.array(lengths * (entries if len(lengths) == 1 else 1)).reshape(shape.lead)
+    return lambda at, heads: padding(np.arange(shape.m) < of_entries[at])
+
+
+MASKS = (
+    MaskEntry("none", lambda _, shape, offset: Mask(), help=""),
+    MaskEntry("causal", lambda _, shape, offset: causal()),
+    MaskEntry("causal-top-left", lambda _, shape, offset: causal(), help=""),
+    MaskEntry("causal-bottom-right", lambda _, shape, offset: causal(shape.m - shape.n)),
+    MaskEntry(
+        "causal:OFFSET",
+        lambda numbers, shape, offset: causal(numbers[0]),
+        "causal:2",
+        r"-?\d{1,18}",
+        "a whole number",
+        "query i attends to keys up to i + OFFSET",
+        help="causal:OFFSET (keys up to i + OFFSET)",
+    ),
+    MaskEntry("window:W", lambda numbers, shape, offset: window(numbers[0], offset, both_sides=True), "window:3"),
+    MaskEntry(
+        "sliding:W",
+        lambda numbers, shape, offset: all_of(causal(offset), window(numbers[0], offset)),
+        "sliding:3",
+        help="sliding:W (causal, W keys)",
+    ),
+    MaskEntry(
+        "dilated:W:D",
+        lambda numbers, shape, offset: dilated(numbers[0], numbers[1], offset),
+        "dilated:3:2",
+        f"{_ABOVE_0}:{_ABOVE_0}",
+        "2 whole numbers above 0",
+        help="dilated:W:D (window:W of keys D apart)",
+    ),
+    MaskEntry("prefix:P", lambda numbers, shape, offset: prefix(numbers[0], offset), "prefix:2"),
+    MaskEntry(
+        "lengths:L,L,...",
+        _lengths,
+        "lengths:3,5",
+        _COUNTS,
+        "whole numbers",
+        "one per batch entry",
+        help="lengths:L,L",
+    ),
+)
+
+MASK_HELP = (
+    ", ".join(words for entry in MASKS if (words := entry.syntax if entry.help is None else entry.help))
+    + ", or a file (1 = may attend, or additive; bool:FILE and additive:FILE say which). Several are combined."
+)
+
+
+def _read_mask(text: str, shape: ScoreShape) -> tuple[np.ndarray | None, np.ndarray | None, str]:
+    """The cells `[..., n, m]` that a file allows, the numbers that it adds to scores, and how it was read."""
+    kind, _, path = text.partition(":")
+    file = path if kind in ("bool", "additive") and path else text
+    exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()
+    if file != "-" and not exists and not is_typed(file):
+        names = ", ".join(entry.syntax for entry in MASKS)
+        raise InputError(f"--mask {text!r} is neither a mask nor a file", f"one of {names}, or a file")
+    cells = read_array(file, name="mask")
+    is_boolean = cells.dtype == np.bool_ or bool(np.isin(cells, (0, 1)).all())
+    if kind == "bool" and not is_boolean:
+        raise InputError(f"{file} holds other numbers than 0 and 1", "additive:FILE adds them to the scores")
+    if is_boolean and kind != "additive":
+        is_square = cells.shape[:-1] == shape.entries == (shape.n,)  # it could be of each entry's keys
+        note = f"{file}: read as 1 = may attend, 0 = blocked{', in rows of queries' if is_square else ''}"
+        return fitted(cells.astype(bool), "mask", shape), None, "" if kind == "bool" else note
+    numbers = cells.astype(np.float64) if cells.dtype == np.bool_ else cells
+    allowed = numbers > np.finfo(numbers.dtype).min / 2
+    bias = fitted(np.where(allowed, numbers, 0).astype(shape.dtype), "mask", shape)
+    note = "" if kind == "additive" else f"{file}: read as additive (-inf or the lowest number blocks)"
+    return None if allowed.all() else fitted(allowed, "mask", shape), bias, note
+
 
 RuleOf = Callable[[tuple[int, ...], tuple[int, ...]], Rule]  # of a batch entry and some heads
 

@@ -24,9 +24,14 @@ from attn_cli.sources.huggingface.capture.session import Capture
 from attn_cli.sources.huggingface.compat import cache_name
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
-from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
+from attn_cli.sources.huggingface.intervene.baseline_run import (
+    OUTSIDE,
+    BaselineRun,
+    BlockCalls,
+    KeptRows,
+    outermost_blocks,
+)
 from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
-from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, KeptRows, outermost_blocks
 from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.positions import forget_length

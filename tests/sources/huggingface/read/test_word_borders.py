@@ -7,8 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.tokenize import tokenize
-from attn_cli.sources.huggingface.read.word_borders import with_words
+from attn_cli.sources.huggingface.read.tokenize import tokenize, with_words
 from attn_cli.summaries.calls.in_words import words_of
 
 
@@ -85,22 +84,3 @@ def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is
             if len(pieces) > 1:
                 assert not any(character in " \n\t" for character in word.text)
                 assert not any(piece.special for piece in pieces)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "北京 大学 日本 東京",
-        "私 は 学生 です",
-        "ฉัน รัก ประเทศไทย",
-        "the 北京 大学 is 中华人民共和国",
-        "我 爱 北京 ， 真 的",
-    ],
-)
-def test_spaces_between_words_of_such_scripts_are_the_users_borders(smollm: LoadedModel, text: str) -> None:
-    assert words(smollm.tokenizer, text) == by_character(text) == text.split()
-
-
-@pytest.mark.parametrize("text", ["我们今天去公园看花。 大家都很高兴。", "สวัสดีครับคุณครู วันนี้อากาศดีมากนะ", "東京 is big"])
-def test_spaces_between_sentences_and_phrases_are_none_between_words(text: str) -> None:
-    assert len(by_character(text)) > len(text.split())

@@ -12,8 +12,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
-from attn_cli.sources.huggingface.residual.output_projection import Projections, matrix_rows
+from attn_cli.sources.huggingface.residual import Projections, matrix_rows, recording_blocks
 from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf

@@ -5,8 +5,8 @@ import pytest
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.mask import dense
-from attn_cli.sources.matrices.mask_syntax import MASKS, masks_of
 from attn_cli.sources.matrices.options import MatrixOptions
+from attn_cli.sources.matrices.rules import MASKS, masks_of
 from attn_cli.sources.matrices.shapes import ScoreShape
 from tests.program import attn
 
@@ -14,7 +14,6 @@ from tests.program import attn
 ALLOWED = [
     ("none", ["1111", "1111", "1111"]),
     ("causal", ["1000", "1100", "1110"]),
-    ("future", ["1000", "1100", "1110"]),
     ("causal-top-left", ["1000", "1100", "1110"]),
     ("causal-bottom-right", ["1100", "1110", "1111"]),
     ("causal:1", ["1100", "1110", "1111"]),
@@ -23,7 +22,6 @@ ALLOWED = [
     ("dilated:2:2", ["1010", "0101", "1010"]),
     ("prefix:2", ["1100", "1100", "1110"]),
     ("lengths:3", ["1110", "1110", "1110"]),
-    ("padding:3", ["1110", "1110", "1110"]),
 ]
 
 

@@ -1,22 +1,22 @@
-"""W_O, which maps the heads' concatenated outputs to the output of an attention layer: found without names.
+"""Attention's contribution to the residual stream: W_O, found without names, and the vectors around every block."""
 
-It is the first module with a matrix in the layer's block that is given what the attention function returned.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.arrays import at_least_float32
+from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Place
-from attn_cli.errors import LoadError
+from attn_cli.errors import InputError, LoadError
+from attn_cli.model.blocks import BlockVectors
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
-from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
+from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
@@ -27,6 +27,8 @@ _LARGE = 64.0
 
 class Projections:
     """W_O of every attention module that runs when `model` is called with `arguments`; a short text is enough.
+
+    It is the first module with a matrix in the layer's block that is given what the attention function returned.
 
     found  by the attention's path the module that computes W_O, and what it was given; None where there is none
     """
@@ -91,3 +93,61 @@ def matrix_rows(module: nn.Module, like: torch.Tensor, heads: Sequence[int], h: 
 def _has_matrix(module: nn.Module) -> bool:
     own = (*module.parameters(recurse=False), *module.buffers(recurse=False), getattr(module, "weight", None))
     return any(isinstance(x, torch.Tensor) and x.ndim == 2 for x in own)
+
+
+def recording_blocks(
+    model: nn.Module,
+    places: Sequence[ModulePlace],
+    selection: Selection,
+    rows: Sequence[int],
+    tokens: int,
+    arrive: Callable[[BlockVectors], None],
+) -> AbstractContextManager[None]:
+    """Context manager: `arrive` gets chosen tokens' vectors around every selected block."""
+    recorders = {
+        module: _BlockRecorder(of_module, rows, tokens, arrive)
+        for module, of_module in _blocks(model, places, selection).items()
+    }
+    return hooked(*block_hooks(recorders, _BlockRecorder.enter, _BlockRecorder.leave))
+
+
+class _BlockRecorder:
+    """One block's vectors; a module that the model uses in several blocks is recorded in each."""
+
+    def __init__(
+        self, places: Sequence[ModulePlace], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
+    ) -> None:
+        self.places, self.rows, self.tokens, self.arrive = places, list(rows), tokens, arrive
+        self.calls = 0
+        self.before: Any = None
+
+    def enter(self, given: torch.Tensor | None) -> None:
+        self.before = self._rows(given)
+
+    def leave(self, returned: Any) -> None:
+        after = self._rows(returned)
+        call, at = divmod(self.calls, len(self.places))
+        self.arrive(BlockVectors(self.places[at].layer, self.places[at].stream, call, self.before, after))
+        self.calls += 1
+
+    def _rows(self, hidden: Any) -> Any:
+        if isinstance(hidden, torch.Tensor):
+            flat = hidden.detach()[0] if hidden.ndim == 3 else hidden.detach()
+            if flat.ndim == 2 and flat.shape[0] == self.tokens:
+                return to_numpy(at_least_float32(flat[self.rows]))
+        raise InputError(
+            f"layer {self.places[0].layer} ({self.places[0].block_path}) hands on no vector per token",
+            "its attention can be seen: attn top, attn matrix",
+        )
+
+
+def _blocks(
+    model: nn.Module, places: Sequence[ModulePlace], selection: Selection
+) -> dict[nn.Module, list[ModulePlace]]:
+    blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
+    for place in places:
+        if not place.block_path or place.stream not in TEXT_STREAMS:
+            continue
+        if selection.has_layer(place.layer, place.blocks, place.stream):
+            blocks.setdefault(model.get_submodule(place.block_path), {})[place.block_path] = place
+    return {module: list(by_path.values()) for module, by_path in blocks.items()}
