@@ -55,7 +55,6 @@ class Loading(TypedDict, total=False):
     unpacked     where models of .gguf files are kept unpacked; None for nowhere
     """
 
-    adapters: Sequence[str]
     device: str
     dtype: str
     trust_remote_code: bool
@@ -89,8 +88,6 @@ def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Sourc
     reading: Any = {name: value for name, value in options.items() if name in _OPTIONS and value is not None}
     loading: Any = {name: value for name, value in options.items() if name not in _OPTIONS}
     given = next((_OPTIONS[name] for name in reading), None)
-    if loading.get("adapters") and (is_recording(model) or is_table(model)):
-        raise InputError(f"--adapter is for models, and {model} is none", "leave out --adapter")
     if is_recording(model):
         if given:
             raise InputError(f"{given} doesn't apply: {model} has read its text already", f"leave out {given}")
@@ -118,7 +115,7 @@ def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Sourc
     from attn_cli.sources.huggingface.source import reading_source
 
     unpacked, generates = origin.options.unpacked, "generate" in reading
-    if origin.gguf is None or unpacked is None or origin.adapters:  # of which no copy is kept
+    if origin.gguf is None or unpacked is None:  # of which no copy is kept
         loaded = load(origin, generates=generates)
     else:
         from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
@@ -134,7 +131,6 @@ def _open_module(named: tuple[str, str], reading: Any, loading: Any) -> Source:
 
     options = replace(OriginOptions(**loading), reads_text=False)
     others = {_OPTIONS[option] for option in reading.keys() - {"inputs", "image"}}
-    others |= {"--adapter"} if options.adapters else set()
     if others:
         raise InputError(f"{min(others)} is for transformers models", f"leave out {min(others)}")
     check_options(options)

@@ -7,7 +7,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.invocation import Invocation
 
-MODEL = {"model", "adapter", "device", "dtype", "trust_remote_code"}
+MODEL = {"model", "device", "dtype", "trust_remote_code"}
 HIDDEN = {"words", "hide"}
 _BESIDE = {"pair", "generate", "chat", "arg"}
 _FILES = {"file", "image", "audio"}  # each may be read without a text

@@ -178,11 +178,6 @@ def test_a_package_that_is_not_there() -> None:
     )
 
 
-def test_options_of_transformers_models_are_refused(nets: str) -> None:
-    run = attn("heads", "-m", f"{nets}:build", "-F", "in.npz", "--adapter", "lora")
-    refused(run, ExitCode.USAGE, "--adapter is for transformers models\n      leave out --adapter")
-
-
 class Patches(nn.Module):
     """A vision transformer that states its grid as timm's do, of 2 x 2 patches and a class token."""
 

@@ -136,6 +136,11 @@ def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
     changes = [f"--{name}" for name in ("scale", "softcap", "sink") if o.sets(name)]
     changes += ["--positions alibi"] * o.sets("alibi") + ["--weights scores"] * (not o.softmax)
     given, embeds = bool(o.q or o.k or o.v), o.has_embeddings
+    needing_x = {
+        "a projection": ("wq", "wk", "wv", "seed"),
+        "--context": ("context",),
+        "a latent": ("latent", *LATENTS),
+    }
     return [
         (piped > 1, "standard input holds one matrix, - was given more than once", "put the others in files"),
         (
@@ -154,14 +159,7 @@ def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
             "leave out one of them",
         ),
         (o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
-        (
-            not embeds and o.sets("wq", "wk", "wv"),
-            "W_Q, W_K and W_V project --x, which is missing",
-            "add --x FILE",
-        ),
-        (not embeds and o.sets("context"), "--context needs embeddings", _ADD_X),
-        (not embeds and o.sets("seed"), "drawn projections need embeddings", _ADD_X),
-        (not embeds and o.is_latent, "latent keys need embeddings", _ADD_X),
+        *((not embeds and o.sets(*names), f"{what} needs embeddings", _ADD_X) for what, names in needing_x.items()),
         (not embeds and o.positions == "sinusoidal", "--positions sinusoidal needs embeddings", _ADD_X),
         (
             not embeds and o.q is None and o.scores is None,

@@ -109,9 +109,6 @@ class LookOptions:
 class LoadOptions:
     """Options for loading and running a model."""
 
-    adapter: list[str] | None = _model(
-        "--adapter DIR", "Merge an adapter (LoRA and its kin) into the model; may be repeated."
-    )
     device: str = _device(
         "--device DEVICE",
         "Run on auto (a GPU, else the processor), cpu, cuda, cuda:1 or mps.",
@@ -150,7 +147,6 @@ class LoadOptions:
         with StatusLine(status, quiet=quiet or not status):
             source = open_source(
                 model,
-                adapters=tuple(self.adapter or ()),
                 device=self.device,
                 dtype=self.dtype,
                 trust_remote_code=self.trust_remote_code,

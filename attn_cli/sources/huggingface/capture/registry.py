@@ -204,12 +204,13 @@ def rule_of_layer(call: RegistryCall) -> LayerRule:
             f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it",
         )
     mask = _fitting(module, query, key, mask)
-    sink, sink_per_query = sink_of(options.get("s_aux"), options.get("sinks")), None
+    sink, sink_per_query = options.get("s_aux"), None
+    sink = options.get("sinks") if sink is None else sink
     if sink is not None and sink.numel() != query.shape[1]:
         sink, sink_per_query = None, sink
     sink = None if sink is None else sink.detach().float().reshape(-1)
-    scale = scale_of(module, query, scaling)
-    return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask, sink_per_query)
+    scale = scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5
+    return LayerRule(float(scale), options.get("softcap"), options.get("position_bias"), sink, mask, sink_per_query)
 
 
 @cache
@@ -233,13 +234,3 @@ def _fitting(
     if mask.ndim != 4 or any(size not in (1, cell) for size, cell in zip(mask.shape, cells, strict=True)):
         raise InputError(f"{type(module).__name__} got a mask of shape {tuple(mask.shape)} for scores {cells}", _FITS)
     return mask if mask.dtype == torch.bool or mask.is_floating_point() else mask.to(query.dtype)
-
-
-def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:
-    """The factor on q kᵀ: the call's `scaling`, else the module's own, else 1 / sqrt(d), d the width of a query."""
-    return float(scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5)
-
-
-def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
-    """The learned sink, a score in each row's softmax that belongs to no key; None without one."""
-    return s_aux if s_aux is not None else sinks

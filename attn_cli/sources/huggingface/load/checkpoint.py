@@ -2,8 +2,10 @@
 
 import logging
 import os
+import sys
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,21 +38,14 @@ from attn_cli.sources.huggingface.load.checks import check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
-from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import Origin
 from attn_cli.sources.huggingface.load.trust import check_configuration
 
 _WEIGHTS = "adapter_model.safetensors"
 
 
-def merged(model: PreTrainedModel, origin: Origin) -> PreTrainedModel:
-    """The base model with the adapters of `origin` merged into its weights by peft, one after the other."""
-    for folder in origin.adapters:
-        model = _with(model, Path(folder), origin.name if len(origin.adapters) == 1 else folder)
-    return model
-
-
-def _with(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
+def merged(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
+    """The base model with the adapter in `folder` merged into its weights by peft."""
     import peft  # an optional package
 
     names = _names(folder / _WEIGHTS, name)
@@ -188,7 +183,7 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
             tokenizer = _tokenizer(origin)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
-            model = merged(model, origin)
+            model = merged(model, Path(origin.adapter), origin.name) if origin.adapter else model
     except (LoadError, InputError, LimitError):
         raise
     # transformers raises errors of any type; each becomes one line, and --debug shows the traceback
@@ -197,7 +192,7 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     check_weights(origin, report, with_head=generates)
     model = model.eval().to(device)
     generating = model if generates else None
-    if generates or origin.adapters:
+    if generates or origin.adapter:
         model = stack_of(model, config)
     revision = None if origin.local else commit_of(origin.path, origin.revision)
     about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
@@ -215,7 +210,7 @@ def _downloaded_config(origin: Origin) -> str:
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
     saved = saved_class(config)
-    if origin.adapters and saved is not None:  # it was trained on that class, whose module paths it names
+    if origin.adapter and saved is not None:  # it was trained on that class, whose module paths it names
         return _load_class(saved, origin, config)
     try:
         model, report = _load_class(model_class(config), origin, config)
@@ -255,6 +250,26 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
         **origin.hub,
     )
     return loaded
+
+
+@contextmanager
+def without_native_output() -> Iterator[None]:
+    """Context manager: what compiled code writes to standard output is dropped."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # closed by the caller: nothing can be printed there
+        yield
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:

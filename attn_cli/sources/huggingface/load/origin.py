@@ -6,7 +6,6 @@ kernel is refused before transformers reads it. All errors known from options an
 
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,7 +43,6 @@ class OriginOptions:
     dtype: str = "auto"
     trust_remote_code: bool = False
     reads_text: bool = True
-    adapters: Sequence[str] = ()
     predicts: bool = False
     unpacked: UnpackedModels | None = None
 
@@ -54,6 +52,7 @@ class Origin:
     """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
 
     gguf      the name of the .gguf file in the folder; None for other models
+    adapter   the folder of an adapter (LoRA and the like) to be merged into the model; None for no adapter
     revision  the branch, tag or commit on the hub; None for its main branch
     """
 
@@ -62,7 +61,7 @@ class Origin:
     options: OriginOptions
     gguf: str | None = None
     local: bool = True
-    adapters: tuple[str, ...] = ()
+    adapter: str | None = None
     revision: str | None = None
 
     @property
@@ -104,7 +103,7 @@ def find(name: str, options: OriginOptions) -> Origin:
         _check_cached(origin)
     elif not origin.gguf:
         _check_folder(origin)
-    return _adapted(origin, options.adapters)
+    return origin
 
 
 def check_options(options: OriginOptions) -> None:
@@ -149,27 +148,12 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
     if not Path(base).expanduser().exists() and (folder / base).is_dir():
         base = str(folder / base)
     if _adapter_folder(base) is not None:
-        raise LoadError(f"{name} is an adapter of an adapter ({base})", f"give the base, and both: --adapter {base}")
+        raise LoadError(f"{name} is an adapter of an adapter ({base})", "merge one by peft, and save that")
     try:
-        origin = find(base, replace(adapter.options, adapters=()))
+        origin = find(base, adapter.options)
     except LoadError as error:
         raise LoadError(f"{name} is an adapter of {base}: {error.message}", error.hint) from error
-    return replace(origin, name=name, adapters=(str(folder),))
-
-
-def _adapted(origin: Origin, names: Sequence[str]) -> Origin:
-    for name in names:
-        folder = _adapter_folder(name)
-        if folder is None:
-            here = expanded(name).exists()
-            raise LoadError(
-                f"--adapter {name} holds no adapter" if here else f"--adapter {name}: not here, nor in the cache",
-                f"it has no {_ADAPTER_FILE}" if here else f"a folder, or an id; with a network: hf download {name}",
-            )
-        _check_adapter(folder, name)
-        short = Path(name).name
-        origin = replace(origin, name=f"{origin.name} + {short}", adapters=(*origin.adapters, str(folder)))
-    return origin
+    return replace(origin, name=name, adapter=str(folder))
 
 
 def _check_adapter(folder: Path, name: str) -> None:

@@ -22,9 +22,8 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
 from attn_cli.sources.huggingface.compat import processor_parts
 from attn_cli.sources.huggingface.known_types import PADDED_TO_FULL_LENGTH, type_of
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, without_native_output
 from attn_cli.sources.huggingface.load.load_errors import load_error
-from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
 from attn_cli.sources.huggingface.read.media import Media

@@ -56,27 +56,6 @@ def weights_of(*words: str | Path, file: Path) -> np.ndarray:
     return found
 
 
-def test_adapters_are_merged_one_after_the_other(adapter: Path, tmp_path: Path) -> None:
-    """The second is the first with other weights, so that both together are the sum of both changes."""
-    base, file, second = tmp_path / "base", tmp_path / "w.npz", tmp_path / "second"
-    linked(adapter, second)
-    weights = {name: x.flip(-1).contiguous() for name, x in load_file(adapter / "adapter_model.safetensors").items()}
-    (second / "adapter_model.safetensors").unlink()
-    save_file(weights, second / "adapter_model.safetensors")
-    plain, one = weights_of("-m", base, file=file), weights_of("-m", base, "--adapter", adapter, file=file)
-    np.testing.assert_array_equal(one, weights_of("-m", adapter, file=file))
-    both = weights_of("-m", base, "--adapter", adapter, "--adapter", second, file=file)
-    np.testing.assert_array_equal(both, weights_of("-m", adapter, "--adapter", second, file=file))
-    changed = transformers.AutoModel.from_pretrained(base, attn_implementation="eager")
-    for folder in (adapter, second):
-        changed = peft.PeftModel.from_pretrained(changed, folder).merge_and_unload()
-    with torch.no_grad():
-        inputs = transformers.AutoTokenizer.from_pretrained(base)("the river bank", return_tensors="pt")
-        expected = torch.stack(changed(**inputs, output_attentions=True).attentions)[:, 0]
-    np.testing.assert_allclose(both, expected, atol=1e-5)
-    assert min(np.abs(x - y).max() for x, y in ((one, plain), (both, one))) > 0.01
-
-
 def test_an_adapter_on_the_hub_is_read_from_the_cache(
     adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,15 +68,7 @@ def test_an_adapter_on_the_hub_is_read_from_the_cache(
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     file = tmp_path / "w.npz"
     merged = weights_of("-m", "me/lora", file=file)
-    np.testing.assert_array_equal(weights_of("-m", tmp_path / "base", "--adapter", "me/lora", file=file), merged)
-    run = attn("heads", "a bank", "-m", tmp_path / "base", "--adapter", "me/other")
-    refused(run, ExitCode.LOAD, "--adapter me/other: not here, nor in the cache")
-
-
-def test_an_option_without_an_adapter_is_refused(tmp_path: Path, minilm_folder: Path) -> None:
-    run = attn("heads", "a bank", "-m", minilm_folder, "--adapter", tmp_path)
-    refused(run, ExitCode.LOAD, "holds no adapter")
-    refused(attn("heads", "a bank", "--adapter", tmp_path), ExitCode.USAGE, "--adapter is for models, and toy is none")
+    assert np.abs(weights_of("-m", tmp_path / "base", file=file) - merged).max() > 0.01
 
 
 @pytest.mark.parametrize(
