@@ -174,7 +174,7 @@ def test_a_package_that_is_not_there() -> None:
     refused(
         attn("heads", "-m", "no_such_package:build", "a cat"),
         ExitCode.LOAD,
-        "no_such_package:build needs the package no_such",
+        "no_such_package:build can't be built: ModuleNotFoundError: No module named 'no_such_package'",
     )
 
 

@@ -67,16 +67,8 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Param
 
 
 def _imported(package: str, title: str) -> Any:
-    try:
+    with _one_line(title, "is the package installed, and its name right?"):
         return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise LoadError(
-            f"{title} needs the package {error.name}", f"pip install {error.name}, or is it a typo?"
-        ) from error
-    except Exception as error:  # of the imported code, of any type
-        raise LoadError(
-            f"{title}: importing {package} ended in {_told(error)}", "--debug shows the whole story"
-        ) from error
 
 
 @contextmanager
@@ -93,11 +85,8 @@ def _one_line(title: str, hint: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise LoadError(f"{title} can't be built: {_told(error)}", hint) from error
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".removesuffix(": ")
+        line = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".removesuffix(": ")
+        raise LoadError(f"{title} can't be built: {line}", hint) from error
 
 
 class ModuleReader(PromptReader):

@@ -37,7 +37,7 @@ from attn_cli.sources.huggingface.read.input_files import (
     read_inputs,
     unpadded_only,
 )
-from attn_cli.sources.huggingface.read.media import Audio, Media
+from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import (
     check_letters,
     check_tokens,
@@ -100,18 +100,6 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
         return ()
     digits = 2 if round(seconds * 100, 6).is_integer() else 3  # enough to tell one from the next
     return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
-
-
-def time_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
-    """A note on the tokens after the end of audio, where a processor adds silence, or on frames of unknown times."""
-    if audio is None:
-        return ()
-    if not frames:
-        return ("attn doesn't know the times of this model's audio tokens",)
-    first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= audio.seconds), None)
-    if first is None:
-        return ()
-    return (f"the audio ends at {audio.seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
 
 
 START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
@@ -252,8 +240,7 @@ class PromptReader:
         if len(media.images) > 1 and not image_places(config, tokens):
             raise processor.one_image()
         frames = frame_tokens(model, arrays, processor.extractor)
-        notes += marked_text.notes + time_notes(frames, media.audio)
-        notes += text_notes(marked_text.text, tokens)
+        notes += marked_text.notes + text_notes(marked_text.text, tokens)
         prompt = array_prompt(
             model,
             marked_text.text,
