@@ -64,6 +64,9 @@ class Predicting(Source, Protocol):
     def has_lm_head(self) -> bool:
         """True if the model has a language-model head; without one, texts' vectors are compared, not answers."""
 
+    def on_token(self, call: Callable[[int], None]) -> None:
+        """From now on call `call` with how many tokens were generated so far, after each one."""
+
     def written(self, prompt: Prompt, most: int) -> Prompt:
         """The prompt with what the model generates after it, to the end of a sentence; at most `most` tokens."""
 

@@ -1,11 +1,11 @@
 """Sources: tables, models and the user's matrices, each of which turns its input into attention calls."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from attn_cli.errors import InputError
 from attn_cli.model.source import Source
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "toy"
 TABLE_SUFFIXES = (".txt", ".vec", ".gz", ".npz")  # a .npz holds what `attn learn` found for a table
-
-
-@runtime_checkable
-class Generating(Protocol):
-    """A source (what turns texts into attention calls) whose model may generate tokens after a text."""
-
-    def on_token(self, call: Callable[[int], None]) -> None:
-        """From now on call `call` with how many tokens were generated so far, after each one."""
 
 
 Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]

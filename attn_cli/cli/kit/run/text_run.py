@@ -18,10 +18,10 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr import Progress, StatusLine, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.model.source import Source
+from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.sources import Generating, Reading, is_model, is_recording, is_table
+from attn_cli.sources import Reading, is_model, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
@@ -71,7 +71,7 @@ class CommandPlan:
 @contextmanager
 def counted_tokens(source: Source, most: int | None, *, quiet: bool) -> Iterator[None]:
     """Context manager: says on stderr how many tokens, of `most` at most, a model has generated so far."""
-    if most is None or not isinstance(source, Generating):
+    if most is None or not isinstance(source, Predicting):
         yield
         return
     with StatusLine(f"writing up to {most} tokens", quiet=quiet) as line:
