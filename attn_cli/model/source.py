@@ -15,10 +15,7 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
 
 
 class Source(Protocol):
-    """What turns texts into attention calls: a model, a table or a recording.
-
-    batch_size  the number of texts that callers should pass to `each` at once
-    """
+    """What turns texts, `batch_size` at once, into attention calls: a model, a table or a recording."""
 
     about: dict[str, Any]
     batch_size: int

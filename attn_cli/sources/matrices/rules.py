@@ -28,11 +28,7 @@ MaskOf = Callable[[tuple[int, ...], tuple[int, ...]], Mask]  # of a batch entry 
 
 
 class MaskEntry(NamedTuple):
-    """A kind of mask that `--mask` takes by name; `make` gets its numbers, the scores' shape, and query 0's key.
-
-    pattern, needs, hint  how the numbers are written, and the words for others
-    help                  None stands for `syntax`, "" leaves it out of --help
-    """
+    """A kind of mask that `--mask` takes by name; `make` gets its numbers, the scores' shape, and query 0's key."""
 
     syntax: str
     make: Callable[[list[int], ScoreShape, int], Mask | MaskOf]
@@ -40,7 +36,7 @@ class MaskEntry(NamedTuple):
     pattern: str = _ABOVE_0
     needs: str = "a whole number above 0"
     hint: str = "example"
-    help: str | None = None
+    help: str | None = None  # None stands for `syntax`, "" leaves it out of --help
 
     @property
     def name(self) -> str:

@@ -15,7 +15,6 @@ REFUSED: list[dict[str, Any]] = [
     {"x": "x.npy", "text": "a"},
     {"q": "q.npy", "wk": "wk.npy"},
     {"q": "q.npy", "context": "c.npy"},
-    {"q": "q.npy", "seed": 0},
     {"q": "q.npy", "wdkv": "w.npy"},
     {"q": "q.npy", "positions": "sinusoidal"},
     {},

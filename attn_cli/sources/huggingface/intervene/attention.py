@@ -26,12 +26,7 @@ _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out
 
 
 class InterveningAttention(ObservedAttention):
-    """Computes every layer's attention, in the baseline (no intervention) or in a batch of S runs with one each.
-
-    baseline  the calls of the baseline: it collects them, and runs with interventions read them
-    batch     the interventions of this run; None for the baseline
-    visit     gets the calls of the baseline that the ledger selects; None where nobody looks
-    """
+    """Computes every layer's attention in the baseline, whose calls it collects, or in a batch of S changed runs."""
 
     def __init__(
         self,

@@ -42,11 +42,7 @@ class LogProbs:
 
 
 class Readout:
-    """The answer of a baseline run, and how other runs differ from it.
-
-    target     the answer's tokens, with their probability; None without an LM head, whose vectors are compared
-    likeliest  the five likeliest tokens after the last row that chooses one of these
-    """
+    """The answer of a baseline run, by an LM head or else by output vectors, and how other runs differ from it."""
 
     def __init__(
         self,

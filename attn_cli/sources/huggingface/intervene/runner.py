@@ -38,12 +38,7 @@ from attn_cli.sources.huggingface.read.positions import forget_length
 
 
 class Runner:
-    """Runs a model over one text, without interventions (the baseline) and with them.
-
-    rows     how many rows the stack has that answers: the decoder, or the only one
-    first    the first row that is needed, from 0: interventions hold and answers are read from there on
-    visited  whether a visitor was shown every call of the baseline that it wanted to see
-    """
+    """Runs a model over one text of so many rows, unchanged (the baseline), and with changes from row `first` on."""
 
     def __init__(
         self, loaded: LoadedModel, arguments: Mapping[str, Any], rows: int, first: int, *, wants_means: bool

@@ -32,12 +32,7 @@ _ADAPTER_FILE = "adapter_config.json"
 
 @dataclass(frozen=True)
 class OriginOptions:
-    """The settings by which a model is found and loaded.
-
-    device       auto, cpu, cuda, cuda:N or mps
-    dtype        auto (the checkpoint's), float32, float16, bfloat16, or a short name of these
-    unpacked     where models of .gguf files are kept unpacked; None where they are not
-    """
+    """The settings by which a model is found and loaded, as `Loading` describes them."""
 
     device: str = "auto"
     dtype: str = "auto"

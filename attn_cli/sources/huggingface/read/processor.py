@@ -73,13 +73,7 @@ class MarkedText(NamedTuple):
 
 
 class Processor:
-    """Turns media and a text into the arguments of one model's forward.
-
-    media       as they were given, audio at the rate that the model hears
-    extractor   the part that reads audio; the processor itself where it has no parts
-
-    Raises InputError for a model that reads no images (or no audio), LoadError where its processor is missing.
-    """
+    """Turns media and a text into the arguments of one model's forward; InputError for what the model doesn't read."""
 
     def __init__(self, loaded: LoadedModel, media: Media) -> None:
         self.media, self.name = media, str(loaded.about["model"])

@@ -75,12 +75,7 @@ class Tally(NamedTuple):
 
 
 class RunningModule(NamedTuple):
-    """A watched module while it runs, with the counts when it began.
-
-    is_attention  whether its softmax is; None where it depends on a product with values
-    tally         how many matrix products, and softmaxes over other axes than keys, came before
-    given         the shape of its first float input, None without one
-    """
+    """A watched module while it runs, the counts when it began, and the shape of its first float input."""
 
     module: nn.Module
     is_attention: bool | None
@@ -90,10 +85,7 @@ class RunningModule(NamedTuple):
 
 
 class AttentionMode(TorchFunctionMode):
-    """Sees softmaxes, SDPA and multi-head attention in models' own code while a watched module runs; tells `attend`.
-
-    possible   softmaxes that are attention if their results are multiplied with values
-    """
+    """Sees softmaxes, SDPA and multi-head attention in models' own code while a watched module runs; tells `attend`."""
 
     def __init__(self, attend: ObservedAttention) -> None:
         super().__init__()
