@@ -159,7 +159,7 @@ class LoadOptions:
 
 
 def _loading(model: str) -> str:
-    from attn_cli.sources.huggingface.load.weight_files import weight_bytes
+    from attn_cli.sources.huggingface.load.origin import weight_bytes
 
     size = weight_bytes(expanded(model))
     more = f" · {decimal_bytes(size)}" if size else ""

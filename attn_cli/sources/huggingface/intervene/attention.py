@@ -18,8 +18,7 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import as_matrices
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, BlockCalls, CachedAttention, CallNumber
-from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
-from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
+from attn_cli.sources.huggingface.intervene.batch import ChangeBatch, GatedRows
 
 MANY_ROWS = 48  # from which on the rows of one variant keep a matrix product busy
 _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out what no row sees

@@ -16,8 +16,7 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
-from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
-from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
+from attn_cli.sources.huggingface.intervene.batch import ChangeBatch, GatedRows
 from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt

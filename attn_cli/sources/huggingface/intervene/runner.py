@@ -31,8 +31,7 @@ from attn_cli.sources.huggingface.intervene.baseline_run import (
     KeptRows,
     outermost_blocks,
 )
-from attn_cli.sources.huggingface.intervene.batch import ChangeBatch
-from attn_cli.sources.huggingface.intervene.differentiated import GatedRows
+from attn_cli.sources.huggingface.intervene.batch import ChangeBatch, GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.positions import forget_length
 

@@ -12,8 +12,7 @@ from attn_cli.sources.huggingface.anatomy.configuration import number_of
 from attn_cli.sources.huggingface.compat import builder_of
 from attn_cli.sources.huggingface.load.load_errors import broken_weights
 from attn_cli.sources.huggingface.load.model_classes import model_class
-from attn_cli.sources.huggingface.load.origin import Origin
-from attn_cli.sources.huggingface.load.weight_files import weight_bytes
+from attn_cli.sources.huggingface.load.origin import Origin, weight_bytes
 from attn_cli.sources.memory import free_memory
 from attn_cli.text import decimal_bytes
 
