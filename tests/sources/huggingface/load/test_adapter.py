@@ -10,7 +10,6 @@ import pytest
 import torch
 import transformers
 from huggingface_hub import constants
-from safetensors.torch import load_file, save_file
 
 from attn_cli.errors import ExitCode
 from tests.program import attn, refused
