@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar
 from unittest import mock
@@ -148,27 +147,31 @@ def _near(a: str, b: str) -> bool:
 
 
 def compare(expected: str, actual: str) -> str:
-    """The first difference, "" if there is none; a line of three dots stands for any lines."""
-    head, dots, tail = expected.partition(DOTS)
-    lines = actual.splitlines()
-    before, after = head.splitlines(), tail.splitlines()
-    if dots:
-        if len(lines) < len(before) + len(after):
-            return f"too few lines:\n{actual}"
-        lines = lines[: len(before)] + lines[len(lines) - len(after) :]
-    for documented, printed in zip_longest(before + after, lines):
-        if documented is None or printed is None or not alike(documented, printed):
-            return f"page: {documented}\nnow:  {printed}\n\nall of it:\n{actual}"
+    """What is not as expected, "" if all is; a line of three dots stands for any lines."""
+    pieces, lines, at = [piece.splitlines() for piece in expected.split(DOTS)], actual.splitlines(), 0
+    for number, piece in enumerate(pieces):
+        first = len(lines) - len(piece) if number == len(pieces) - 1 else at  # the last piece ends it, the first begins
+        last = first if number in (0, len(pieces) - 1) else len(lines)
+        found = [start for start in range(max(first, at), last + 1) if _alike_lines(piece, lines[start:][: len(piece)])]
+        if not found or (len(pieces) == 1 and len(lines) != len(piece)):
+            return "page:\n{}\nnow:\n{}".format("\n".join(piece), actual)
+        at = found[0] + len(piece)
     return ""
 
 
+def _alike_lines(piece: list[str], lines: list[str]) -> bool:
+    return len(piece) == len(lines) and all(map(alike, piece, lines))
+
+
 def renewed(expected: str, actual: str) -> str:
-    """The present output, shortened by a line of three dots where the page shortens it."""
-    head, dots, tail = expected.partition(DOTS)
+    """The present output, shortened by a line of three dots where the page shortens it; what is between two stays."""
+    head, dots, rest = expected.partition(DOTS)
     if not dots:
         return actual
+    between, _, tail = rest.rpartition(DOTS)
+    between += DOTS * bool(between)
     lines = actual.splitlines(keepends=True)
-    return "".join([*lines[: head.count("\n")], DOTS, *lines[len(lines) - tail.count("\n") :]])
+    return "".join([*lines[: head.count("\n")], DOTS, between, *lines[len(lines) - tail.count("\n") :]])
 
 
 class Walk:
