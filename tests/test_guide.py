@@ -151,16 +151,12 @@ def compare(expected: str, actual: str) -> str:
     pieces, lines, at = [piece.splitlines() for piece in expected.split(DOTS)], actual.splitlines(), 0
     for number, piece in enumerate(pieces):
         first = len(lines) - len(piece) if number == len(pieces) - 1 else at  # the last piece ends it, the first begins
-        last = first if number in (0, len(pieces) - 1) else len(lines)
-        found = [start for start in range(max(first, at), last + 1) if _alike_lines(piece, lines[start:][: len(piece)])]
+        last = first if number in (0, len(pieces) - 1) else len(lines) - len(piece)
+        found = [start for start in range(max(first, at), last + 1) if all(map(alike, piece, lines[start:]))]
         if not found or (len(pieces) == 1 and len(lines) != len(piece)):
             return "page:\n{}\nnow:\n{}".format("\n".join(piece), actual)
         at = found[0] + len(piece)
     return ""
-
-
-def _alike_lines(piece: list[str], lines: list[str]) -> bool:
-    return len(piece) == len(lines) and all(map(alike, piece, lines))
 
 
 def renewed(expected: str, actual: str) -> str:
