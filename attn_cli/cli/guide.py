@@ -14,7 +14,7 @@ from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.pager import is_leafed, leaf_through
 from attn_cli.views.sink import Sink
 
-_LATER = ("working", "architectures", "errors", "settings", "costs")  # pages that few people begin with
+_LATER = ("architectures", "errors", "settings", "costs")  # pages that few people begin with
 FOLDER = Path(__file__).parents[1] / "guide"
 
 
