@@ -1,7 +1,6 @@
 """The attention of a batch of interventions: outputs of ablated heads are 0, hidden keys are masked."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import nn
@@ -14,7 +13,6 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products, output_of_layer
-from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.own_code.seen_weights import as_matrices
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, BlockCalls, CachedAttention, CallNumber
@@ -60,27 +58,22 @@ class InterveningAttention(ObservedAttention):
             with torch.enable_grad():
                 return self.batch.output(at, past, qkv, self.baseline.allowed(number, self.batch.first))
         hidden = self.batch.masks(at, n, m)
-        output = _output(qkv, rule, hidden) if past is None else self._output_of_rows(number, past, qkv, hidden)
+        if hidden is not None and rule.sink_per_query is not None:
+            raise unreachable(layer, place.name)
+        if past is None:
+            output = _output(qkv, rule, hidden)
+        elif n * m > _WHOLE:
+            output = output_in_bands(past, qkv, hidden)
+        else:
+            output = output_side_by_side(past, qkv, self.baseline.allowed(number, self.batch.first), hidden)
         ablated = self.batch.ablated(layer, stream, h, n)
         if ablated is None:
             return output
         ablated = ablated.to(query.device)[..., None]  # [S, h, n, 1]
-        mean = self.baseline.mean_of(number)
+        mean = self.baseline.means.get(number)
         if mean is None:
             return output.masked_fill(ablated, 0.0)
         return torch.where(ablated, mean[:, :, self.batch.first :].to(output.dtype), output)
-
-    def _output_of_rows(
-        self,
-        number: CallNumber,
-        past: CachedAttention,
-        qkv: Products,
-        hidden: Sequence[Mask | None] | None,
-    ) -> torch.Tensor:
-        assert self.batch is not None
-        if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
-            return output_in_bands(past, qkv, hidden)
-        return output_side_by_side(past, qkv, self.baseline.allowed(number, self.batch.first), hidden)
 
     def _baseline_output(
         self,
@@ -153,24 +146,11 @@ def _output(
 ) -> torch.Tensor:
     query, key, value = qkv
     (s, h, n, _), m = query.shape, key.shape[2]
-    if rule.sink_per_query is not None and hidden is not None:
-        rule, hidden = _with_hidden(rule, dense_cells(hidden, n, m, query.device)), None
     if hidden is None:
         return output_of_layer(rule, *qkv)
     rules = [rule.of_text(text, slice(0, n), slice(0, m), range(h)) for text in range(s)]
     texts = zip(query, key, value, rules, hidden, strict=True)
     return torch.stack([walked_output(*of_text) for of_text in texts])
-
-
-def _with_hidden(rule: LayerRule, hidden: torch.Tensor) -> LayerRule:
-    mask = rule.mask.materialized() if isinstance(rule.mask, LazyMask) else rule.mask
-    if mask is None:
-        mask = ~hidden
-    elif mask.dtype == torch.bool:
-        mask = mask & ~hidden
-    else:
-        mask = torch.where(hidden, torch.finfo(mask.dtype).min, mask)
-    return replace(rule, mask=mask)
 
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB

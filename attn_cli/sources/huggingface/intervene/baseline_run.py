@@ -139,7 +139,7 @@ class BaselineRun:
         self.layers: dict[tuple[int, str], AttentionLayer] = {}
         self.past: dict[CallNumber, CachedAttention] = {}
         self._first_blocks: dict[tuple[int, str], int] = {}
-        self._means: dict[CallNumber, torch.Tensor] = {}
+        self.means: dict[CallNumber, torch.Tensor] = {}  # by call `[1, h, n, e]`
         self._allowed: dict[tuple[int, int], torch.Tensor] = {}
         self._causal_before: dict[int, bool] = {}
         self._shared: list[tuple[torch.Tensor, int]] = []
@@ -167,7 +167,7 @@ class BaselineRun:
                 f"layer {place.layer} ({place.name}) shows no output of its heads, so that their means are unknown",
                 "leave out --mean",
             )
-        self._means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
+        self.means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
 
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
         """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule (scale, mask ...) of a call, for later runs."""
@@ -208,10 +208,6 @@ class BaselineRun:
     def first_block(self, layer: int, stream: str) -> int:
         """The number of the first block call, from 0 in running order, in which that layer attends."""
         return self._first_blocks[layer, stream]
-
-    def mean_of(self, number: CallNumber) -> torch.Tensor | None:
-        """For every row of a call the mean output of each head, before W_O, over all other rows `[1, h, n, e]`."""
-        return self._means[number] if self.wants_means else None
 
     def is_causal_before(self, first: int) -> bool:
         """True if rows before `first` attend to nothing from `first` on, so that their activations can't change."""
