@@ -122,13 +122,9 @@ def pictures(svg: str) -> list[tuple[float, np.ndarray]]:
 
 @pytest.mark.parametrize(
     ("kind", "words", "query", "columns"),
-    [
-        ("vit", (), "[CLS]", 4),
-        ("clip", ("the cat",), "[CLS]", 4),
-        ("llava", ("what is here",), "here", 4),
-        ("qwen2_vl", ("what is here",), "here", 6),
-    ],
-)
+    [("vit", (), "[CLS]", 4), ("clip", ("the cat",), "[CLS]", 4), ("llava", ("what is here",), "here", 4),
+     ("qwen2_vl", ("what is here",), "here", 6)],
+)  # fmt: skip
 def test_cells_lie_on_the_patches_that_they_are_of(
     kind: str, words: tuple[str, ...], query: str, columns: int, seeing: Seeing, tmp_path: Path
 ) -> None:

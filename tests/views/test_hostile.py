@@ -20,7 +20,7 @@ from attn_cli.views import data
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
 from attn_cli.views.writers.page import to_html, to_svg
-from tests.program import Run, attn, strict_json
+from tests.program import attn, strict_json
 
 HOSTILE = {
     "markup": "[bold]river[/bold] [/] [link=http://a]bank[/link]",
@@ -86,6 +86,7 @@ def _every_way_to_fail(text: str) -> list[list[str]]:
         ["top", "river bank", "--file", text],
         ["top", "--file", text],
         ["top", "river bank", "-m", f"toy:{text}"],
+        ["top", "river bank", "-m", f"./{text}"],
         ["top", "river bank", f"--{text}"],
         ["top", "river bank", text],
         [text],
@@ -107,18 +108,11 @@ def test_errors_are_harmless(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     text, first = HOSTILE.get(name, "half \udc9b bank"), [*HOSTILE, "surrogate"].index(name) % 3
     for arguments in _every_way_to_fail(text)[first::3]:
         run = attn(*arguments)
-        assert run.code in (2, 5), (arguments, run)
+        assert run.code in (2, 3, 5), (arguments, run)
         assert run.bytes == b"", arguments
         assert 1 <= len(run.errors.splitlines()) <= 2, run.errors
         harmless(run.errors)
     assert sorted(Path().iterdir()) == before
-
-
-@pytest.mark.parametrize("text", [*HOSTILE.values(), "half \udc9b bank"], ids=[*HOSTILE, "surrogate"])
-def test_a_model_that_is_not_there_is_named_harmlessly(text: str) -> None:
-    run = attn("top", "river bank", "-m", f"./{text}")
-    assert run.code == 3
-    harmless(run.errors)
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("nul", "html", "link", "markup")])
@@ -194,8 +188,3 @@ def test_every_character_is_shown_as_something_harmless() -> None:
         text = visible("".join(characters))
         harmless(text)
     assert visible("a\nb\u202e\ud800\x9b") == "a␊b<U+202E>\\ud800<U+009B>"
-
-
-def test_a_run_that_goes_well_says_nothing() -> None:
-    run: Run = attn("inspect", "river bank")
-    assert (run.code, run.errors) == (0, "")
