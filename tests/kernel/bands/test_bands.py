@@ -53,9 +53,12 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CHOICES)
 @given(
-    problem=problems(raw=True), height=st.integers(1, 30), heads=st.integers(0, 9), tensors=st.booleans(),
+    problem=problems(raw=True),
+    height=st.integers(1, 30),
+    heads=st.integers(0, 9),
+    tensors=st.booleans(),
     want_scores=st.booleans(),
-)  # fmt: skip
+)
 def test_bands_equal_the_definition(
     name: str, problem: Problem, height: int, heads: int, tensors: bool, want_scores: bool
 ) -> None:
