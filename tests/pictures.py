@@ -18,12 +18,11 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from attn_cli import open_source, record
-from attn_cli.explore.frame import draw
 from attn_cli.recording import Recording
 from attn_cli.views.webpage.build import page_html
 from tests.browser import Browser
 from tests.conftest import GOLDEN
-from tests.explore.test_session import session, typed
+from tests.explore.playing import explorer, played, strips
 from tests.program import attn
 from tests.real_models import SMOL
 
@@ -64,12 +63,9 @@ def explore() -> bytes:
     """The explorer at what "he" attends to in an induction head, its sink left out."""
     text = "Mary gave John the book in the garden behind the house.\nThen he sat on the river bank and read it, " \
            "and when he had read it Mary gave John the other book."  # fmt: skip
-    made = session(_of_smollm(text), size=(140, 40))
-    for step in ("3", ":head 17.5", "/John#2", "z"):
-        typed(made, step) if len(step) > 1 else made.press(step, step)
-    return _svg(
-        [Segments(line) for line in draw(made)], "attn explore: all heads, one head's matrix, and the text", 140
-    )
+    made = played(explorer(_of_smollm(text), size=(140, 40)), "3:head 17.5\r/John#2\rz")
+    lines = [Segments(line) for line in strips(made)]
+    return _svg(lines, "attn explore: all heads, one head's matrix, and the text", 140)
 
 
 def page() -> bytes:

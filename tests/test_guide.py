@@ -33,7 +33,9 @@ from tests.releases import IS_OLDER, skip_on_older
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = {"README": README, "CONTRIBUTING": ROOT / "CONTRIBUTING.md"} | {name: FOLDER / f"{name}.md" for name in topics()}
+PAGES = {"README": README, "CONTRIBUTING": ROOT / "CONTRIBUTING.md"} | {
+    name: FOLDER / f"{name}.md" for name in topics()
+}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DOTS = "...\n"

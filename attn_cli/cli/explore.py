@@ -20,7 +20,6 @@ from attn_cli.cli.kit.stderr import Progress, print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.session import Outside, Session
 from attn_cli.model.source import Source
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
@@ -66,13 +65,10 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
     passes = (None, None) if is_recording(options.model) else (reader.read, reader.layer_again)
-    outside = Outside(_origin(options), _write, partial(_draw, screen), *passes)
-    scene = Scene(recording, screen)
-    session = Session(scene, outside, scene.opening)
     # imported here: the options are checked and the text is read without Textual
-    from attn_cli.explore.app import run
+    from attn_cli.explore.app import Outside, run
 
-    return ExitCode(run(session))
+    return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, partial(_draw, screen), *passes)))
 
 
 def _of_recording(options: ReadOptions) -> ReadOptions:
@@ -118,7 +114,8 @@ class _Reader:
 
     def read(self, text: str, step: Callable[[], None], budget: MemoryBudget | None = None) -> Recording:
         keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair)
-        return keeping(budget=budget or MemoryBudget(free_memory()), step=step, tells=True)
+        recording = keeping(budget=budget or MemoryBudget(free_memory()), step=step, tells=True)
+        return replace(recording, told=getattr(self.source, "recording", recording).told)
 
     def layer_again(self, recording: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
         """One layer of a recording, whole: its text is read again for it."""

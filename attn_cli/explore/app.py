@@ -1,4 +1,4 @@
-"""The explorer in a terminal: Textual brings keys and sizes and shows lines; all else is drawn elsewhere."""
+"""The explorer in a terminal: panes, a footer, a line to type on, and the model's passes beside them."""
 
 import asyncio
 import os
@@ -6,244 +6,494 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import wraps
-from itertools import cycle
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from rich.cells import chop_cells
 from rich.segment import Segment
 from textual import events
 from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.containers import Horizontal
 from textual.geometry import Region as Area
+from textual.screen import Screen
 from textual.strip import Strip
+from textual.suggester import SuggestFromList
 from textual.widget import Widget
+from textual.widgets import Footer, Input, Label
 from threadpoolctl import ThreadpoolController
 
-from attn_cli.errors import AttnError, ExitCode
-from attn_cli.explore.frame import draw, pointed, seen
-from attn_cli.explore.panes.lines import PLAIN, Line
-from attn_cli.explore.passes import Passes
-from attn_cli.explore.request import Request
-from attn_cli.explore.session import Session
+from attn_cli.errors import AttnError, ExitCode, InputError
+from attn_cli.explore import displays, moves  # noqa: F401 (functions of both are commands)
+from attn_cli.explore.answer import draw_answer, opening
+from attn_cli.explore.command_line import LineOrigin, command_words, is_figure, written_words
+from attn_cli.explore.commands import COMMANDS, Command, command_named, command_of, completions, why_dead
+from attn_cli.explore.panes import cell, heads, matrix, text
+from attn_cli.explore.panes.lines import DIM, REVERSED, Line, line, padded
+from attn_cli.explore.pictures import Asked, Picture, Pictures, computed
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.viewpoint import PANES, Viewpoint
 from attn_cli.interrupts import end_at_once, heeded, kept
-from attn_cli.recording import Recording
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.text import visible
+from attn_cli.views.drawing.ascii import marks_in_ascii
+from attn_cli.views.shell_words import command_line
 
 _PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
+_KEPT = 200  # viewpoints
+_DRAWN = {"heads": heads, "matrix": matrix, "text": text, "cell": cell}
+_OF_EVERYTHING = (".attn", ".html", ".htm")
+_FIGURES = (".svg", ".png", ".pdf")
+_LINE_END = "␊"  # in a line that is typed
+Result = TypeVar("Result")
 
 
-def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
-    """Decorator of methods: an error ends the explorer and is kept in `failure`; Textual doesn't print it."""
+@dataclass(frozen=True)
+class Outside:
+    """What the explorer asks of the command line."""
 
-    @wraps(method)
-    def guarded(self: "Explorer", *args: Any) -> None:
-        try:
-            method(self, *args)
-        except Exception as error:
-            self.failure = self.failure or error
-            self.exit(int(ExitCode.BUG))
-
-    return guarded
+    origin: LineOrigin
+    write: Callable[[Recording, list[str]], None]  # runs a command line of attn on a recording
+    picture: Callable[[Sequence[Sequence[Segment]], str, bool], None]  # to a file, over an older one if that is told
+    read: Callable[[str, Callable[[], None]], Recording] | None = None  # calls its second argument after every layer
+    read_layer: Callable[[Recording, int, Callable[[], None]], RecordedLayer] | None = None  # one of a recording again
 
 
-class Canvas(Widget):
-    """All of the screen, as the lines that the explorer draws; every key goes to the session."""
+class Ended(Exception):
+    """Raised in a model's pass that the user has ended."""
 
-    DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
-    can_focus = True
 
-    def __init__(self, explorer: "Explorer") -> None:
-        super().__init__()
-        self.explorer = explorer
+class Lines(Widget):
+    """Lines of segments, of which those are written again that differ from the ones before."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name)
         self.lines: list[Line] = []
 
     def show(self, lines: list[Line]) -> None:
-        """Show another picture: lines that differ are written again, each whole, as columns of wide characters are."""
+        """Show other lines; each that differs is written again whole, as columns of wide characters are."""
         before, self.lines = self.lines, lines
         if len(before) != len(lines):
             self.refresh()
-            return
-        changed = [y for y, line in enumerate(lines) if line != before[y]]
-        if changed:
+        elif changed := [y for y, line in enumerate(lines) if line != before[y]]:
             self.refresh(*(Area(0, y, self.size.width, 1) for y in changed))
 
     def render_lines(self, crop: Area) -> list[Strip]:
-        """The lines of a part of the screen `crop`, past Textual's cache of lines."""
+        """The lines of a part of the widget `crop`, past Textual's cache of lines."""
         return [self.render_line(y).crop(crop.x, crop.right) for y in crop.line_range]
 
     def render_line(self, y: int) -> Strip:
         """Line y; blank before the first picture."""
         width = self.size.width
-        segments = self.lines[y] if y < len(self.lines) else [Segment(" " * width, PLAIN)]
-        return Strip(segments, width)
+        return Strip(padded(self.lines[y] if y < len(self.lines) else [], width), width)
 
-    def on_key(self, event: events.Key) -> None:
-        """Hand the key to the session: none moves a focus or copies a selection."""
-        event.stop()
+
+class Entry(Input):
+    """The line that is typed; line ends of a text are seen in it as a mark."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape", "app.leave", show=False),
+        Binding("tab", "cursor_right", show=False),
+    ]
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Insert pasted text whole, with its line ends."""
         event.prevent_default()
-        self.explorer.press(event)
+        event.stop()
+        self.insert_text_at_cursor(_on_one_line(event.text))
+
+
+class Keys(Provider):
+    """The commands of a pane with their keys, to be searched and run."""
+
+    async def discover(self) -> Hits:
+        """All of them."""
+        for words, run in self._listed():
+            yield DiscoveryHit(words, run)
+
+    async def search(self, query: str) -> Hits:
+        """Those whose words are like `query`."""
+        matcher = self.matcher(query)
+        for words, run in self._listed():
+            if score := matcher.match(words):
+                yield Hit(score, matcher.highlight(words), run)
+
+    def _listed(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        assert isinstance(self.app, Explorer)
+        for command in COMMANDS:
+            if command.shown and self.app.view.pane in command.panes:
+                name = f"  :{command.name}" if command.name and command.keys else ""
+                yield f"{command.shown:14} {command.meaning}{name}", partial(self.app.do, command)
+
+
+class FittingFooter(Footer):
+    """A footer with as many keys as there is room for."""
+
+    def compose(self) -> ComposeResult:
+        """The keys, the last of which lists all."""
+        keys = list(super().compose())
+        room = self.app.size.width - sum(_columns(key) for key in keys[-1:])
+        for key in keys[:-1]:
+            room -= _columns(key)
+            if room < 0:
+                break
+            yield key
+        yield from keys[-1:]
+
+
+class BareScreen(Screen[None], inherit_bindings=False):
+    """A screen whose keys are the explorer's own."""
+
+
+COMMANDS += [
+    Command(("/",), "find a token: word, word#2, number, +; among heads 15.6", "/", name="find", hint="find"),
+    Command(("n",), "the next place, the one before", "n N", name="next"),
+    Command(("N",), "the next place, the one before", "", name="previous"),
+    Command(("e",), "another text in place of this one", "e", name="text", hint="edit"),
+    Command(("E",), "the same in your editor", "E", name="editor"),
+    Command(("U", "ctrl+o"), "back to what was seen before, jumps undone", "U, ctrl-o", name="undo"),
+    Command(("y",), "the attn line that gives the same: shown and copied", "y", name="copy"),
+    Command(("w",), "write what is seen; the file's suffix says how", "w", name="write", hint="write"),
+    Command((":",), "any of those with a name, by it; tab completes", ":", name="command"),
+    Command(("q",), "leave", "q", name="quit"),
+]
+
+
+def _binding(number: int, command: Command) -> Binding:
+    keys = ",".join({",": "comma"}.get(key, key) for key in command.keys)
+    action, is_shown = f"command({number})", bool(command.hint and command.shown)
+    # before other widgets: keys that follow one another fast are for what the first of them opens
+    return Binding(keys, action, command.hint, is_shown, command.shown, priority=True)
+
+
+_BOUND = [_binding(number, command) for number, command in enumerate(COMMANDS) if command.keys]
 
 
 class Explorer(App[int], inherit_bindings=False):
-    """The explorer of one recording, as a Textual app on the terminal.
+    """The explorer of one recording, as a Textual app on the terminal."""
 
-    failure         the error that ended it; the caller raises it, after the terminal is itself again
-    switches_mouse  whether it ended to be started again with the mouse off if it was on, or on if it was off
-    early           the numbers of the signals (SIGTERM ...) that came before it ran; it then obeys them
+    ALLOW_SELECT = False
+    AUTO_FOCUS = ""
+    COMMANDS: ClassVar[set[Any]] = {Keys}
+    COMMAND_PALETTE_BINDING = "question_mark"
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("question_mark", "command_palette", "keys", show=False, key_display="?"),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
+        *_BOUND,
+    ]
+    CSS = """
+    Screen { background: ansi_default; overflow: hidden; }
+    #answer, #message { height: 1; }
+    #message, #entry { dock: bottom; height: 1; }
+    #upper { height: auto; }
+    #prompt { width: auto; }
+    #line { width: 1fr; }
+    Footer.-compact FooterKey { margin: 0 2 0 0; }
+    Footer, FooterKey { background: ansi_default; color: ansi_default; }
+    FooterKey .footer-key--key { text-style: bold; color: ansi_default; background: ansi_default; }
+    FooterKey .footer-key--description { text-style: dim; color: ansi_default; background: ansi_default; }
+    FooterKey.-command-palette { border-left: none; }
     """
 
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[Any]] = []
-    CSS = "Screen { background: ansi_default; overflow: hidden; }"
-
-    def __init__(self, session: Session, early: list[int] | None = None) -> None:
+    def __init__(self, scene: Scene, outside: Outside, early: Sequence[int] = ()) -> None:
         super().__init__(ansi_color=True)
         self.theme = _THEME
-        self.session = session
-        self.early = [] if early is None else early
-        self.failure: BaseException | None = None
-        self.switches_mouse = False
-        self.canvas = Canvas(self)
-        self.passes = Passes(session, self.redraw, self._from_thread)
-        session.scene.answers.changed = self._from_thread(self.redraw)
+        self.scene, self.outside = scene, outside
+        self.early = early  # signals (SIGTERM ...) that came before it runs, which it obeys then
+        self.view = scene.settled(opening(scene))
+        self.seen: list[Viewpoint] = []  # to go back to
+        self.message = self.running = ""  # what is said until the next key, and what the model runs for
+        self.failure: BaseException | None = None  # that ended it, for the caller to raise
+        self.answer, self.said = Lines("answer"), Lines("message")
+        self.panes = {pane: Lines(pane) for pane in PANES}
+        self.upper, self.entry = Horizontal(id="upper"), Horizontal(id="entry")
+        self.prompt = Label(id="prompt", markup=False)
+        self.line = Entry(id="line", compact=True, select_on_focus=False)
+        self.footer = FittingFooter(compact=True)
+        self._moved = False
+        self._then: Callable[[str], None] = self._typed
+        self._found = ""
+        self.entry.display = False
+        self._computing: Asked | None = None
+        self._read_again: tuple[int, RecordedLayer] | None = None
+        self._stop = threading.Event()
+
+    def get_default_screen(self) -> Screen[None]:
+        """The one screen."""
+        return BareScreen()
 
     def compose(self) -> ComposeResult:
-        """The one widget, which draws the whole screen."""
-        yield self.canvas
+        """All widgets; `redraw` says which are seen."""
+        yield self.answer
+        with self.upper:
+            yield from (self.panes[pane] for pane in PANES if pane != "text")
+        yield self.panes["text"]
+        yield self.said
+        with self.entry:
+            yield self.prompt
+            yield self.line
+        yield self.footer
 
     def on_mount(self) -> None:
-        """Take the keyboard, let signals end the app in order, and begin to compute in the background."""
-        self.canvas.focus()
-        self.app_resume_signal.subscribe(self, lambda _: self.canvas.refresh())  # another program had the terminal
+        """Let signals end the app in order, and begin to compute in the background."""
+        self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))  # another program had it
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
             self._heed(asyncio.get_running_loop())
-        self.session.scene.answers.refine()
-        self.passes.judge()
+        self._judge()
 
     def _heed(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer signals in the loop, and end the process where the loop no longer runs."""
-
         def handle(number: int, frame: FrameType | None) -> None:
             if number != signal.SIGINT:
                 watch = threading.Timer(_PATIENCE, end_at_once, (number,))
                 watch.daemon = True
                 watch.start()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._signal, number)
+                ends = self.action_interrupt if number == signal.SIGINT else partial(self.exit, 128 + number)
+                loop.call_soon_threadsafe(ends)
 
         for number in heeded():
             signal.signal(number, handle)
         for early in self.early:
             handle(early, None)
 
-    @keeps_failures
+    def _handle_exception(self, error: Exception) -> None:  # Textual would print it
+        self.failure = self.failure or error
+        self.exit(int(ExitCode.BUG))
+
+    # What is seen
+
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
-        screen = self.session.scene.screen
-        self.session.resize(replace(screen, width=event.size.width, height=event.size.height))
+        screen = replace(self.scene.screen, width=event.size.width, height=event.size.height)
+        self.scene = replace(self.scene, screen=screen, _layouts={})
+        self.view = self.scene.settled(self.view)
         self.redraw()
+        if self.footer.is_mounted:
+            self.footer.refresh(recompose=True)
 
     def redraw(self) -> None:
-        """Draw what the session shows now."""
-        answers = self.session.scene.answers
-        if isinstance(answers.error, AttnError):
-            self.session.say(answers.error.message)
-            answers.error = None
-        elif answers.error is not None:
-            raise answers.error
-        self.canvas.show(draw(self.session))
-        answers.refine()
+        """Draw what is shown now."""
+        scene, view = self.scene, self.view
+        sizes = scene.sizes(view)
+        for pane, widget in self.panes.items():
+            widget.display = pane in sizes
+            if pane in sizes:
+                widget.styles.width, widget.styles.height = sizes[pane]
+                widget.styles.margin = (0, 0, 0, 2 if "heads" in sizes and pane in ("matrix", "cell") else 0)
+                widget.show(self._shown(self._drawn(pane)))
+        self.upper.display = list(sizes) != ["text"]
+        self.answer.display = scene.begins_with_answer
+        self.answer.show(self._shown([draw_answer(scene, view, scene.screen.width)]))
+        self._show_last()
+        self._refine()
 
-    @keeps_failures
-    def press(self, event: events.Key) -> None:
-        """Hand a key to the session, any but Ctrl-C and Ctrl-Z."""
-        if event.key == "ctrl+c":
-            self._interrupt()
-        elif event.key == "ctrl+z":
-            self.action_suspend_process()
-        else:
-            self._do(self.session.press(event.key, event.character))
-        self.redraw()
-        self.passes.read_missing_layer()
+    def _drawn(self, pane: str) -> list[Line]:
+        """The lines of a pane; its last one is reversed in the pane that has the keys alone."""
+        scene, size = self.scene, self.scene.sizes(self.view)[pane]
+        try:
+            drawn: list[Line] = _DRAWN[pane].draw(scene, self.view, size)
+        except AttnError as error:  # a layer of which numbers and thumbnails alone are kept
+            drawn = [line(error.message, size.width), line(error.hint, size.width)]
+        if pane == self.view.pane:
+            return drawn
+        return [*drawn[:-1], [Segment(part.text, DIM) for part in drawn[-1]]]
 
-    @keeps_failures
-    def on_paste(self, event: events.Paste) -> None:
-        """Hand pasted text to the session, for the line that is being typed."""
-        self.session.paste(event.text)
-        self.redraw()
+    def _shown(self, lines: list[Line]) -> list[Line]:
+        if not self.scene.screen.ascii_only:
+            return lines
+        return [[Segment(marks_in_ascii(part.text), *part[1:]) for part in each] for each in lines]
 
-    @keeps_failures
-    def on_click(self, event: events.Click) -> None:
-        """Move the session's cursor to what was clicked; a second click there opens it."""
-        view = pointed(self.session, event.screen_x, event.screen_y)
-        if view is None:
-            return
-        self.session.click(view)
-        if event.chain == 2:
-            self.session.press("enter")
-        self.redraw()
-        self.passes.read_missing_layer()
+    def _show_last(self) -> None:
+        words, width = visible(self.message or (self.running and f"{self.running} · esc ends it")), self.size.width
+        pieces = chop_cells(words, width)[: max(self.size.height - 1, 1)]
+        self.said.display = bool(words) and not self._is_typing
+        self.said.styles.height = max(len(pieces), 1)
+        self.said.show(self._shown([[Segment(f"{piece:{width}}", REVERSED)] for piece in pieces]))
+        self.footer.display = not words and not self._is_typing
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Move the session's cursor down; with shift zoom."""
-        self._wheel("-" if event.shift else "down")
+    def _refine(self) -> None:
+        pictures = self.scene.pictures
+        wanted, pictures.wanted = pictures.wanted, None
+        if wanted != self._computing:
+            self._computing = wanted
+            if wanted is not None:
+                self._begin(lambda: computed(wanted, lambda: self._computing is wanted), partial(self._keep, wanted))
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Move the session's cursor up; with shift zoom."""
-        self._wheel("+" if event.shift else "up")
-
-    @keeps_failures
-    def _wheel(self, key: str) -> None:
-        if self.session.entry is None:
-            self.session.press(key)
+    def _keep(self, asked: Asked, picture: Picture | None) -> None:
+        if picture is not None:
+            self.scene.pictures.keep(asked, picture)
             self.redraw()
 
-    def _signal(self, number: int) -> None:
-        if number == signal.SIGINT:
-            self._interrupt()
+    # Keys and the mouse
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key has its command here: it must be one of the pane, and no line is being typed."""
+        if action != "command":
+            return True
+        is_free = not self._is_typing and len(self.screen_stack) == 1
+        return is_free and self.view.pane in COMMANDS[int(str(parameters[0]))].panes
+
+    def action_command(self, number: int) -> None:
+        """Do a command for its key."""
+        self.do(COMMANDS[number])
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why a key does nothing."""
+        known = {"ctrl+c", "ctrl+z", "question_mark"}
+        if self._is_typing or event.key in known or len(self.screen_stack) > 1:
+            return
+        if not any(command_of(key, self.view.pane) for key in (event.character or "", event.key)):
+            self.message = why_dead(event.key, event.character)
+            self.redraw()
+
+    def do(self, command: Command, words: str = "") -> None:
+        """Do a command, with the words typed behind its name."""
+        self.message = ""
+        self._guarded(lambda: self._run(command, words))
+
+    def _run(self, command: Command, words: str) -> None:
+        if self.running and command.run is moves.back:
+            self._stop.set()
+        elif command.run is not None:
+            self._stand(command.run(self.scene, self.view, words), moves=command.is_step)
         else:
-            self.exit(128 + number)
+            getattr(self, f"_do_{command.name}")(words)
 
-    def _interrupt(self) -> None:
-        if self.session.task:
-            self.passes.stop()
+    def _guarded(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except AttnError as error:
+            self.message = f"{error.message}: {error.hint}" if error.hint else error.message
+        self.redraw()
+        self._read_missing_layer()
+
+    def _stand(self, view: Viewpoint, *, moves: bool = False) -> None:
+        """Go to a viewpoint; of several moves by a step in a row the first is gone back to."""
+        before, self.view = self.view, self.scene.settled(view)
+        if self.view != before:
+            if not (moves and self._moved):
+                self.seen = [*self.seen[1 - _KEPT :], before]
+            self._moved = moves
+        if self.view.pane != before.pane:
+            self.refresh_bindings()
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor to what was clicked; a second click there opens it."""
+        name, scene = event.widget.id if event.widget is not None else None, self.scene
+        if (word := event.style.meta.get("word")) is not None:
+            self._guarded(lambda: self._stand(moves.next_needed(scene, self.view, str(word))))
+        elif name in PANES:
+            view = replace(self.view, pane=name)
+            clicked = _DRAWN[name].pointed(scene, view, scene.sizes(self.view)[name], event.x, event.y)
+            if clicked is not None:
+                self._guarded(lambda: self._stand(clicked))
+                if event.chain == 2:
+                    self._press("enter")
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Move the cursor down; with shift zoom."""
+        self._press("-" if event.shift else "down")
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Move the cursor up; with shift zoom."""
+        self._press("+" if event.shift else "up")
+
+    def _press(self, key: str) -> None:
+        command = command_of(key, self.view.pane)
+        if command is not None and not self._is_typing:
+            self.do(command)
+
+    # The line that is typed
+
+    @property
+    def _is_typing(self) -> bool:
+        return bool(self.entry.display)
+
+    def ask(self, prompt: str, then: Callable[[str], None], text: str = "", completes: Sequence[str] = ()) -> None:
+        """Let a line be typed after a prompt, and hand it to `then`."""
+        self._then = then
+        self.prompt.update(prompt)
+        self.line.suggester = SuggestFromList(completes)
+        self.line.value, self.line.cursor_position = text, len(text)
+        self.entry.display = True
+        self.screen.set_focus(self.line)
+
+    def action_leave(self) -> None:
+        """Leave the line that is typed."""
+        self.entry.display = False
+        self.screen.set_focus(None)
+        self.redraw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Do what was typed."""
+        self.action_leave()
+        if event.value:
+            self._guarded(lambda: self._then(event.value))
+
+    def _typed(self, words: str) -> None:
+        name, _, rest = words.strip().partition(" ")
+        command = command_named(name, self.view.pane)
+        if command.flag and not rest and getattr(self.view, command.flag) != name.startswith("no-"):
+            return  # it is so already
+        self._run(command, rest.strip())
+
+    # Tasks, by the names of their commands
+
+    def _do_undo(self, words: str) -> None:
+        if not self.seen:
+            raise InputError("this is where it began: nothing to go back to")
+        self.view, self._moved = self.scene.settled(self.seen.pop()), False
+        self.refresh_bindings()
+
+    def _do_command(self, words: str) -> None:
+        self.ask(":", self._typed, completes=completions(self.scene, self.view))
+
+    def _do_find(self, words: str) -> None:
+        if not words:
+            self.ask("find ", self._do_find)
+            return
+        self._found = words
+        self._go_on(1)
+
+    def _do_next(self, words: str) -> None:
+        self._go_on(1)
+
+    def _do_previous(self, words: str) -> None:
+        self._go_on(-1)
+
+    def _go_on(self, step: int) -> None:
+        if not self._found:
+            raise InputError("nothing was looked for yet: / takes a word")
+        view, number = moves.found(self.scene, self.view, self._found, step)
+        self._stand(view)
+        self.message = number
+
+    def _do_text(self, words: str) -> None:
+        text = self.scene.recording.prompt.text
+        if self.outside.read is None:
+            raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
+        if self.running:
+            raise InputError("the model is reading already: esc ends it")
+        if words:
+            self._read(words.replace(_LINE_END, "\n"))
+        elif not text.replace("\n", "").isprintable():
+            raise InputError("this text has characters that a line can't show: E edits it")
         else:
-            self.exit(int(ExitCode.INTERRUPTED))
+            self.ask("text ", self._do_text, _on_one_line(text))
 
-    def _do(self, request: Request | None) -> None:
-        """Do what the session can't do without a terminal."""
-        match request:
-            case None:
-                return
-            case Request("quit"):
-                self.passes.stop()
-                self.exit(int(ExitCode.DONE))
-            case Request("back"):
-                self.passes.stop()
-            case Request("copy"):
-                line = self.session.attn_line
-                self.copy_to_clipboard(line)
-                self.session.say(line)
-            case Request("read", text):
-                self.passes.read(text, self._replaced)
-            case Request("picture", words):
-                self.session.guarded(lambda: self.session.draw(seen(self.session), words))
-            case Request("edit"):
-                self._edit()
-            case Request("mouse"):
-                self._switch_mouse()
-
-    def _replaced(self, recording: Recording, text: str) -> None:
-        self.session.replace_recording(recording, text)
-        self.passes.judge()
-
-    def _edit(self) -> None:
+    def _do_editor(self, words: str) -> None:
+        if self.outside.read is None:
+            self._do_text("")
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        text = self.session.scene.recording.prompt.text
+        text = self.scene.recording.prompt.text
         with tempfile.TemporaryDirectory(prefix="attn-") as folder:
             file = Path(folder) / "text.txt"
             file.write_text(text, "utf-8")
@@ -251,39 +501,157 @@ class Explorer(App[int], inherit_bindings=False):
                 code = subprocess.call(f'{editor} "{file}"', shell=True)
             changed = file.read_text("utf-8", "replace").removesuffix("\n")
         if code:
-            self.session.say(f"{editor} ended with code {code}: nothing was read")
-        elif changed != text.removesuffix("\n"):
-            self._do(self.session.request(Request("read", changed)))
+            raise InputError(f"{editor} ended with code {code}: nothing was read")
+        if changed != text.removesuffix("\n"):
+            self._do_text(changed)
 
-    def _switch_mouse(self) -> None:
-        if self.session.task:
-            self.session.say("the mouse stays as it is until the text is read")
+    def _do_copy(self, words: str) -> None:
+        self.message = command_line(command_words(self.outside.origin, self.scene, self.view))
+        self.copy_to_clipboard(self.message)
+
+    def _do_write(self, words: str) -> None:
+        if not words:
+            self.ask("write ", self._do_write)
+        elif Path(words).expanduser().exists():
+            self.ask(
+                f"{visible(Path(words).name)} exists, enter replaces it: ", partial(self._write, force=True), words
+            )
         else:
-            self.switches_mouse = True
-            self.exit(int(ExitCode.DONE))
+            self._write(words)
 
-    @keeps_failures
-    def _run(self, function: Callable[[], None]) -> None:
-        function()
+    def _write(self, file: str, *, force: bool = False) -> None:
+        suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
+        if suffix in _FIGURES and not is_figure(view):
+            strips = self.screen._compositor.render_strips()  # without the last line
+            self.outside.picture([list(strip) for strip in strips[:-1]], file, force)
+        else:
+            origin = LineOrigin((), ("-m", "shown.attn"))
+            words = written_words(origin, scene, view, draws=suffix in _FIGURES)
+            words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words
+            self.outside.write(scene.recording, [*words, "-o", file, *(["--force"] if force else [])])
+        self.message = f"wrote {file}"
 
-    def _from_thread(self, function: Callable[[], None]) -> Callable[[], None]:
-        def call() -> None:
+    def _do_quit(self, words: str) -> None:
+        self._stop.set()
+        self.exit(int(ExitCode.DONE))
+
+    def action_interrupt(self) -> None:
+        """End what runs, else the explorer."""
+        if self.running:
+            self._stop.set()
+        else:
+            self.exit(int(ExitCode.INTERRUPTED))
+
+    # What takes longer than a picture may
+
+    def _begin(self, work: Callable[[], Result], then: Callable[[Result], object]) -> None:
+        """Work in a thread that no end of the program waits for; what it gives is handed to `then` in the app's own."""
+
+        def run() -> None:
+            after: Callable[[], object]
+            try:
+                result = work()
+            except BaseException as error:
+                after = partial(self._failed, error)
+            else:
+                after = partial(then, result)
             if self.is_running:
-                self.call_later(self._run, function)
+                self.call_later(after)
 
-        return call
+        threading.Thread(target=run, daemon=True).start()
+
+    def _failed(self, error: BaseException) -> None:
+        self.running = ""
+        if isinstance(error, Ended):
+            self.message = "ended; this is the text that was read before"
+        elif isinstance(error, AttnError):
+            self.message = error.message
+        else:
+            raise error
+        self.redraw()
+
+    def _pass(self, read: Callable[[Callable[[], None]], Result], then: Callable[[Result], object], words: str) -> None:
+        """Run the model, with the count of layers done in `words`, until `_stop` is set."""
+        self._stop = stop = threading.Event()
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if stop.is_set():
+                raise Ended
+            if self.is_running:
+                self.call_later(self._progress, words.format(done))
+
+        def finish(result: Result) -> None:
+            self.running = ""
+            then(result)
+            self.redraw()
+
+        self.running = words.format(0)
+        self._begin(lambda: read(step), finish)
+
+    def _progress(self, words: str) -> None:
+        if self.running:
+            self.running = words
+            self.redraw()
+
+    def _judge(self) -> None:
+        scene = self.scene
+        if not scene.is_judged:
+            self._begin(scene.judge, lambda _: self._judged())
+
+    def _judged(self) -> None:
+        """A user who has not moved yet is put where it is best to begin."""
+        if not self.seen and self.view.pane == "heads":
+            self.view = self.scene.settled(opening(self.scene))
+        self.redraw()
+
+    def _read(self, words: str) -> None:
+        read, layers = self.outside.read, len(self.scene.recording.layers)
+        assert read is not None
+        self._pass(partial(read, words), partial(self._replace, words), f"reading · layer {{}} of {layers}")
+
+    def _replace(self, words: str, recording: Recording) -> None:
+        """Show the recording of another text, at the same layer, head, query and key indices, or the nearest it has."""
+        old = self.scene
+        self.scene, self._read_again = Scene(recording, old.screen), None
+        if self.scene.is_quickly_judged:
+            self.scene.judge()
+        self.outside = replace(self.outside, origin=self.outside.origin.with_text(words))
+        view = self.scene.settled(replace(self.view, words=False))
+        view = replace(view, words=self.view.words and self.scene.has_words(view))
+        self.view, self.seen = self.scene.settled(view), []
+        self._judge()
+
+    def _read_missing_layer(self) -> None:
+        read, recording, at = self.outside.read_layer, self.scene.recording, self.view.at
+        if read is None or self.running or self.view.pane == "heads" or recording.layers[at].is_kept:
+            return
+        words = f"layer {recording.layers[at].place.layer} was not kept: reading again"
+        self._pass(partial(read, recording, at), partial(self._put_in, at), words)
+        self.redraw()
+
+    def _put_in(self, at: int, layer: RecordedLayer) -> None:
+        """Put in a layer, by index, that was read again; the one put in so before loses its queries and keys."""
+        recording = self.scene.recording
+        layers = list(recording.layers)
+        if self._read_again is not None:
+            before, without_cells = self._read_again
+            layers[before] = without_cells
+        self._read_again = at, layers[at]
+        layers[at] = layer
+        recording = replace(recording, layers=tuple(layers))
+        self.scene = replace(self.scene, recording=recording, pictures=Pictures(), _grids={}, _layouts={})
+        self._stand(self.view)
 
 
-def run(session: Session) -> int:
-    """Run a session in the terminal; returns the exit code, raises what went wrong in it."""
+def run(scene: Scene, outside: Outside) -> int:
+    """Run the explorer in the terminal; returns the exit code, raises what went wrong in it."""
     early: list[int] = []
     with kept(early), _products_on_one_core():
-        for mouse in cycle((True, False)):
-            app = Explorer(session, early)
-            code = app.run(mouse=mouse)
-            if not app.switches_mouse:
-                break
-            session.say("the mouse is the terminal's" if mouse else "the mouse moves the cursor")
+        app = Explorer(scene, outside, early)
+        code = app.run()
     if app.failure is not None:
         raise app.failure
     return code or int(ExitCode.DONE)
@@ -293,3 +661,12 @@ def _products_on_one_core() -> AbstractContextManager[object]:
     pools = ThreadpoolController()
     own = [pool["filepath"] for pool in pools.info() if "numpy" in pool["filepath"]]
     return pools.select(filepath=own).limit(limits=1)
+
+
+def _columns(key: Widget) -> int:
+    return len(f"{getattr(key, 'key_display', '')} {getattr(key, 'description', '')}  ")
+
+
+def _on_one_line(text: str) -> str:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").replace("\n", _LINE_END)
+    return "".join(character for character in lines if character.isprintable())

@@ -29,7 +29,7 @@ class LineOrigin:
 def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
     """The words of an attn command that prints what the current pane shows."""
     if view.pane == "heads":
-        if scene.shown_work(view) is not None:
+        if scene.shown_kinds(view) is not None:
             return origin.words("heads", ["--kinds"])
         statistic = scene.statistic(view)
         return origin.words("heads", ["--sort", statistic.name] if view.sorted else [])
@@ -62,15 +62,11 @@ def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: b
 
 def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
     place = scene.layer(view).place
-    head, against = place.heads[view.head], view.against
-    if against is not None and not view.mean:
-        other = scene.recording.layers[against.at].place
-        return ["-H", f"{place.layer}.{head},{other.layer}.{other.heads[against.head]}"]
-    return ["-l", str(place.layer), *(["--mean"] if view.mean else ["-H", str(head)])]
+    return ["-l", str(place.layer), *(["--mean"] if view.mean else ["-H", str(place.heads[view.head])])]
 
 
 def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
-    options = ["--words"] if view.words and scene.has_words(view) else []
+    options = ["--words"] if scene.in_words(view) else []
     options += ["--hide", "sink"] if view.hide_sinks else []
     options += ["--by", "value"] if scene.reads_values(view) else []
     return options

@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 from attn_cli.errors import InputError
-from attn_cli.explore.pane_table import NAMES, pane_named
-from attn_cli.explore.request import Outcome, Run
+from attn_cli.explore.answer import needed_words
+from attn_cli.explore.commands import HEADS, TEXT, Run, command, row
 from attn_cli.explore.scene import Scene
-from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.explore.viewpoint import PANES, Viewpoint
+from attn_cli.summaries.standing_out import families_of
+from attn_cli.token_syntax import picked_tokens
 
 FAR = 10  # steps of a capital letter
 
 
-def moved(down: int, across: int) -> Run:
-    """A command that moves the cursor so many steps down and across, up and left if negative."""
-
+def _moved(down: int, across: int) -> Run:
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         if view.pane == "heads":
             return _head_moved(scene, view, down, across)
@@ -29,9 +29,7 @@ def moved(down: int, across: int) -> Run:
 
 
 def _stepped(place: int, steps: int, block: int, total: int) -> int:
-    if steps == 0:
-        return place
-    return min(max(place // block + steps, 0), (total - 1) // block) * block
+    return place if steps == 0 else min(max(place // block + steps, 0), (total - 1) // block) * block
 
 
 def _head_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
@@ -51,21 +49,25 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
     return scene.on_heaviest(view.with_subject(min(max(place, 0), total - 1)))
 
 
-def paged(direction: int) -> Run:
-    """A command that moves the cursor down (1) or up (-1): by a page of the matrix or text, elsewhere by 10 steps."""
+_AROUND = (-1, 0), (1, 0), (0, -1), (0, 1)
+row("up|k down|j left|h right|l", "move", *(_moved(*to) for to in _AROUND), shown="arrows, hjkl", is_step=True)
+_FAR = [_moved(FAR * down, FAR * across) for down, across in _AROUND]
+row("K J H L", "move ten at a time", *_FAR, shown="H J K L", is_step=True)
 
-    def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
+
+def _paged(direction: int) -> Run:
+    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
-        lines = pages.get(view.pane, FAR)
-        return moved(direction * max(lines, 1), 0)(scene, view, words)
+        return _moved(direction * max(pages.get(view.pane, FAR), 1), 0)(scene, view, words)
 
     return run
 
 
-def to_end(last: bool) -> Run:
-    """A command that moves the cursor to the first layer, key or token of the pane, or with `last` to the last."""
+row("pageup pagedown", "move by a page", _paged(-1), _paged(1), shown="page up, down", is_step=True)
 
-    def run(scene: Scene, view: Viewpoint, words: str) -> Outcome:
+
+def _to_end(last: bool) -> Run:
+    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         n, m = scene.size(view)
         if view.pane == "heads":
             if view.sorted:
@@ -80,35 +82,79 @@ def to_end(last: bool) -> Run:
     return run
 
 
-def deeper(scene: Scene, view: Viewpoint, words: str) -> Outcome:
-    """The viewpoint (what is shown, and the cursor) in the pane that Enter opens: matrix, then text, then one cell."""
-    at = NAMES.index(view.pane)
-    if at + 1 == len(NAMES):
-        raise InputError(f"there is nothing below {pane_named(view.pane).words}")
-    return _in_pane(scene, view, NAMES[at + 1])
+row("home end", "to the first, the last layer, key or token", _to_end(False), _to_end(True), shown="home, end")
 
 
-def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
-    if pane == "cell":
-        if view.mean or (view.words and scene.has_words(view)):
-            what = "the mean of heads" if view.mean else "words"
-            raise InputError(
-                f"{what} has no products of its own: {'a' if view.mean else 'u'} shows a single head's tokens"
-            )
-        return replace(view, pane=pane)
-    if pane == "text":
-        return scene.on_heaviest(replace(view, pane=pane)) if view.pane == "heads" else replace(view, pane=pane)
-    return replace(view, pane=pane)
+@command("open", "enter", PANES[:-1], hint="open")
+def deeper(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """Deeper: heads, matrix, text, cell."""
+    return _in_pane(scene, view, PANES[PANES.index(view.pane) + 1])
 
 
-def pane_opened(pane: str) -> Run:
-    """A command that moves into a pane: "heads", "matrix", "text" or "cell"."""
+@command("back", "escape backspace", shown="esc", hint="back")
+def back(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """Back; ends what is running."""
+    return replace(view, pane=PANES[max(PANES.index(view.pane) - 1, 0)])
+
+
+def _pane_opened(pane: str) -> Run:
     return lambda scene, view, words: _in_pane(scene, view, pane)
 
 
-def head_after(step: int) -> Run:
-    """A command that moves to the head `step` further, also into the layer after or before; it stays at both ends."""
+row("1 2 3 4", "all heads, the matrix, the text, one cell", *map(_pane_opened, PANES))
 
+
+def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
+    if pane == "cell" and (view.mean or scene.in_words(view)):
+        what, key = ("the mean of heads", "a") if view.mean else ("words", "u")
+        raise InputError(f"{what} has no products of its own: {key} shows a single head's tokens")
+    opened = replace(view, pane=pane)
+    return scene.on_heaviest(opened) if (view.pane, pane) == ("heads", "text") else opened
+
+
+def in_row(scene: Scene, view: Viewpoint) -> Viewpoint:
+    """The viewpoint with its cursor on the row's heaviest key where the text is shown, which begins there."""
+    return scene.on_heaviest(view) if view.pane == "text" else view
+
+
+def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
+    return in_row(scene, scene.settled(replace(view, at=at, head=max(head, 0))))
+
+
+@command("needed", "space", hint="next word")
+def next_needed(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """The next word of the first line, by the head that brings it."""
+    stops = needed_words(scene)
+    if not stops:
+        raise InputError("no word is known that the answer needs")
+    places = [(stop.view.at, stop.view.head, stop.view.key) for stop in stops]
+    now = (view.at, view.head, view.key)
+    stop = stops[int(words) if words else (places.index(now) + 1) % len(stops) if now in places else 0].view
+    at = replace(view, at=stop.at, head=stop.head, mean=False, by_column=False, words=False, sorted=False)
+    return replace(at, query=stop.query, key=stop.key)
+
+
+def _next_of_kind(letter: str = "", step: int = 1) -> Run:
+    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+        heads = [out for family in families_of(scene.outs) for out in family if out.kind.words.startswith(letter)]
+        if not heads:
+            raise InputError("no such head stands out here" if scene.is_judged else "heads are being judged")
+        places = [(out.call, out.at) for out in heads]
+        now = (view.at, view.head)
+        out = heads[(places.index(now) + step) % len(heads) if now in places else 0 if step > 0 else -1]
+        if view.pane != "heads" or out.strongest is None:
+            return _same_place(scene, view, out.call, out.at)
+        return replace(view, at=out.call, head=out.at, query=out.strongest[0], key=out.strongest[1])
+
+    return run
+
+
+_OF_KINDS = [_next_of_kind(letter) for letter in "idpsf"]
+row("i d p s f", "the next induction, duplicate, previous, self, focused head", *_OF_KINDS, panes=HEADS, hint="kind")
+row(". ,", "the next head that stands out, the one before", _next_of_kind(), _next_of_kind(step=-1))
+
+
+def _head_after(step: int) -> Run:
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         at, head = view.at, view.head + step
         layers = scene.recording.layers
@@ -121,19 +167,17 @@ def head_after(step: int) -> Run:
     return run
 
 
-def layer_after(step: int) -> Run:
-    """A command that moves to the same head `step` layers further, or the last head of a smaller layer."""
+row("[ ]", "the head before, after", _head_after(-1), _head_after(1), hint="head")
+
+
+def _layer_after(step: int) -> Run:
     return lambda scene, view, words: _same_place(scene, view, view.at + step, view.head)
 
 
-def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
-    moved = scene.settled(replace(view, at=at, head=max(head, 0)))
-    return scene.on_heaviest(moved) if view.pane == "text" else moved
+row("{ }", "the layer before, after", _layer_after(-1), _layer_after(1))
 
 
-def next_key(step: int) -> Run:
-    """A command that moves to the next key (1) or the one before (-1) in the table of heaviest keys, round its ends."""
-
+def _next_key(step: int) -> Run:
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
         if not places:
@@ -144,40 +188,26 @@ def next_key(step: int) -> Run:
     return run
 
 
-def layer_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint on the layer that `words` name, "3" or "encoder 3", at the same head; InputError without one."""
-    for at, layer in enumerate(scene.recording.layers):
-        if words in (str(layer.place.layer), f"{layer.place.stream} {layer.place.layer}"):
-            return _same_place(scene, view, at, view.head)
-    raise InputError(
-        f"no layer {words!r}: {scene.recording.layers[0].place.layer} to {scene.recording.layers[-1].place.layer}"
-    )
+_NEXT_KEY = "the next of the heaviest tokens; shift-tab the one before"
+row("tab shift+tab", _NEXT_KEY, _next_key(1), _next_key(-1), shown="tab", panes=TEXT, is_step=True)
 
 
+@command("head", "", choices=lambda scene, view: [str(head) for head in scene.layer(view).place.heads])
 def head_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """The viewpoint on the head that `words` name: "6" of this layer, "15.6" of layer 15; InputError without one."""
-    at, head = head_named(scene, view, words)
-    return _same_place(scene, view, at, head)
-
-
-def head_named(scene: Scene, view: Viewpoint, words: str) -> tuple[int, int]:
-    """The indices of layer and head that `words` name: "6" (of this layer) or "15.6"; InputError if there is none."""
+    """A head: 6, or 15.6."""
     layer, dot, head = words.rpartition(".")
     for at, each in enumerate(scene.recording.layers):
         if (at == view.at if not dot else str(each.place.layer) == layer) and head.lstrip("-").isdigit():
             heads = each.place.heads
             number = int(head) if int(head) >= 0 else heads[-1] + 1 + int(head)
             if number in heads:
-                return at, heads.index(number)
+                return _same_place(scene, view, at, heads.index(number))
     raise InputError(f"no head {words!r}: such as 6, or 15.6 for head 6 of layer 15")
 
 
-def step_taken(direction: int) -> Run:
-    """A command that moves the cursor to the next (1) or previous (-1) query row that predicted a generated token."""
-
+def _step_taken(direction: int) -> Run:
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        queries = scene.grid(view).queries
-        rows = [at - 1 for at, token in enumerate(queries) if token.generated and at > 0]
+        rows = [at - 1 for at, token in enumerate(scene.grid(view).queries) if token.generated and at > 0]
         if not rows:
             raise InputError("nothing was generated here: attn explore TEXT --generate 20")
         later = [row for row in rows if (row > view.query if direction > 0 else row < view.query)]
@@ -186,3 +216,20 @@ def step_taken(direction: int) -> Run:
         return scene.on_heaviest(view)
 
     return run
+
+
+row("< >", "the row that generated a token: before, after", _step_taken(-1), _step_taken(1))
+
+
+def found(scene: Scene, view: Viewpoint, words: str, step: int = 1) -> tuple[Viewpoint, str]:
+    """The viewpoint on the next place (step 1), or the one before (-1), of a token or head, and which of how many."""
+    if view.pane == "heads":
+        return head_chosen(scene, view, words), ""
+    view = view if view.pane == "text" else replace(view, by_column=False)
+    grid, now = scene.grid(view), view.subject
+    picked = picked_tokens(words, grid.keys if view.by_column else grid.queries, scene.recording.prompt.text)[0]
+    places = [place for place in picked if place - 1 not in picked]
+    after = [place for place in places if (place > now if step > 0 else place < now)]
+    place = (after[0] if step > 0 else after[-1]) if after else places[0 if step > 0 else -1]
+    number = f"{words}: {places.index(place) + 1:,} of {len(places):,}"
+    return scene.on_heaviest(view.with_subject(place)), number

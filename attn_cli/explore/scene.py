@@ -1,4 +1,4 @@
-"""The surroundings of a viewpoint: the recording, the screen's regions, and the grid, window and layout that follow."""
+"""The surroundings of a viewpoint: the recording, the sizes of panes, and the grid, window and layout that follow."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from rich.cells import cell_len
 
-from attn_cli.explore.answers import Answers, Picture
-from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
-from attn_cli.explore.regions import Region, regions
+from attn_cli.explore.grids import Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
+from attn_cli.explore.pictures import Asked, Picture, Pictures
 from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
@@ -19,16 +19,29 @@ from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.standing_out import StandOut, standing_out
-from attn_cli.summaries.told.story import opening_head
+from attn_cli.summaries.told.story import Story, kept_story
+from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 
+WIDE = (140, 40)  # columns and lines from which heads, matrix and text are seen at once
+TALL = (80, 34)  # from which the text is seen below the pane that has the keys
+_SHARE = 0.36  # of the columns of a wide screen, for the heads; of the lines, for the text
+_LEAST_LINES = 8  # of a screen that begins with what the model says next
 _MATRIX_LINES = 3  # title, ruler, status
 _TABLE_SHARE = 0.4  # of the lines of the text pane
-_BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
-LONGEST_TABLE = 16
+MARKED_SHARE = 0.05  # tokens with so much are marked where there is no colour
+_LONGEST_TABLE = 16
+_MEASURED = 100  # labels, for the widest of which a matrix leaves room
 _JUDGED_CELLS = 2**27  # of all heads, that are judged before the first picture
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
+
+
+class Size(NamedTuple):
+    """Columns and lines of a pane."""
+
+    width: int
+    height: int
 
 
 class JudgedHeads(NamedTuple):
@@ -44,46 +57,63 @@ class JudgedHeads(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A recording, what is known of it, and the screen that it is drawn on, whose last line is for hints."""
+    """A recording, what is known of it, and the screen that it is drawn on."""
 
     recording: Recording
     screen: Screen
-    answers: Answers = field(default_factory=Answers)
+    pictures: Pictures = field(default_factory=Pictures)
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
     _judged: dict[int, JudgedHeads] = field(default_factory=dict)
 
     @property
-    def lines(self) -> int:
-        """The lines of the screen, less the last."""
-        return max((self.screen.height or 24) - 1, 4)
+    def begins_with_answer(self) -> bool:
+        """True where the screen is high enough for a first line that says what comes next."""
+        return (self.screen.height or 24) >= _LEAST_LINES
 
-    def regions(self, view: Viewpoint) -> dict[str, Region]:
-        """The regions of the screen in which panes are seen from a viewpoint, by pane: "heads", "matrix" ..."""
-        return regions(self.screen.width, self.lines, view)
+    def sizes(self, view: Viewpoint) -> dict[str, Size]:
+        """The sizes of the panes that are seen from a viewpoint: one, or on a large screen others beside and below."""
+        width, height, pane = self.screen.width, self.screen.height or 24, view.pane
+        lines = max(height - 1 - self.begins_with_answer, 1)
+        if width < TALL[0] or height < TALL[1]:
+            return {pane: Size(width, lines)}
+        below, left = round(lines * _SHARE), round(width * _SHARE)
+        middle = "cell" if pane == "cell" else "matrix"
+        if width >= WIDE[0] and height >= WIDE[1]:
+            upper = {"heads": Size(left, lines - below), middle: Size(width - left - 2, lines - below)}
+        else:
+            upper = {"heads" if pane == "heads" else middle: Size(width, lines - below)}
+        return {**upper, "text": Size(width, below)}
 
-    def region(self, pane: str) -> Region:
-        """The region on the screen that the pane "heads", "matrix", "text" or "cell" would have with the keyboard."""
-        return self.regions(Viewpoint(pane))[pane]
+    def size_of(self, pane: str) -> Size:
+        """The size that a pane has when it has the keys."""
+        return self.sizes(Viewpoint(pane))[pane]
 
     def layer(self, view: Viewpoint) -> RecordedLayer:
         """The layer that the viewpoint is on."""
         return self.recording.layers[view.at]
 
     @cached_property
+    def story(self) -> Story | None:
+        """What the model says next and what it rests on, as the recording keeps it."""
+        return kept_story(self.recording.told)
+
+    @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
         """The head statistics known in some layer, without those whose value in all heads says nothing, such as 0."""
-        values = {
-            each.name: np.concatenate(
-                [np.ravel(layer.statistics.get(each.name, np.nan)) for layer in self.recording.layers]
-            )
-            for each in STATISTICS
-        }
         return tuple(
             each
             for each in STATISTICS
-            if not each.says_nothing(values[each.name]) and not np.isnan(values[each.name]).all()
+            if not np.isnan(values := self.values(each)).all() and not each.says_nothing(values.ravel())
         )
+
+    def values(self, statistic: Statistic) -> np.ndarray:
+        """A statistic of all heads `[heads, layers]`, NaN where a layer has no such head or number."""
+        layers = self.recording.layers
+        values = np.full((max(layer.h for layer in layers), len(layers)), np.nan)
+        for at, layer in enumerate(layers):
+            values[: layer.h, at] = layer.statistics.get(statistic.name, np.nan)
+        return values
 
     def statistic(self, view: Viewpoint) -> Statistic:
         """The head statistic that colours the map of heads; the first one where the viewpoint names none of them."""
@@ -107,26 +137,14 @@ class Scene:
             self._judged[key] = JudgedHeads(summaries, standing_out(summaries))
         return self._judged[key]
 
-    def shown_work(self, view: Viewpoint) -> JudgedHeads | None:
-        """What each head attends to, where the map of heads shows it; None elsewhere, and where none does much."""
-        if view.statistic != KINDS or view.thumbnails or view.sorted or not self.is_judged:
-            return None
-        judged = self.judge()
-        return judged if judged.outs else None
-
     @property
-    def opening(self) -> Viewpoint:
-        """Where to begin: at the main head of the recording's story, at that most clearly of a kind, or at head 0."""
-        if (head := opening_head(self.recording)) is not None:
-            return Viewpoint(**head)
-        out = next(iter(self.judge().outs if self.is_judged or self.is_quickly_judged else ()), None)
-        if out is None:
-            view = Viewpoint(query=len(self.recording.layers[0].queries) - 1)
-            return self.on_heaviest(view) if self.is_judged or self.is_quickly_judged else view
-        view = Viewpoint(at=out.call, head=out.at)
-        if out.strongest is None:
-            return self.on_heaviest(replace(view, query=len(self.layer(view).queries) - 1))
-        return replace(view, query=out.strongest[0], key=out.strongest[1])
+    def outs(self) -> list[StandOut]:
+        """The heads that stand out, as far as that is known."""
+        return self.judge().outs if self.is_judged else []
+
+    def shown_kinds(self, view: Viewpoint) -> JudgedHeads | None:
+        """What each head attends to, where the map of heads shows it; None elsewhere, and where none does much."""
+        return self.judge() if view.statistic == KINDS and not view.sorted and self.outs else None
 
     def head_label(self, at: int, head: int) -> str:
         """The name of a head, by indices of layer and head: 18.6; `cross 3.0` if there is more than self-attention."""
@@ -137,15 +155,14 @@ class Scene:
     def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
         """Heads as (layer, head) indices, largest shown statistic first (least entropy), or clearest kind first."""
         statistic = self.statistic(view)
-        outs = [(out.call, out.at) for out in self.judge().outs] if view.statistic == KINDS and self.is_judged else []
+        outs = [(out.call, out.at) for out in self.outs] if view.statistic == KINDS else []
         place_of = {place: at for at, place in enumerate(outs)}
+        values = self.values(statistic) * (-1 if statistic.largest_first else 1)
         heads = [(at, head) for at, layer in enumerate(self.recording.layers) for head in range(layer.h)]
-        sign = -1 if statistic.largest_first else 1
 
         def rank(place: tuple[int, int]) -> tuple[int, bool, float]:
-            values = self.recording.layers[place[0]].statistics.get(statistic.name)
-            value = np.nan if values is None else float(values[place[1]])
-            return place_of.get(place, len(outs)), value != value, 0.0 if value != value else sign * value
+            value = float(values[place[1], place[0]])
+            return place_of.get(place, len(outs)), value != value, 0.0 if value != value else value
 
         return sorted(heads, key=rank)
 
@@ -154,56 +171,46 @@ class Scene:
         layer = self.layer(view)
         return has_words(layer.queries) or has_words(layer.keys)
 
+    def in_words(self, view: Viewpoint) -> bool:
+        """True where words are shown in place of their pieces."""
+        return view.words and self.has_words(view)
+
     def reads_values(self, view: Viewpoint) -> bool:
         """True where weight times norm of the value is shown for the viewpoint's layer, and its norms were recorded."""
         return view.by_value and self.layer(view).value_norms is not None
 
-    def grid_key(self, view: Viewpoint) -> Hashable:
-        """A key for the matrix that is shown: its layer and head, how it is shown, and what it is compared with."""
-        head = -1 if view.mean else view.head
-        against = view.against if view.difference else None
-        return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
-
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix shown: one head's or the mean of all, perhaps of words; or another head's less that."""
-        key = self.grid_key(view)
-        if key not in self._grids:
-            grid = self._plain_grid(view)
-            if view.difference and view.against is not None:
-                grid = Difference(grid, self.other_grid(view))
-            self._grids[key] = grid
-        return self._grids[key]
-
-    def other_grid(self, view: Viewpoint) -> Grid:
-        """The matrix of the other head that the one shown is compared with."""
-        assert view.against is not None
-        return self._plain_grid(replace(view, at=view.against.at, head=view.against.head, mean=False))
-
-    def _plain_grid(self, view: Viewpoint) -> Grid:
+        """The matrix shown: one head's or the mean of all, perhaps of words."""
+        head = -1 if view.mean else view.head
+        key = view.at, head, self.reads_values(view), self.in_words(view), view.hide_sinks
+        if key in self._grids:
+            return self._grids[key]
         layer = self.layer(view)
         grid: Grid = MeanGrid(layer) if view.mean else HeadGrid(layer, view.head)
         if self.reads_values(view):
             grid = ValueGrid(layer, view.head)
-        hidden = hidden_keys(layer) if view.hide_sinks else []
-        if hidden:
+        if view.hide_sinks and (hidden := hidden_keys(layer)):
             grid = WithoutSinks(grid, hidden)
-        return WordGrid(grid) if view.words and self.has_words(view) else grid
+        self._grids[key] = WordGrid(grid) if self.in_words(view) else grid
+        return self._grids[key]
 
     def size(self, view: Viewpoint) -> tuple[int, int]:
         """The numbers of queries and keys of the matrix, at least one each."""
-        grid = self.grid(replace(view, against=None, difference=False))
+        grid = self.grid(view)
         return max(len(grid.queries), 1), max(len(grid.keys), 1)
 
-    def matrix_width(self, view: Viewpoint) -> int:
-        """The columns of the screen that a matrix takes, with labels: half of the pane while two are side by side."""
-        width = self.region("matrix").width
-        return (width - 2) // 2 if view.against is not None and not view.difference else width
+    def row_labels(self, view: Viewpoint) -> int:
+        """The columns of the labels of rows, with that of the cursor's mark: as many as the longest takes, if few."""
+        most = label_columns(replace(self.screen, width=self.size_of("matrix").width))
+        queries = self.grid(view).queries
+        if len(queries) > _MEASURED:
+            return most + 1
+        return min(most, 1 + max((cell_len(token_label(token)) for token in queries), default=1)) + 1
 
     def space(self, view: Viewpoint) -> Space:
         """The lines and columns of the matrix pane without its labels: at least 1 line and 8 columns of cells."""
-        width, lines = self.matrix_width(view), self.region("matrix").height - _MATRIX_LINES
-        labels = label_columns(replace(self.screen, width=width))
-        return Space(max(lines, 1), max(width - labels - 1, 8), self.screen.halves)
+        width, height = self.size_of("matrix")
+        return Space(max(height - _MATRIX_LINES, 1), max(width - self.row_labels(view), 8), self.screen.halves)
 
     def forms(self, view: Viewpoint) -> tuple[CellForm, ...]:
         """How many queries and keys a drawn cell may stand for: first so that all are seen, last one of each."""
@@ -219,21 +226,9 @@ class Scene:
         corner, cursor = (view.top, view.left), (view.query, view.key)
         return window_at(self.form(view), self.size(view), self.space(view), corner, cursor)
 
-    def other_window(self, view: Viewpoint) -> MatrixWindow:
-        """The part of the other matrix that is on the screen, as coarse as this one, around the same cursor."""
-        grid = self.other_grid(view)
-        size = max(len(grid.queries), 1), max(len(grid.keys), 1)
-        cursor = min(view.query, size[0] - 1), min(view.key, size[1] - 1)
-        return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
-
-    def other_picture(self, view: Viewpoint) -> Picture:
-        """The numbers of the matrix that the one shown is compared with, for the part that is seen, pooled as drawn."""
-        key = ("other", view.against, self.grid_key(view))
-        return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
-
     def picture(self, view: Viewpoint) -> Picture:
-        """The weights or scores of the part that is seen: of each block the largest, or the score farthest from 0."""
-        return self.answers.picture(self.grid_key(view), self.grid(view), self.window(view), scores=view.scores)
+        """The weights or scores of the part that is seen: each cell, or block, one number."""
+        return self.pictures.picture(Asked(self.grid(view), self.window(view), view.scores))
 
     def settled(self, view: Viewpoint) -> Viewpoint:
         """The viewpoint with layer, head and cursor inside what there is, and the part seen around the cursor."""
@@ -253,7 +248,7 @@ class Scene:
             return view
         top, left = view.query // form.rows * form.rows, view.key // form.keys * form.keys
         rows, keys = slice(top, min(top + form.rows, n)), slice(left, min(left + form.keys, m))
-        cells = np.abs(grid.cells(rows, keys, scores=view.scores and not view.difference))
+        cells = np.abs(grid.cells(rows, keys, scores=view.scores))
         if np.isnan(cells).all():
             return view
         query, key = np.unravel_index(np.nanargmax(cells), cells.shape)
@@ -269,10 +264,10 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the `count` largest weights of the cursor's query (or key), by magnitude."""
+        """The indices of the `count` largest weights of the cursor's query (or key)."""
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)
-        row = np.abs(self.row(view))
+        row = self.row(view)
         order = np.argsort(-np.where(np.isnan(row), -1, row), kind="stable")[:count]
         return order[~np.isnan(row[order])]
 
@@ -301,12 +296,12 @@ class Scene:
         if not self.says_shares:
             return []
         row = self.row(view)
-        return [_hundredths(abs(x)) if abs(x) >= _BOLD_SHARE else "" for x in row.tolist()]
+        return [_hundredths(x) if x >= MARKED_SHARE else "" for x in row.tolist()]
 
     def layout(self, view: Viewpoint) -> TextLayout:
         """The text as lines of tokens, each with its place on the screen."""
         tokens, shares = self.text_tokens(view), self.shares(view)
-        width = self.region("text").width
+        width = self.size_of("text").width
         key = (id(tokens), width, tuple(shares))
         if key not in self._layouts:
             if len(self._layouts) > 16:
@@ -316,10 +311,10 @@ class Scene:
 
     def text_lines(self, view: Viewpoint) -> tuple[int, int]:
         """How many lines the text has, and how many the table of heaviest tokens, to which a short text leaves more."""
-        left = max(self.region("text").height - 4, 2)  # title, rule, rest, status
+        left = max(self.size_of("text").height - 4, 2)  # title, rule, rest, status
         table = max(round(left * _TABLE_SHARE), min(3, left - 1))
         text = min(len(self.layout(view).lines), left - table)
-        return text, min(left - text, LONGEST_TABLE)
+        return text, min(left - text, _LONGEST_TABLE)
 
 
 def _hundredths(share: float) -> str:

@@ -4,52 +4,31 @@ from dataclasses import dataclass, replace
 
 from attn_cli.explore.window import CellForm
 
+PANES = ("heads", "matrix", "text", "cell")  # in the order in which Enter goes deeper
 KINDS = "kinds"  # in place of the name of a number: heads are coloured by what they do
 
 
 @dataclass(frozen=True)
-class Against:
-    """Another head of the recording that is compared with, as indices of its layer and of the head in it."""
-
-    at: int
-    head: int
-
-
-@dataclass(frozen=True)
 class Viewpoint:
-    """What is shown of a recording, and where the cursor is; every key makes another one of it.
+    """What is shown of a recording, and where the cursor is; every key makes another one of it."""
 
-    pane        the part of the screen that has the keys: one of `PANES`
-    at          the index of the layer among those of the recording
-    form        how many queries and keys a drawn cell stands for; None for so many that the whole matrix is seen
-    scale       how colours follow weights: "linear", "sqrt", "log" or "row"
-    by_value    whether each weight counts with the norm of its key's value, as a share of the row
-    by_column   whether the text shows who attends to a key, not what a query attends to
-    hide_sinks  whether keys at which sinks are to be expected are left blank
-    statistic   the name of the number that colours heads, or "kinds"
-    difference  whether the other head's matrix less this one is shown, in place of both
-    """
-
-    pane: str = "heads"
-    at: int = 0
+    pane: str = "heads"  # the part of the screen that has the keys
+    at: int = 0  # the index of the layer among those of the recording
     head: int = 0
     query: int = 0
     key: int = 0
-    form: CellForm | None = None
+    form: CellForm | None = None  # how many queries and keys a drawn cell stands for; None to see the whole matrix
     top: int = 0
     left: int = 0
-    scale: str = "sqrt"
+    scale: str = "sqrt"  # how colours follow weights
     scores: bool = False
-    by_value: bool = False
-    by_column: bool = False
+    by_value: bool = False  # each weight times the norm of its key's value, as a share of the row
+    by_column: bool = False  # the text shows who attends to a key, not what a query attends to
     mean: bool = False
     words: bool = False
     hide_sinks: bool = False
-    statistic: str = KINDS
+    statistic: str = KINDS  # that colours heads
     sorted: bool = False
-    thumbnails: bool = False
-    against: Against | None = None
-    difference: bool = False
 
     @property
     def subject(self) -> int:

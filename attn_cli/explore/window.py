@@ -3,7 +3,8 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-WITH_NUMBER = 7  # columns of a cell that holds a number
+_WITH_NUMBER = (7, 6, 5, 4, 3)  # columns of a cell that holds a number, the widest that lets all keys be seen
+_ZOOMED = 5  # where not all keys can be seen
 
 
 class CellForm(NamedTuple):
@@ -17,7 +18,7 @@ class CellForm(NamedTuple):
     @property
     def number(self) -> bool:
         """True if a drawn cell is wide enough for its number, and shows it."""
-        return self.columns >= WITH_NUMBER
+        return self.columns >= _WITH_NUMBER[-1]
 
 
 class Space(NamedTuple):
@@ -54,7 +55,8 @@ class MatrixWindow(NamedTuple):
 @lru_cache(maxsize=64)
 def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
     """The steps of zooming into `n` queries and `m` keys: the first shows all of them, each is finer than the last."""
-    finest = [CellForm(1, 1, WITH_NUMBER, False), CellForm(1, 1, 2, False), CellForm(1, 1, 1, space.halves)]
+    wide = next((columns for columns in _WITH_NUMBER if m * columns <= space.columns and n <= space.lines), _ZOOMED)
+    finest = [CellForm(1, 1, wide, False), CellForm(1, 1, 2, False), CellForm(1, 1, 1, space.halves)]
     for at, form in enumerate(finest):
         down, across = space.capacity(form)
         if n <= down and m <= across:

@@ -1,57 +1,43 @@
-"""The explorer under Textual without a terminal: it shows what is drawn, at every size, and writes what has changed."""
+"""The explorer under Textual: lines that are typed, the mouse, passes of the model beside the screen, failures."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from unittest import mock
+from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from attn_cli.explore.app import Explorer
-from attn_cli.explore.frame import draw
 from attn_cli.explore.panes import matrix
-from attn_cli.explore.scene import Scene
-from attn_cli.explore.session import Session
+from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.standing_out import standing_out
-from attn_cli.views.drawing.screen import Screen
-from tests.explore.recordings import recording
-from tests.explore.test_session import session
+from tests.explore.playing import NAMES, explorer, lines_of, played, strips
+from tests.explore.recordings import WIDE, prompt_of, recording, recording_of
 from tests.program import SHORT
 
-Play = Callable[[Explorer, Pilot[int]], Awaitable[None]]
+
+async def typed(pilot: Pilot[int], line: str) -> None:
+    await pilot.press(*(NAMES.get(key, key) for key in line), "enter")
+    await pilot.pause()
 
 
-def play(explorer: Session, size: tuple[int, int], script: Play) -> Explorer:
-    async def run() -> Explorer:
-        app = Explorer(explorer)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await script(app, pilot)
-        return app
-
-    return asyncio.run(run())
-
-
-def shown(app: Explorer) -> list[str]:
-    return ["".join(part.text for part in strip) for strip in app.screen._compositor.render_strips()]
-
-
-def drawn(app: Explorer) -> list[str]:
-    return ["".join(part.text for part in line) for line in draw(app.session)]
+async def until(app: Explorer, pilot: Pilot[int], is_done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SHORT):
+        while not is_done():
+            await pilot.pause(0.01)
+    await pilot.pause()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (200, 60)], ids=str)
-def test_the_screen_is_what_is_drawn(size: tuple[int, int]) -> None:
-    seen = []
+def test_the_screen_is_whole_after_any_key_and_another_size(size: tuple[int, int]) -> None:
+    seen = set()
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
         for key in (
             "right",
             "down",
-            "t",
             "enter",
             "plus",
             "up",
@@ -59,80 +45,134 @@ def test_the_screen_is_what_is_drawn(size: tuple[int, int]) -> None:
             "enter",
             "v",
             "enter",
-            "question_mark",
             "escape",
+            "1",
+            "j",
+            "3",
+            "h",
         ):
             await pilot.press(key)
             await pilot.pause()
-            assert shown(app) == drawn(app), key
-            seen.append(app.session.view.pane)
+            before = lines_of(app)
+            assert (len(before), {sum(part.cell_length for part in strip) for strip in strips(app)}) == (
+                size[1],
+                {size[0]},
+            )
+            app.screen.refresh(repaint=True, layout=True)
+            await pilot.pause()
+            assert lines_of(app) == before, key
+            seen.add(app.view.pane)
         await pilot.resize_terminal(60, 20)
         await pilot.pause()
-        assert shown(app) == drawn(app)
-        assert len(shown(app)) == 20
+        assert {strip.cell_length for strip in strips(app)} == {60} and len(lines_of(app)) == 20
 
-    play(session(size=size), size, script)
-    assert {"heads", "matrix", "text", "cell"} == set(seen)
+    played(explorer(recording_of(prompt_of(40, words=WIDE)), size), script)
+    assert seen == {"heads", "matrix", "text", "cell"}
+
+
+def test_commands_are_typed_completed_refused_and_undone() -> None:
+    async def script(app: Explorer, pilot: Pilot[int]) -> None:
+        await typed(pilot, ":head 2.1")
+        assert (app.view.at, app.view.head) == (2, 1)
+        await typed(pilot, ":so\t")
+        assert app.view.sorted
+        await typed(pilot, ":no-sort")
+        assert not app.view.sorted
+        before = app.view
+        for line, message in (
+            (":head 7", "no head '7'"),
+            (":bank", "no command 'bank'"),
+            (":scores", "is for the matrix"),
+        ):
+            await typed(pilot, line)
+            assert message in app.message and message in lines_of(app)[-1] and app.view == before
+        await pilot.press("x")
+        assert app.message == "x is for the matrix (2)"
+        await typed(pilot, ":head 1.0")
+        seen = []
+        for keys in ("jjj", "[", "3", "/bank\r", "s", "1"):  # steps that follow one another are one
+            seen.append(app.view)
+            for key in keys:
+                await pilot.press(NAMES.get(key, key))
+        for view in reversed(seen):
+            await pilot.press("U")
+            assert app.view == view
+
+    NAMES["\t"] = "tab"
+    played(explorer(), script)
+
+
+def test_the_palette_lists_and_runs_the_commands_of_the_pane() -> None:
+    async def script(app: Explorer, pilot: Pilot[int]) -> None:
+        await pilot.press("question_mark")
+        await until(app, pilot, lambda: any("deeper: heads" in line for line in lines_of(app)))
+        await pilot.press(*"table")
+        await until(app, pilot, lambda: any("a table of heads" in line for line in lines_of(app)))
+        await pilot.press("enter")
+        await until(app, pilot, lambda: app.view.sorted)
+
+    played(explorer(), script)
 
 
 def test_the_mouse_puts_the_cursor_and_goes_deeper() -> None:
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
         app.CLICK_CHAIN_TIME_THRESHOLD = SHORT  # type: ignore[misc]
-        await pilot.click(offset=(8 + 7, 3 + 2))
-        assert (app.session.view.at, app.session.view.head) == (1, 2)
-        await pilot.click(offset=(8 + 7, 3 + 2), times=2)
-        assert app.session.view.pane == "matrix"
-        window = app.session.scene.window(app.session.view)
-        await pilot.click(offset=(3, 2 + 9))
-        assert app.session.view.key // window.form.keys == 3
+        await pilot.click("#heads", offset=(8 + 7, 2 + 2))
+        assert (app.view.at, app.view.head) == (1, 2)
+        await pilot.click("#heads", offset=(8 + 7, 2 + 2), times=2)
+        assert app.view.pane == "matrix"
+        await pilot.click("#matrix", offset=(3, 2 + 9))
+        assert app.view.key // app.scene.window(app.view).form.keys == 3
+        app.screen.post_message(events.MouseScrollUp(None, 1, 1, 0, -1, 0, False, False, False))
+        query = app.view.query
+        await pilot.pause()
+        assert app.view.query < query
 
-    play(session(), (80, 24), script)
+    played(explorer(), script)
 
 
 def test_another_text_is_read_beside_the_screen_and_escape_ends_it() -> None:
-    started, go = asyncio.Event(), asyncio.Event()
-    texts: list[str] = []
-
-    def read(text: str, step: Callable[[], None]) -> Recording:
-        texts.append(text)
-        step()
-        loop.call_soon_threadsafe(started.set)
-        if text == "slow":
-            asyncio.run_coroutine_threadsafe(go.wait(), loop).result(SHORT)
-        step()
-        return recording(n=20, seed=3)
-
-    async def until(app: Explorer, pilot: Pilot[int]) -> None:
-        async with asyncio.timeout(SHORT):
-            while app.session.task:
-                await pilot.pause(0.01)
+    started, go, texts = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        nonlocal loop
         loop = asyncio.get_running_loop()
-        app.session.outside = replace(app.session.outside, read=read)
-        await pilot.press("2")
-        await type_line(pilot, ":text slow")
+
+        def read(text: str, step: Callable[[], None]) -> Recording:
+            texts.append(text)
+            step()
+            loop.call_soon_threadsafe(started.set)
+            if text == "slow":
+                asyncio.run_coroutine_threadsafe(go.wait(), loop).result(SHORT)
+            step()
+            return recording(n=20, seed=3)
+
+        app.outside = replace(app.outside, read=read)
+        await typed(pilot, "2:text slow")
         await started.wait()
+        await typed(pilot, ":text other")
+        assert "reading already" in app.message
         await pilot.press("escape")
         go.set()
-        await until(app, pilot)
-        assert "ended" in app.session.message
-        assert len(app.session.scene.recording.prompt.tokens) == 40
-        await type_line(pilot, ":text quick")
-        await until(app, pilot)
+        await until(app, pilot, lambda: not app.running)
+        assert "ended" in app.message and len(app.scene.recording.prompt.tokens) == 40
+        await pilot.press("e", "ctrl+u")
+        await typed(pilot, "quick")  # the name of the command is no part of the line
+        await until(app, pilot, lambda: not app.running)
+        assert (len(app.scene.recording.prompt.tokens), app.view.query) == (20, 19)
+        await pilot.press("y")
+        assert "attn matrix quick" in app.message
+        await pilot.press("e")
+        app.screen.focused.post_message(events.Paste(" more\nlines\x1b\n"))  # type: ignore[union-attr]
         await pilot.pause()
-        assert len(app.session.scene.recording.prompt.tokens) == 20
-        assert app.session.view.query == 19
-        assert "attn matrix quick" in app.session.attn_line
+        await typed(pilot, "")
+        await until(app, pilot, lambda: not app.running)
 
-    async def type_line(pilot: Pilot[int], line: str) -> None:
-        await pilot.press(*("colon" if c == ":" else "space" if c == " " else c for c in line), "enter")
+    played(explorer(), script)
+    assert texts == ["slow", "quick", f"{recording(n=20, seed=3).prompt.text} more\nlines"]
 
-    loop = None
-    explorer = session()
-    play(explorer, (80, 24), script)
-    assert texts == ["slow", "quick"]
+
+def test_without_a_model_no_text_is_read() -> None:
+    assert "a recording has no model" in played(explorer(), "e").message
 
 
 def test_a_layer_that_memory_did_not_keep_is_read_again() -> None:
@@ -146,49 +186,53 @@ def test_a_layer_that_memory_did_not_keep_is_read_again() -> None:
         return whole.layers[at]
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        app.session.outside = replace(app.session.outside, read_layer=read_layer)
+        app.outside = replace(app.outside, read_layer=read_layer)
         for key, at in (("2", 0), ("right_curly_bracket", 1), ("3", 1), ("left_curly_bracket", 0)):
             await pilot.press(key)
-            async with asyncio.timeout(SHORT):
-                while app.session.task:
-                    await pilot.pause(0.01)
-            await pilot.pause()
-            seen = app.session.scene.recording.layers
-            assert [layer.is_kept for layer in seen] == [place == at for place in range(3)]
-            assert shown(app) == drawn(app)
-            assert not any("numbers alone" in line for line in shown(app))
+            await until(app, pilot, lambda: not app.running)
+            assert [layer.is_kept for layer in app.scene.recording.layers] == [place == at for place in range(3)]
+            assert not any("numbers alone" in line for line in lines_of(app))
 
-    play(session(Recording(whole.about, whole.prompt, layers)), (80, 24), script)
+    played(explorer(Recording(whole.about, whole.prompt, layers)), script)
     assert asked == [0, 1, 0]
 
 
-def test_a_failure_in_a_pane_is_kept_for_the_caller() -> None:
-    async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        with mock.patch.object(matrix, "draw", mock.Mock(side_effect=ZeroDivisionError("planted"))):
-            await pilot.press("enter")
-
-    app = Explorer(session())
-
-    async def run() -> None:
-        async with app.run_test(size=(80, 24)) as pilot:
-            await script(app, pilot)
-
-    asyncio.run(run())
+def test_a_failure_in_a_pane_is_kept_for_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "draw", lambda *given: 1 / 0)
+    app = explorer()
+    with pytest.raises(ZeroDivisionError):
+        played(app, "2")
     assert app.return_value == 70
-    assert isinstance(app.failure, ZeroDivisionError)
 
 
-def test_heads_of_a_long_text_are_judged_beside_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_of_a_long_text_are_judged_and_drawn_beside_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attn_cli.explore.scene._JUDGED_CELLS", 0)  # every text is a long one
-    scene = Scene(recording(n=30), Screen(80, "truecolor", height=24))
-    made = Session(scene, session().outside, scene.opening)
-    outs = standing_out(recorded_kinds(recording(n=30)))
-    assert outs and not scene.is_judged
+    monkeypatch.setattr("attn_cli.explore.pictures.AT_ONCE", 0)
+    app = explorer(recording(n=30))
+    app.scene = replace(app.scene, _judged={})
+    app.view = Viewpoint()
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        async with asyncio.timeout(SHORT):
-            while not (scene.is_judged and (app.session.view.at, app.session.view.head) == (outs[0].call, outs[0].at)):
-                await pilot.pause()
-        assert any(f"{len(outs)} of 12 stand out" in line for line in drawn(app))
+        await until(app, pilot, lambda: bool(app.scene.outs))
+        assert (app.view.at, app.view.head) == (app.scene.outs[0].call, app.scene.outs[0].at)
+        assert f"{len(app.scene.outs)} stand out" in lines_of(app)[1]
+        await pilot.press("2")
+        await until(app, pilot, lambda: "coarse" not in lines_of(app)[1])
+        assert not app.scene.picture(app.view).coarse
 
-    play(made, (80, 24), script)
+    played(app, script)
+
+
+def test_a_file_that_exists_is_replaced_after_enter_alone(tmp_path: Path) -> None:
+    written = list[list[str]]()
+
+    async def script(app: Explorer, pilot: Pilot[int]) -> None:
+        app.outside = replace(app.outside, write=lambda of, words: written.append(words))
+        (tmp_path / "a.csv").write_text("mine")
+        await typed(pilot, f"2:write {tmp_path}/a.csv")
+        assert "exists, enter replaces it" in lines_of(app)[-1] and not written
+        await pilot.press("enter")
+        await typed(pilot, f":write {tmp_path}/b.csv")
+
+    played(explorer(size=(200, 24)), script)
+    assert [words[-1] for words in written] == ["--force", f"{tmp_path}/b.csv"]

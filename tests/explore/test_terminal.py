@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.explore.frame import draw
+from attn_cli.explore.answer import opening
+from tests.explore.playing import explorer, lines_of, played
 from tests.explore.recordings import WIDE, prompt_of, recording_of
 from tests.explore.terminal import Terminal
-from tests.explore.test_session import session
 from tests.program import SHORT, attn, program, refused
 
 TEXT = "he sat on the river bank"
@@ -29,11 +29,13 @@ main()
 
 def test_a_walk_in_a_terminal() -> None:
     with Terminal("explore", TEXT) as terminal:
-        terminal.wait("toy:minilm · 1 layer, 4 heads · 6 tokens", "? keys")
+        terminal.wait("toy:minilm · 4 heads by entropy (bits) · 6 tokens", "? keys")
         terminal.press("j\r")
         terminal.wait("layer 0 head 1 · weights · 6 x 6", "◀5 bank")
         terminal.resize(40, 12)
-        terminal.wait("layer 0 head 1", "5 bank -> 5 bank · weight", until=lambda text: len(text.splitlines()) == 12)
+        terminal.wait(
+            "layer 0 head 1", "5 bank -> 5 bank · weight", "? keys", until=lambda text: len(text.splitlines()) == 12
+        )
         terminal.resize(80, 24)
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
         terminal.press("\x1a")  # Ctrl-Z
@@ -136,16 +138,16 @@ def test_a_move_writes_the_lines_that_change() -> None:
 def test_after_any_keys_the_terminal_shows_the_last_picture_of_wide_characters(tmp_path: Path) -> None:
     wide = recording_of(prompt_of(40, words=WIDE))
     wide.save(tmp_path / "wide.attn")
-    explorer = session(wide)
-    explorer.view = explorer.scene.settled(explorer.scene.opening)  # where the program begins
+    keys = "23hlkjhhkk4jjj1j3kkkk]hhh2z3kk"
     with Terminal("explore", tmp_path / "wide.attn") as terminal:
         terminal.wait("? keys")
-        for keys in ("2", "3", "h", "l", "k", "j", "hh", "kk", "4", "jjj", "1", "j", "3", "kkkk", "]", "hhh", "2", "z"):
-            terminal.press(keys)
-            for key in keys:
-                explorer.press(key, key)
-            picture = ["".join(part.text for part in line).rstrip() for line in draw(explorer)]
-            terminal.wait(until=lambda text, picture=picture: text.splitlines() == picture)  # type: ignore[misc]
+        for key in keys:
+            terminal.press(key)
+            terminal.settle(0.1)
+        app = explorer(wide)
+        app.view = app.scene.settled(opening(app.scene))
+        picture = [line.rstrip() for line in lines_of(played(app, keys))]
+        terminal.wait(until=lambda text: text.splitlines() == picture)
 
 
 def test_a_text_from_standard_input_leaves_the_keys_to_the_terminal() -> None:

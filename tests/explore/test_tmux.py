@@ -55,7 +55,7 @@ def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=str)
 def test_a_walk_in_tmux(variables: dict[str, str], tmux: Tmux) -> None:
     tmux.start(**variables)
-    tmux.wait("toy:minilm · 1 layer, 4 heads · 6 tokens", "? keys")
+    tmux.wait("toy:minilm · 4 heads by entropy (bits) · 6 tokens", "? keys")
     tmux.press("j", "Enter")
     screen = tmux.wait("layer 0 head 1 · weights", "◀5 bank", "? keys")
     assert "before" not in screen

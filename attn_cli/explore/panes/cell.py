@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from rich.segment import Segment
 
-from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, line, parts_line
+from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, filled, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
-from attn_cli.explore.regions import Region
-from attn_cli.explore.scene import Scene
+from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar_style, signed_bar
@@ -17,29 +16,26 @@ _COLUMNS = (6, 9, 9, 9, 9)
 _NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns
 
 
-def pointed(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
-    """None: a click in the pane of one cell means nothing."""
-    return None
-
-
-def draw(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     """The lines on the score of one query and key: the products of their dimensions, largest first, and the sum."""
-    width, height = region.width, region.height
-    layer = scene.layer(view)
+    layer, (width, height) = scene.layer(view), size
     terms = layer.terms(view.head, view.query, view.key)
-    query, key = short_label(layer.queries[view.query], scene), short_label(layer.keys[view.key], scene)
-    title = [head_name(scene, view, view.at, view.head), f"query {query} -> key {key}"]
+    query, key = short_label(layer.queries, view.query), short_label(layer.keys, view.key)
+    title = [head_name(scene, view), f"query {query} -> key {key}"]
     status = cell_line(scene, view, width)
-    room = height - 3
     if terms.products is None:
         body = [line("the model shows its weights alone here: no queries and keys were recorded", width)]
         sums = ""
     else:
         title.append(f"{len(terms.products)} dimensions, largest first")
-        body, sums = _products(terms, width, room - 1, scene.screen.depth), _sums(terms)
-        body.insert(0, line(_row(("dim", "q", "k", "q·k", "sum"), width), width, DIM))
-    body += [[]] * (room - len(body))
-    return [parts_line(title, width, BOLD), *body[:room], line(sums, width, BOLD), status]
+        heading = line(_row(("dim", "q", "k", "q·k", "sum"), width), width, DIM)
+        body, sums = [heading, *_products(terms, width, height - 4, scene.screen.depth)], _sums(terms)
+    return [parts_line(title, width, BOLD), *filled(body, height - 3), line(sums, width, BOLD), status]
+
+
+def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
+    """The viewpoint in the pane: no place of it means another cell."""
+    return view
 
 
 def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
@@ -51,20 +47,15 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
         order = order[: max(lines - 1, 1)]
     running = np.cumsum(products[order])
     most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - len(_row(("",) * 5, width)) - 3), 4)
-    drawn = [
-        [Segment(_row((d, float(terms.q[d]), float(terms.k[d]), float(products[d]), total), width) + "  ", PLAIN),
-         Segment(signed_bar(float(products[d]), room, most), bar_style(depth))]
-        for d, total in zip(order.tolist(), running.tolist(), strict=True)
-    ]  # fmt: skip
+    drawn: list[Line] = []
+    for d, total in zip(order.tolist(), running.tolist(), strict=True):
+        product = float(products[d])
+        numbers = _row((d, float(terms.q[d]), float(terms.k[d]), product, total), width)
+        drawn.append([Segment(numbers + "  ", PLAIN), Segment(signed_bar(product, room, most), bar_style(depth))])
     left = len(products) - len(order)
     if left:
-        drawn.append(
-            line(
-                _row(("rest", "", "", float(products.sum() - running[-1]), float(products.sum())), width)
-                + f"  {left} others",
-                width,
-            )
-        )
+        rest = _row(("rest", "", "", float(products.sum() - running[-1]), float(products.sum())), width)
+        drawn.append(line(f"{rest}  {left} others", width))
     return drawn
 
 

@@ -1,4 +1,4 @@
-"""Lines of a pane: segments that never are wider than it, each with a style."""
+"""Lines of a pane: segments that never are wider than it, each with a style; a ramp of colours among them."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.palette import SHADES, Ramp, background, foreground
+from attn_cli.views.drawing.screen import Screen
 
 Line = list[Segment]
 PLAIN = Style.null()
@@ -14,17 +16,12 @@ BOLD = Style(bold=True)
 DIM = Style(dim=True)
 REVERSED = Style(reverse=True)
 CURSOR = Style(bold=True, reverse=True)
-MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell, by depth: in no map of colours
+_CELLS = 8  # of a ramp
 
 
 def line(text: str, width: int, style: Style = PLAIN) -> Line:
     """One line of text, cut with an ellipsis where it is too long."""
     return [Segment(text if text.isascii() and len(text) <= width else fit(text, width).rstrip(), style)]
-
-
-def full_line(text: str, width: int, style: Style) -> Line:
-    """One line of text, filled with blanks or cut to `width` columns, for a style that blanks show, such as reverse."""
-    return [Segment(fit(text, width), style)]
 
 
 def parts_line(parts: Sequence[str], width: int, style: Style = PLAIN, between: str = " · ") -> Line:
@@ -35,6 +32,16 @@ def parts_line(parts: Sequence[str], width: int, style: Style = PLAIN, between: 
             break
         text += between + part
     return line(text, width, style)
+
+
+def status_line(parts: Sequence[str], width: int, between: str = " · ") -> Line:
+    """As many of the parts as fit, in a reversed line that is filled with blanks."""
+    return [Segment(fit(parts_line(parts, width, between=between)[0].text, width), REVERSED)]
+
+
+def filled(lines: list[Line], height: int) -> list[Line]:
+    """Exactly `height` lines: cut, or with empty ones below."""
+    return [*lines[:height], *([[]] * (height - len(lines)))]
 
 
 def width_of(segments: Line) -> int:
@@ -48,3 +55,16 @@ def padded(segments: Line, width: int) -> Line:
     if used > width:
         return Segment.adjust_line_length(segments, width, PLAIN)
     return [*segments, Segment(" " * (width - used), PLAIN)] if used < width else segments
+
+
+def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen: Screen) -> Line:
+    """The line `parts`, followed by the colours of a scale from its lowest to its highest, between the words `ends`."""
+    if screen.depth in ("truecolor", "256"):
+        bar = [Segment(" ", background(at / (_CELLS - 1), ramp, screen.depth)) for at in range(_CELLS)]
+    else:
+        levels = [(at + 0.5) / len(SHADES) for at in range(1, len(SHADES))]
+        bar = [
+            Segment(mark, foreground(level, ramp, screen.depth)) for mark, level in zip(SHADES[1:], levels, strict=True)
+        ]
+    drawn = [Segment(f"  {ends[0]} ", DIM), *bar, Segment(f" {ends[1]}", DIM)]
+    return [*parts, *drawn] if width_of(parts) + width_of(drawn) <= width else parts

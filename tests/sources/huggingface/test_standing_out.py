@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from attn_cli.call import Call
+from attn_cli.explore.answer import opening
+from attn_cli.explore.scene import Scene
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.capture.session import capture
@@ -22,6 +24,8 @@ from attn_cli.summaries.reducers.record import record
 from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.webpage.contents import start
 from tests.sources.huggingface.test_kinds import random_network
 from tests.summaries.reducers.kinds.oracle import targets
 
@@ -153,6 +157,14 @@ def test_the_matrix_of_an_overview_is_more_than_one_column(model: str, request: 
         if name != "a word" and of_text.outs:
             assert matrix.weights[0].sum(axis=0).max() < 0.9 * matrix.weights[0].sum(), name
     assert request.getfixturevalue(model)["a sentence"].outs
+
+
+def test_overview_explorer_and_page_begin_at_the_same_head(minilm: LoadedModel, of_minilm: dict[str, Looked]) -> None:
+    out = of_minilm["a chat"].outs[0]
+    recording = record(ModelSource(minilm), TEXTS["a chat"])
+    view = opening(Scene(recording, Screen(80, "none", height=24)))
+    assert (view.at, view.head) == start(recording, standing_out(recorded_kinds(recording))) == (out.call, out.at)
+    assert (out.layer, out.head) == (out.call, out.at) != (0, 0)
 
 
 def test_a_recording_names_sinks_hubs_and_heads_as_the_model_does(
