@@ -1,7 +1,7 @@
 """Fields of machine output, declared beside what they are read from: rows, objects and JSON Schema are made of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Schema = dict[str, Any]
@@ -31,15 +31,13 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
 
 @dataclass(frozen=True)
 class Object:
-    """A JSON object with these values, read from one object or dict; `nullable` where None becomes null."""
+    """A JSON object with these values, read from one object."""
 
     fields: Sequence["Field"]
-    nullable: bool = False
 
     def schema(self) -> Schema:
         """The JSON Schema of objects with these fields."""
-        schema = object_schema(self.fields)
-        return or_none(schema) if self.nullable else schema
+        return object_schema(self.fields)
 
     def of(self, thing: object) -> dict[str, Any]:
         """The JSON object with the value of each field, read from `thing`."""
@@ -64,18 +62,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Field:
-    """A named value in a JSON object or a table; `value` reads it: an attribute's or key's path, or a function."""
+    """A named value in a JSON object or a table; `value` reads it, by default the attribute of its name."""
 
     name: str
     type: Schema | Object | Rows
     meaning: str = ""
-    value: str | Callable[[Any], Any] = ""
+    value: Callable[[Any], Any] | None = None
     optional: bool = False
-    read: Callable[[Any], Any] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        read = _reader(self.value or self.name) if isinstance(self.value, str) else self.value
-        object.__setattr__(self, "read", read)
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the field's value."""
@@ -83,37 +76,15 @@ class Field:
         return {**schema, **({"description": self.meaning} if self.meaning else {})}
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a command writes as JSON: `attn.NAME/NUMBER`, the fields of `result`, an unusual `input`'s schema."""
-
-    id: str
-    meaning: str
-    fields: Sequence[Field]
-    input: Schema | None = None
-    definitions: Mapping[str, Schema] = field(default_factory=dict)
-
-
 def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
     """A JSON object: the value of each field, read from `thing`, by the field's name; an optional None is left out."""
     document: dict[str, Any] = {}
     for one in fields:
-        value = one.read(thing)
+        value = getattr(thing, one.name) if one.value is None else one.value(thing)
         if value is None and one.optional:
             continue
         document[one.name] = value if value is None or isinstance(one.type, dict) else one.type.of(value)
     return document
-
-
-def _reader(path: str) -> Callable[[Any], Any]:
-    names = path.split(".")
-
-    def read(thing: Any) -> Any:
-        for name in names:
-            thing = thing[name] if isinstance(thing, dict) else getattr(thing, name)
-        return thing
-
-    return read
 
 
 def object_schema(fields: Sequence[Field]) -> dict[str, Any]:

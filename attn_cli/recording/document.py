@@ -9,19 +9,16 @@ import numpy as np
 
 from attn_cli._version import __version__
 from attn_cli.call import Place
-from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, Output, Rows, each, made
 from attn_cli.prompt import Prompt
 from attn_cli.recording.layer import RecordedLayer
 from attn_cli.recording.prompt_document import (
-    PROMPT,
-    TABLES,
     Tokens,
     TokenTables,
     prompt_document,
     prompt_of_document,
     tables_of_document,
 )
-from attn_cli.recording.rules import DEFINITIONS, rule_document, rule_of_document
+from attn_cli.recording.rules import rule_document, rule_of_document
 from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
@@ -41,34 +38,6 @@ class RecordingContents:
     prompt: Prompt
     layers: tuple[RecordedLayer, ...]
     told: Mapping[str, Any] | None = None
-
-
-_LAYER = (
-    Field("layer", INTEGER, "the model's own number of the block", "layer.place.layer"),
-    Field("name", TEXT, "the module's path in the model", "layer.place.name"),
-    Field("heads", each(COUNT) | {"minItems": 1}, "the true numbers of the heads",
-          lambda of: [*of["layer"].place.heads]),
-    Field("groups", each(COUNT), "the key head of each", lambda of: [*of["layer"].place.groups]),
-    Field("stream", TEXT, "self, encoder, decoder, cross and so on", "layer.place.stream"),
-    Field("call", COUNT, "counts runs of the module in one pass", "layer.place.call"),
-    Field("way", TEXT, "how it was captured", "layer.place.way"),
-    Field("queries", COUNT, "the table of its rows"),
-    Field("keys", COUNT, "the table of its columns"),
-    Field("statistics", each(TEXT), "names of the rows of i.statistics", lambda of: [*of["layer"].statistics]),
-    Field("thumbnail_block", each({"type": "integer", "minimum": 1}, count=2), "rows and keys of a block of "
-          "i.thumbnail; its levels are round(254 sqrt(weight)), 255 where nothing is allowed",
-          lambda of: [*of["layer"].thumbnail_block]),
-    Field("shows_scores", FLAG, "false where i.seen holds weights, and scores are unknown", "layer.shows_scores"),
-    Field("rule", {"$ref": "#/$defs/rule"}),
-)  # fmt: skip
-FIELDS = (
-    *TABLES,
-    Field("layers", Rows(_LAYER), "attention calls in the order of the forward pass"),
-    Field("told", {"type": "object"}, "what was told of the text in a run that is kept: the story of rows, by their "
-          "numbers, for the same version of attn to read", optional=True),
-)  # fmt: skip
-
-SHAPE = Output(SCHEMA, "What a recording says beside its arrays.", FIELDS, input=PROMPT, definitions=DEFINITIONS)
 
 
 class BadDocument(Exception):
@@ -98,16 +67,27 @@ def document_of(recording: RecordingContents) -> tuple[dict[str, Any], dict[str,
             if values is not None:
                 arrays[f"{at}.{name}"] = values
         arrays[f"{at}.statistics"] = np.array([*layer.statistics.values()]).reshape(len(layer.statistics), layer.h)
-        queries, keys = tables.place(layer.queries), tables.place(layer.keys)
-        layers.append({"layer": layer, "queries": queries, "keys": keys, "rule": rule_document(layer.rule, put)})
-    told = None if recording.told is None else dict(recording.told)
+        place = layer.place
+        layers.append(
+            {
+                "layer": place.layer,
+                **{name: getattr(place, name) for name in ("name", "heads", "groups", "stream", "call", "way")},
+                "queries": tables.place(layer.queries),
+                "keys": tables.place(layer.keys),
+                "statistics": [*layer.statistics],
+                "thumbnail_block": layer.thumbnail_block,
+                "shows_scores": layer.shows_scores,
+                "rule": rule_document(layer.rule, put),
+            }
+        )
+    told = {} if recording.told is None else {"told": dict(recording.told)}
     notes = (layer.place.note for layer in recording.layers)
     content = {
         "schema": SCHEMA,
         "attn": __version__,
         "source": dict(recording.about),
         "input": prompt,
-        "result": made(FIELDS, {"tables": tables, "layers": layers, "told": told}),
+        "result": {**tables.document(), "layers": layers, **told},
         "warnings": list(dict.fromkeys((*recording.prompt.warnings, *filter(None, notes)))),
     }
     return content, arrays

@@ -1,11 +1,11 @@
 """A prompt and the tokens of its layers as an object of JSON, and back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from attn_cli.fields import COUNT, FLAG, TEXT, Field, Object, Schema, each, made, object_schema, or_none
 from attn_cli.prompt import Generated, Prompt, Token, Word
 
 Tokens = tuple[Token, ...]
@@ -28,28 +28,19 @@ class TokenTables:
             self._places[id(tokens)] = place
         return self._places[id(tokens)]
 
-    def words(self) -> dict[int, tuple[int, str]]:
-        """By the id() of each token's `Word`, one occurrence of a word in the text: a number from 0, and the word."""
-        words: dict[int, tuple[int, str]] = {}
-        for token in (token for tokens in self.tables for token in tokens if token.word is not None):
-            assert token.word is not None
-            words.setdefault(id(token.word), (len(words), token.word.text))
-        return words
-
-    def rows(self) -> list[list[list[Any]]]:
-        """The tokens as JSON: for each sequence a list of tokens, each a list of its values."""
-        words = self.words()
-        return [[_token_document(token, words) for token in tokens] for tokens in self.tables]
+    def document(self) -> dict[str, Any]:
+        """The sequences as JSON: a token is a list of the values named in `_TOKEN`, and the number of its word."""
+        tokens = [token for tokens in self.tables for token in tokens]
+        words = {id(token.word): token.word for token in tokens if token.word is not None}  # one occurrence each
+        numbers = {at: number for number, at in enumerate(words)}
+        tables = [
+            [[*(getattr(token, name) for name in _TOKEN), numbers.get(id(token.word))] for token in of_table]
+            for of_table in self.tables
+        ]
+        return {"words": [word.text for word in words.values()], "tables": tables}
 
 
 _TOKEN = ("text", "id", "start", "end", "special", "row", "column", "generated", "image")
-_COLUMNS = (*_TOKEN, "word")
-TABLES = (
-    Field("words", each(TEXT), "occurrences of words, which tokens name by number",
-          lambda result: [text for _, text in result["tables"].words().values()]),
-    Field("tables", each(each(each({}, count=len(_COLUMNS)), "a token")),
-          f"sequences of tokens, each once: {', '.join(_COLUMNS)}", lambda result: result["tables"].rows()),
-)  # fmt: skip
 
 
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
@@ -58,36 +49,14 @@ def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
     return [tuple(_token(index, entry, words) for index, entry in enumerate(of)) for of in document["tables"]]
 
 
-def _by_name(item: Schema) -> Schema:
-    return {"type": "object", "additionalProperties": item}
-
-
-_GENERATED = (
-    Field("text", TEXT, "the text, exactly"),
-    Field("tokens", COUNT, "how many tokens it has"),
-    Field("ended", FLAG, "true if the model ended with its end token"),
-    Field("start", or_none(COUNT), "first character in text; null where it isn't in it"),
-    Field("given", FLAG, "true if the user gave it as the model's answer", optional=True),
-)
-_PROMPT = (
-    Field("text", TEXT, "the text, exactly", "prompt.text"),
-    Field("tokens", COUNT, "the table that holds its tokens"),
-    Field("others", _by_name(COUNT), "the tables of streams that read something else, by stream"),
-    Field("files", _by_name(TEXT), "file names of an image or audio, by kind",
-          lambda placed: dict(placed["prompt"].files)),
-    Field("generated", Object(_GENERATED, nullable=True), "what the model generated after the text; null for nothing",
-          "prompt.generated"),
-    Field("template", each(COUNT), "the tokens that the template of a chat put around its messages; missing where "
-          "there are none", lambda placed: list(placed["prompt"].template) or None, optional=True),
-)  # fmt: skip
-PROMPT = object_schema(_PROMPT)
-
-
 def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
     """A prompt as JSON: its text, and for each stack (encoder, decoder ...) the number of its tokens in `tables`."""
     own = tables.place(prompt.tokens)
     others = {stream: tables.place(tokens) for stream, tokens in prompt.others.items()}
-    return made(_PROMPT, {"prompt": prompt, "tokens": own, "others": others})
+    generated = None if prompt.generated is None else asdict(prompt.generated)
+    template = {"template": list(prompt.template)} if prompt.template else {}
+    about = {"text": prompt.text, "tokens": own, "others": others, "files": dict(prompt.files)}
+    return {**about, "generated": generated, **template}
 
 
 def prompt_of_document(
@@ -115,11 +84,6 @@ def prompt_of_document(
         pixels,
         template=tuple(int(token) for token in document.get("template", ())),
     )
-
-
-def _token_document(token: Token, words: Mapping[int, tuple[int, str]]) -> list[Any]:
-    word = None if token.word is None else words[id(token.word)][0]
-    return [*(getattr(token, name) for name in _TOKEN), word]
 
 
 def _token(index: int, entry: Sequence[Any], words: Sequence[Word]) -> Token:

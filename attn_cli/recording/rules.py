@@ -8,7 +8,6 @@ import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Call
-from attn_cli.fields import FINITE, FLAG, INTEGER, NUMBER, TEXT, Field, Schema, each, made, object_schema, or_none
 from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias
 from attn_cli.kernel.definition.mask import Mask, dense, given_mask
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
@@ -19,42 +18,12 @@ Put = Callable[[np.ndarray], str]
 _DEEPEST = 16  # masks in masks and biases in biases, in a file
 _FARTHEST = 2**31  # positions in a file
 
-_RULE = (
-    Field("known", FLAG, "false where weights alone were seen"),
-    Field("scale", FINITE, "the factor on q k"),
-    Field("softcap", NUMBER, "c in c tanh(score / c); null for none"),
-    Field("softmax", FLAG, "whether weights are normalised"),
-    Field("bias", {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/bias"}]}),
-    Field("mask", {"$ref": "#/$defs/mask"}),
-    Field("sink", or_none(TEXT), "the array of a learned score per head; null for none"),
-)
-_BOOLEANS: Schema = {"type": ["object", "null"], "properties": {"bits": TEXT, "shape": each(INTEGER)}}
-_MASK = (
-    Field("kind", TEXT, "causal, window, padding ..., with its numbers"),
-    Field("numbers", each(INTEGER)),
-    Field("before", or_none(INTEGER), "query i sees keys after i - before; null for all"),
-    Field("after", or_none(INTEGER), "and before i + after; null for all"),
-    Field("prefix", INTEGER, "or before this one"),
-    Field("keys", _BOOLEANS, "the keys that are seen, packed bits; null for all"),
-    Field("cells", _BOOLEANS, "the cells that are seen, likewise"),
-    Field("parts", each({"$ref": "#/$defs/mask"}), "masks that must all let a key be seen"),
-)
 _ARRAYS = {"array": "numbers", "given": "numbers", "alibi": "slopes"}  # of a bias by its kind
-DEFINITIONS = {
-    "rule": object_schema(_RULE),
-    "mask": object_schema(_MASK),
-    "bias": {
-        "type": "object",
-        "description": "numbers added to scores, an array by its name; a slope for each head; or the sum of such",
-        "required": ["kind"],
-        "properties": {"kind": {"enum": [*_ARRAYS, "sum"]}, "numbers": TEXT, "slopes": TEXT, "offset": INTEGER},
-    },
-}
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
     """A rule (scale, softcap, bias, mask, sink) as JSON, in which NumPy arrays stand by name."""
-    stored = {
+    return {
         "known": not isinstance(rule, UnknownRule),
         "scale": float(rule.scale),
         "softcap": None if rule.softcap is None else float(rule.softcap),
@@ -63,7 +32,6 @@ def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
         "mask": _mask_document(rule.mask, put),
         "sink": None if rule.sink is None else put(rule.sink),
     }
-    return made(_RULE, stored)
 
 
 def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:
@@ -81,12 +49,12 @@ def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarra
 
 
 def _mask_document(mask: Mask, put: Put) -> dict[str, Any]:
-    stored = {name: getattr(mask, name) for name in ("kind", "before", "after", "prefix")}
+    stored: dict[str, Any] = {name: getattr(mask, name) for name in ("kind", "before", "after", "prefix")}
     stored |= {"numbers": list(mask.numbers), "parts": [_mask_document(part, put) for part in mask.parts]}
     for name in ("keys", "cells"):
         x: Any = getattr(mask, name)
         stored[name] = None if x is None else {"shape": list(x.shape), "bits": put(np.packbits(x))}
-    return made(_MASK, stored)
+    return stored
 
 
 def _mask_of(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: int) -> Mask:

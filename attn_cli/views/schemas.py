@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, TEXT, Field, Output, Schema, each, object_schema, or_none
+from attn_cli.fields import COUNT, TEXT, Field, Schema, each, object_schema, or_none
 from attn_cli.summaries.answer import Shape
 
 _MODULES = {  # where the SHAPE of a name stands, in the order in which names are listed
@@ -36,7 +36,6 @@ _MODULES = {  # where the SHAPE of a name stands, in the order in which names ar
     "learn": "summaries.answers.learn",
     "layers": "summaries.answers.layers",
     "env": "summaries.answers.env",
-    "recording": "recording.document",
 }
 schema_names = tuple(_MODULES)
 """The names of all JSON Schemas, in the order in which they are listed."""
@@ -55,10 +54,10 @@ _NESTED: Schema = {
 }
 
 
-def shape_of(name: str) -> Shape | Output:
+def shape_of(name: str) -> Shape:
     """What a command writes under that schema name."""
     module = import_module(f"attn_cli.{_MODULES[name]}")
-    shape: Shape | Output = module.SHAPES[name] if hasattr(module, "SHAPES") else module.SHAPE
+    shape: Shape = module.SHAPES[name] if hasattr(module, "SHAPES") else module.SHAPE
     return shape
 
 
@@ -78,18 +77,13 @@ def schema_text(name: str) -> str:
 def composed(name: str) -> dict[str, Any]:
     """The whole JSON Schema of the output of a command, by the schema's name."""
     output = shape_of(name)
-    if isinstance(output, Shape):
-        source, results = "about", output.schema()
-    else:  # of a recording
-        source, results = "source", {"result": object_schema(output.fields)}
-    definitions = {} if isinstance(output, Shape) else output.definitions
     properties = {
         "schema": {"const": output.id},
         "attn": TEXT | {"description": "the version of attn that wrote this"},
-        source: object_schema(_SOURCE) | {"description": "where the numbers come from"},
+        "about": object_schema(_SOURCE) | {"description": "where the numbers come from"},
         "index": COUNT | {"description": "the number of the text, from 0, with --lines"},
         **_inputs(output),
-        **results,
+        **output.schema(),
         "warnings": each(TEXT) | {"description": "warnings, such as words that a table lacks"},
     }
     return {
@@ -99,15 +93,13 @@ def composed(name: str) -> dict[str, Any]:
         "type": "object",
         "required": [field for field in properties if field != "index"],
         "properties": properties,
-        "$defs": {**definitions, "nested": _NESTED},
+        "$defs": {"nested": _NESTED},
     }
 
 
-def _inputs(output: Output | Shape) -> dict[str, Schema]:
-    if isinstance(output, Output) and output.input is not None:
-        return {"input": output.input}
+def _inputs(output: Shape) -> dict[str, Schema]:
     from attn_cli.summaries.input_fields import INPUT  # here: a writer of JSON asks for names of schemas alone
 
-    if isinstance(output, Shape) and output.several_texts:
+    if output.several_texts:
         return {"inputs": each(INPUT, "a text; empty for random tokens") | {"minItems": 1, "description": "the texts"}}
     return {"input": INPUT}

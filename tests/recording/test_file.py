@@ -1,6 +1,5 @@
 """A recording comes back from its file as it was, to the bit; what is no recording is refused in one line."""
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from jsonschema import Draft202012Validator
 
 from attn_cli.attention_call import Ingredients
 from attn_cli.errors import LoadError, OutputError
 from attn_cli.kernel.definition.mask import causal
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.recording.document import SCHEMA, document_of
 from attn_cli.recording.file import chunks
 from attn_cli.summaries.reducers.record import recorded
-from attn_cli.views.schemas import composed, schema_id
 from tests.recording.test_layer import call_of
 from tests.strategies import Problem, problems
 
@@ -86,14 +82,6 @@ def test_prompts_come_back_whole(tmp_path: Path) -> None:
     assert (again.others, again.files, again.generated) == (prompt.others, prompt.files, prompt.generated)
     assert again.tokens[0].word is again.tokens[1].word is again.others["decoder"][0].word
     assert again.tokens[0].word.text == word.text and again.tokens[2].word is None
-
-
-@given(problems(raw=True))
-@settings(max_examples=30)
-def test_what_a_file_says_of_itself_holds_its_schema(problem: Problem) -> None:
-    schema = Draft202012Validator(composed("recording"))
-    schema.validate(json.loads(json.dumps(document_of(recording_of(problem))[0])))
-    assert schema_id("recording") == SCHEMA
 
 
 def test_save_writes_whole_files_and_replaces_them(tmp_path: Path) -> None:

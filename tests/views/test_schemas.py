@@ -51,8 +51,7 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     assert schema["properties"]["schema"]["const"] == schema["$id"] == schema_id(name)
     assert re.fullmatch(rf"attn\.{name}/\d", schema_id(name))
     assert attn("schema", schema_id(name)).bytes == shown.bytes
-    results = schema["properties"].get("result")  # of a recording
-    rows = [results] if results else [table["items"] for table in schema["properties"]["tables"]["properties"].values()]
+    rows = [table["items"] for table in schema["properties"]["tables"]["properties"].values()]
     for field, description in (pair for row in rows for pair in row["properties"].items()):
         assert description.get("description") or description["items"]["description"], field
 
