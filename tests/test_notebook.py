@@ -196,6 +196,7 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
         assert attn_cli.head_kinds(TEXT, model, layers=0).arrays()["layer"].tolist() == [0] * 4
         assert len(attn_cli.read_parts(TEXT, model, "words")["parts"]) > 1
     assert attn_cli.knock(prompt, source, heads="1.3")["heads"][0]["layer"] == 1
+    assert len(attn_cli.knock(TEXT, own, heads="1.0,1.2", together=True)["together"]) == 1
     read = [
         attn_cli.read_parts(prompt, source, attn_cli.parts_of(prompt, "words"))["parts"],
         attn_cli.read_parts(TEXT, own, "words")["parts"],
