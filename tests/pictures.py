@@ -18,7 +18,9 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from attn_cli import open_source, record
+from attn_cli.explore.answer import opening
 from attn_cli.recording import Recording
+from attn_cli.summaries.reducers.record import record as record_told
 from attn_cli.views.webpage.build import page_html
 from tests.browser import Browser
 from tests.conftest import GOLDEN
@@ -26,6 +28,7 @@ from tests.explore.playing import explorer, played, strips
 from tests.program import attn
 from tests.real_models import SMOL
 
+MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
 STORY = Path(__file__).with_name("ferry.txt")
 COLORS = [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0)]
 COLORS += [(20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)]
@@ -47,7 +50,7 @@ FRAME = """<svg viewBox="0 0 {width:.0f} {height:.0f}" xmlns="http://www.w3.org/
 
 def front() -> bytes:
     """The command of the first page and what it shows, up to the list of tokens."""
-    text, columns = "When Mary and John went to the store, John gave a drink to Mary and the book to", 116
+    text, columns = MARY, 116
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         Path(folder, "smollm2.gguf").symlink_to(SMOL)
         patch.chdir(folder)
@@ -60,12 +63,12 @@ def front() -> bytes:
 
 
 def explore() -> bytes:
-    """The explorer at what "he" attends to in an induction head, its sink left out."""
-    text = "Mary gave John the book in the garden behind the house.\nThen he sat on the river bank and read it, " \
-           "and when he had read it Mary gave John the other book."  # fmt: skip
-    made = played(explorer(_of_smollm(text), size=(140, 40)), "3:head 17.5\r/John#2\rz")
-    lines = [Segments(line) for line in strips(made)]
-    return _svg(lines, "attn explore: all heads, one head's matrix, and the text", 140)
+    """The explorer as it opens on a text, with the keys in the text pane."""
+    recording = record_told(open_source(str(SMOL), predicts=True), MARY, tells=True)
+    app = explorer(replace(recording, about={**recording.about, "model": "smollm2.gguf"}), size=(140, 40))
+    app.view = app.scene.settled(opening(app.scene))
+    lines = [Segments(line) for line in strips(played(app, "3"))]
+    return _svg(lines, "attn explore: what comes next, all heads, one head's matrix, and the text", 140)
 
 
 def page() -> bytes:

@@ -9,7 +9,9 @@ from textual.pilot import Pilot
 from attn_cli.explore.answer import needed_words, opening
 from attn_cli.explore.app import Explorer
 from attn_cli.explore.panes.heat import cell_text
+from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.prompt import Token
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.record import record
@@ -100,6 +102,11 @@ def test_numbers_have_the_digits_that_fit() -> None:
     assert [cell_text(1.0, columns, ramp) for columns in (5, 4, 3)] == [" 1.00", "  1.", " 1."]
     assert cell_text(7.89e-5, 5, Ramp(0.0, 7.89e-5)) == " 8e-5"
     assert cell_text(-12.34, 5, Ramp(-20.0, 20.0)) == "  -12"
+
+
+def test_pieces_of_a_character_have_names_of_their_own() -> None:
+    pieces = [Token(at, "語", start=0, end=1) for at in range(3)]
+    assert [short_label(pieces, at) for at in range(3)] == ["0 語", "1 語∙", "2 語∙"]
 
 
 @pytest.mark.parametrize("keys", WALKS.values(), ids=WALKS.keys())

@@ -1,6 +1,7 @@
 """All heads: a cell each, coloured where they stand out or by one number; or a table, the most telling first."""
 
 from dataclasses import replace
+from textwrap import wrap
 
 import numpy as np
 from rich.cells import cell_len
@@ -167,11 +168,8 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         names = short_label(layer.queries, query), short_label(layer.keys, key)
         reads = line(f"strongest: query {names[0]} gives key {names[1]} {weight:.2f}", width)
         reads = [*reads, *_context(scene, view, query, width - cell_len(reads[0].text))]
-    words = f"{name} {out.sentence}"
-    if len(words) <= width:
-        return [line(words, width, BOLD), reads]
-    first, _, second = words.partition(": ")
-    return [line(f"{first}:", width, BOLD), line(f"  {second}", width, BOLD), reads]
+    words = wrap(f"{name} {out.sentence}", width, subsequent_indent="  ")
+    return [*(line(each, width, BOLD) for each in words), reads]
 
 
 def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:

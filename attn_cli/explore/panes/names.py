@@ -25,11 +25,9 @@ def head_name(scene: Scene, view: Viewpoint) -> str:
 
 
 def short_label(tokens: Sequence[Token], at: int, columns: int = _TOKEN_COLUMNS) -> str:
-    """A token with its number, cut to `columns` columns; of a character's later piece a point: "3 ∙"."""
-    token = tokens[at]
-    if at and later_pieces(tokens[max(at - 3, 0) : at + 1])[-1]:
-        return f"{token.index} ∙"
-    return fit(token_label(token).replace("\n", "␊"), columns).rstrip()
+    """A token with its number, cut to `columns` columns; a later piece of a character has a point: "3 語∙"."""
+    mark = "∙" if later_pieces(tokens[max(at - 3, 0) : at + 1])[-1] else ""
+    return fit(token_label(tokens[at]).replace("\n", "␊") + mark, columns).rstrip()
 
 
 def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
