@@ -301,7 +301,7 @@ class Scene:
     def layout(self, view: Viewpoint) -> TextLayout:
         """The text as lines of tokens, each with its place on the screen."""
         tokens, shares = self.text_tokens(view), self.shares(view)
-        width = self.size_of("text").width
+        width = max(self.size_of("text").width, 4)  # a character and a mark
         key = (id(tokens), width, tuple(shares))
         if key not in self._layouts:
             if len(self._layouts) > 16:

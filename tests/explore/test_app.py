@@ -66,6 +66,10 @@ def test_the_screen_is_whole_after_any_key_and_another_size(size: tuple[int, int
         await pilot.pause()
         assert {strip.cell_length for strip in strips(app)} == {60} and len(lines_of(app)) == 20
 
+        for tiny in ((1, 1), (2, 2), (3, 1), (5, 3), (10, 6)):
+            await pilot.resize_terminal(*tiny)
+            await pilot.press(*"1j2j3j4j")
+
     played(explorer(recording_of(prompt_of(40, words=WIDE)), size), script)
     assert seen == {"heads", "matrix", "text", "cell"}
 

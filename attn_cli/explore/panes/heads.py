@@ -168,7 +168,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         names = short_label(layer.queries, query), short_label(layer.keys, key)
         reads = line(f"strongest: query {names[0]} gives key {names[1]} {weight:.2f}", width)
         reads = [*reads, *_context(scene, view, query, width - cell_len(reads[0].text))]
-    words = wrap(f"{name} {out.sentence}", width, subsequent_indent="  ")
+    words = wrap(f"{name} {out.sentence}", max(width, 4), subsequent_indent="  ")
     return [*(line(each, width, BOLD) for each in words), reads]
 
 
