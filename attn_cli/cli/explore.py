@@ -115,7 +115,8 @@ class _Reader:
     def read(self, text: str, step: Callable[[], None], budget: MemoryBudget | None = None) -> Recording:
         keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair)
         recording = keeping(budget=budget or MemoryBudget(free_memory()), step=step, tells=True)
-        return replace(recording, told=getattr(self.source, "recording", recording).told)
+        kept = self.source.recording if isinstance(self.source, RecordedSource) else recording
+        return replace(recording, told=kept.told)
 
     def layer_again(self, recording: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
         """One layer of a recording, whole: its text is read again for it."""

@@ -114,6 +114,15 @@ def in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_a_terminal")
+def test_a_recording_keeps_its_story(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, given = {"5": {"answer": "bank"}}, list[Scene]()
+    replace(Recording.load(file), told=told).save(file)
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda scene, outside: given.append(scene) or 0)
+    assert attn("explore", file, env={"TERM": "xterm"}).code == 0
+    assert given[0].recording.told == told
+
+
+@pytest.mark.usefixtures("in_a_terminal")
 def test_wrong_words_are_answered_before_anything_is_drawn(file: str, tmp_path: Path) -> None:
     env = {"TERM": "xterm"}
     refused(attn("explore", file, "-m", "gpt2", env=env), 2, "is a recording, and --model was given")
