@@ -12,10 +12,10 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import EncodedText
-from attn_cli.sources.corpora.records import BadRecordError, CorpusFile, opened, text_of
+from attn_cli.sources.corpora.records import NO_FIELD, BadRecordError, CorpusFile, opened, text_of
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, require_file
-from attn_cli.text import excerpt, listed
+from attn_cli.text import excerpt
 
 KINDS = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow")
 _SUFFIXES = {
@@ -76,15 +76,14 @@ class Corpus:
     def fingerprint(self) -> dict[str, Any]:
         """What tells later whether a corpus is the same: its files with a hash each, the field, a sample's numbers."""
         drawn = None if self.chosen is None else [len(self.chosen), hashlib.md5(self.chosen.tobytes()).hexdigest()]
-        files = [{"name": file.name, "kind": file.kind, "hash": _hash(file)} for file in self.files]
+        files = []
+        for file in self.files:
+            said: dict[str, Any] = {"name": file.name, "kind": file.kind, "hash": None}
+            if file.name != "-":
+                with parse_errors(excerpt(file.name)), expanded(file.name).open("rb") as stream:
+                    said["hash"] = hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
+            files.append(said)
         return {"files": files, "field": self.field, "sample": drawn}
-
-
-def _hash(file: CorpusFile) -> str | None:
-    if file.name == "-":
-        return None
-    with parse_errors(excerpt(file.name)), expanded(file.name).open("rb") as stream:
-        return hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
 
 
 def open_corpus(
@@ -109,19 +108,10 @@ def open_corpus(
 
 def _check(file: CorpusFile, field: str | None) -> None:
     """Raise InputError for a file whose first records all lack the field, before a model is loaded."""
-    other: list[str] = []
-    if file.name == "-":
-        return
-    with opened(file, field) as records:
-        for raw in islice(records, _FIRST):
-            try:
-                text_of(raw, file.kind, field)
-                return
-            except BadRecordError as error:
-                other = other or error.fields
-    if other:
-        raise InputError(f"{excerpt(file.name)} has no field {field or 'text'!r}: it has {listed(map(excerpt, other))}",
-                         f"--column {excerpt(other[0], 40)}, if that is the text")  # fmt: skip
+    first = [] if file.name == "-" else list(islice(Corpus((file,), field).documents(), _FIRST))
+    lacking = [document.detail for document in first if document.reason == NO_FIELD]
+    if lacking and all(document.reason not in ("", "empty") for document in first):
+        raise InputError(f"{excerpt(file.name)} has {excerpt(lacking[0], 120)}", "--column NAME: the text's")
 
 
 def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[CorpusFile, ...]:

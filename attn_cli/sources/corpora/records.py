@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from attn_cli.sources.files.parse_errors import parse_errors, problem
 from attn_cli.sources.files.paths import expanded
 from attn_cli.text import decimal_bytes, excerpt, listed
 
+NO_FIELD = "no such field"
 LONGEST_RECORD = 2**24  # bytes; a longer one is refused as a document, whatever a packed file unpacks to
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -26,11 +27,11 @@ class CorpusFile(NamedTuple):
 
 
 class BadRecordError(Exception):
-    """Raised for a record without a usable text; `fields` are those that it has in place of the wanted one."""
+    """Raised for a record without a usable text."""
 
-    def __init__(self, reason: str, detail: str = "", fields: Sequence[str] = ()) -> None:
+    def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)
-        self.reason, self.detail, self.fields = reason, detail, [*fields]
+        self.reason, self.detail = reason, detail
 
 
 def arrow() -> Any:
@@ -69,9 +70,7 @@ def text_of(raw: Any, kind: str, field: str | None) -> str:
     record = _object(_decoded(raw), field) if kind == "jsonl" else raw
     name = field or (next(iter(record)) if kind != "jsonl" and len(record) == 1 else "text")
     if name not in record:
-        raise BadRecordError(
-            "no such field", f"no field {name!r} among {listed(map(str, record))}", [*map(str, record)]
-        )
+        raise BadRecordError(NO_FIELD, f"no field {name!r} among {listed(map(str, record))}")
     value = record[name]
     if not isinstance(value, str | bytes):
         raise BadRecordError("not text", f"the field {excerpt(name, 60)!r} holds {type(value).__name__}")
@@ -149,7 +148,7 @@ def _object(line: str, field: str | None) -> Mapping[str, Any]:
     if isinstance(value, str) and field is None:
         value = {"text": value}
     if not isinstance(value, dict):
-        raise BadRecordError("no such field", f"the line is not a JSON object: {excerpt(line, 40)}")
+        raise BadRecordError("not an object", f"the line is not a JSON object: {excerpt(line, 40)}")
     return value
 
 

@@ -141,7 +141,7 @@ def test_bad_records_are_named_and_end_nothing(tmp_path: Path, monkeypatch: pyte
     assert texts_of(corpus) == ["good", "last"]
     assert poisons_of(corpus) == [
         (1, "not UTF-8"), (2, "not JSON"), (3, "no such field"), (4, "not text"), (5, "empty"), (6, "not UTF-8"),
-        (7, "no such field"), (8, "empty"), (9, "too long"),
+        (7, "not an object"), (8, "empty"), (9, "too long"),
     ]  # fmt: skip
 
 
@@ -212,9 +212,9 @@ def test_a_damaged_table_ends_no_scan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("a.jsonl", as_json_lines(TEXTS), {"field": "body"}, "has no field 'body': it has id, text"),
-        ("a.csv", as_table(TEXTS), {"field": "body"}, "has no field 'body': it has id, text"),
-        ("a.parquet", as_parquet(TEXTS), {"field": "body"}, "has no field 'body': it has id, text"),
+        ("a.jsonl", as_json_lines(TEXTS), {"field": "body"}, "has no field 'body' among id, text"),
+        ("a.csv", as_table(TEXTS), {"field": "body"}, "has no field 'body' among id, text"),
+        ("a.parquet", as_parquet(TEXTS), {"field": "body"}, "has no field 'body' among id, text"),
         ("a.parquet", b"PAR1 or not", {}, "can't be read"),
         ("a.arrow", b"not Arrow", {}, "can't be read"),
         ("a.json", b"[]", {}, "may be one JSON value"),
