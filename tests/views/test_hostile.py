@@ -101,12 +101,11 @@ def _every_way_to_fail(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", [*HOSTILE, "surrogate"])
 def test_errors_are_harmless(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the ways with each text, in turn."""
     monkeypatch.chdir(tmp_path)
     np.save("q.npy", np.eye(2))
     before = sorted(Path().iterdir())
     text, first = HOSTILE.get(name, "half \udc9b bank"), [*HOSTILE, "surrogate"].index(name) % 3
-    for arguments in _every_way_to_fail(text)[first::3]:
+    for arguments in _every_way_to_fail(text)[first::3]:  # a third of the ways with each text, in turn
         run = attn(*arguments)
         assert run.code in (2, 3, 5), (arguments, run)
         assert run.bytes == b"", arguments
