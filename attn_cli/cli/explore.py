@@ -92,10 +92,9 @@ class _Reader:
     """Reads texts with what the options name, each in one pass whose every layer is kept."""
 
     def __init__(self, options: ReadOptions, *, quiet: bool) -> None:
-        self.options, self.quiet = options, quiet
+        self.options, self.quiet, self.selection = options, quiet, options.selection
         texts, self.reading = texts_and_reading(options, options.model)
         self.text = next(texts)
-        self.selection = options.selection
 
     @cached_property
     def source(self) -> Source:

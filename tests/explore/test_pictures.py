@@ -16,15 +16,6 @@ def whole_window() -> tuple[HeadGrid, MatrixWindow]:
     return grid, window_at(forms(300, 300, space)[0], (300, 300), space, (0, 0), (0, 0))
 
 
-def test_little_is_computed_at_once_and_kept() -> None:
-    grid, window = whole_window()
-    few = Pictures()
-    picture = few.picture(Asked(grid, window, False))
-    assert not picture.coarse and few.wanted is None
-    assert few.picture(Asked(grid, window, False)) is picture
-    assert few.picture(Asked(grid, window, True)) is not picture
-
-
 def test_much_is_coarse_until_it_is_computed_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "AT_ONCE", 5000)
     grid, window = whole_window()

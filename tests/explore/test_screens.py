@@ -8,14 +8,12 @@ from textual.pilot import Pilot
 
 from attn_cli.explore.answer import needed_words, opening
 from attn_cli.explore.app import Explorer
-from attn_cli.explore.panes.heat import cell_text
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.prompt import Token
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.record import record
-from attn_cli.views.drawing.palette import Ramp
 from tests.explore.playing import explorer, lines_of, played, scene_of
 from tests.explore.recordings import prompt_of, recording, recording_of
 from tests.real_models import SMOL
@@ -94,14 +92,6 @@ def test_thirteen_tokens_have_their_names_and_numbers_at_80_columns() -> None:
     row = next(line for line in lines if "◀12" in line)
     assert [float(number) for number in row.split("◀")[0].split()] == pytest.approx(weights.tolist(), abs=0.006)
     assert all((word if len(word) < 5 else f"{word[:3]}…") in lines[2] for word in words[:11])
-
-
-def test_numbers_have_the_digits_that_fit() -> None:
-    ramp = Ramp(0.0, 1.0)
-    assert [cell_text(0.8658, columns, ramp) for columns in (7, 5, 4, 3)] == [" 0.8658", " 0.87", " .87", " 87"]
-    assert [cell_text(1.0, columns, ramp) for columns in (5, 4, 3)] == [" 1.00", "  1.", " 1."]
-    assert cell_text(7.89e-5, 5, Ramp(0.0, 7.89e-5)) == " 8e-5"
-    assert cell_text(-12.34, 5, Ramp(-20.0, 20.0)) == "  -12"
 
 
 def test_pieces_of_a_character_have_names_of_their_own() -> None:
