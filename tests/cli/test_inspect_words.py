@@ -10,8 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.cli.test_one_screen import MARY, MINILM, SCREEN, SMOL
+from tests.cli.test_one_screen import MARY, SCREEN, SMOL
 from tests.program import attn
+from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
 RIVER = "he sat on the river bank"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from attn_cli.explore.answer import opening as opening_of
 from attn_cli.recording import Recording
-from tests.explore.test_session import session
+from tests.explore.playing import scene_of
 from tests.program import attn
 from tests.real_models import SMOL
 from tests.views.webpage.test_build import document
@@ -87,15 +88,15 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
         assert named(answer["tables"]["kinds"]) == expected
     assert named(attn("scan", "show", "scan", "--json").json["tables"]["heads"]) == expected
 
-    made = session(Recording.load("run.attn"))
-    outs = [(out.call, out.at, out.weight) for out in made.scene.judge().outs]
+    scene = scene_of(Recording.load("run.attn"))
+    outs = [(out.call, out.at, out.weight) for out in scene.outs]
     (matrix,), story = inspected["matrices"], inspected
     word = story["needs"][0]
     brings = next(head for head in story["brought_by"] if word["key"] <= head["key"] < word["key"] + word["tokens"])
     assert (brings["layer"], brings["head"]) == (matrix["layer"], matrix["heads"][0])
     assert min(weight for *_, weight in outs) >= 0.1
     assert attn("inspect", "-m", "run.attn", "-o", "page.html").code == 0
-    page, opening = document(Path("page.html").read_bytes()), made.scene.opening
+    page, opening = document(Path("page.html").read_bytes()), opening_of(scene)
     place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
     assert tuple(page["start"]) == (opening.at, opening.head) == place and opening.key == brings["key"]
     assert [(head["layer"], head["head"]) for head in page["work"]["heads"]] == [out[:2] for out in outs]

@@ -9,12 +9,9 @@ from torch.nn import functional
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
 
 from attn_cli.call import Look
-from attn_cli.kernel.definition.mask import given_mask
 from attn_cli.model.intervention import Change, HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
-from attn_cli.sources.huggingface.intervene.attention import _output
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
@@ -254,15 +251,3 @@ def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedMo
         ):
             turned = 1 - float(torch.cosine_similarity(plain, vectors(), dim=0))
         assert outcome.cosine_distance == pytest.approx(turned, abs=1e-6) and turned > 1e-5, head
-
-
-def test_cells_are_hidden_beside_a_sink_for_every_query() -> None:
-    torch.manual_seed(0)
-    q, k, v, sink = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 4, 5, 1)
-    causal, hidden = torch.ones(5, 5, dtype=torch.bool).tril(), torch.zeros(5, 5, dtype=torch.bool)
-    hidden[2:, 1] = True
-    keys, values = (x.repeat_interleave(2, dim=1) for x in (k, v))
-    scores = (q @ keys.mT * 0.3).masked_fill(~causal | hidden, -torch.inf)
-    weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
-    rule = LayerRule(0.3, mask=causal[None, None], sink_per_query=sink)
-    torch.testing.assert_close(_output((q, k, v), rule, [given_mask(~hidden[None])]), weights @ values)
