@@ -166,10 +166,9 @@ def renewed(expected: str, actual: str) -> str:
     head, dots, rest = expected.partition(DOTS)
     if not dots:
         return actual
-    between, _, tail = rest.rpartition(DOTS)
-    between += DOTS * bool(between)
+    between, more_dots, tail = rest.rpartition(DOTS)
     lines = actual.splitlines(keepends=True)
-    return "".join([*lines[: head.count("\n")], DOTS, between, *lines[len(lines) - tail.count("\n") :]])
+    return "".join([*lines[: head.count("\n")], DOTS, between, more_dots, *lines[len(lines) - tail.count("\n") :]])
 
 
 class Walk:

@@ -76,13 +76,11 @@ class Corpus:
     def fingerprint(self) -> dict[str, Any]:
         """What tells later whether a corpus is the same: its files with a hash each, the field, a sample's numbers."""
         drawn = None if self.chosen is None else [len(self.chosen), hashlib.md5(self.chosen.tobytes()).hexdigest()]
-        files = []
-        for file in self.files:
-            said: dict[str, Any] = {"name": file.name, "kind": file.kind, "hash": None}
-            if file.name != "-":
-                with parse_errors(excerpt(file.name)), expanded(file.name).open("rb") as stream:
-                    said["hash"] = hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
-            files.append(said)
+        files: list[dict[str, Any]] = [{**file._asdict(), "hash": None} for file in self.files]
+        for file in files:
+            if file["name"] != "-":
+                with parse_errors(excerpt(file["name"])), expanded(file["name"]).open("rb") as stream:
+                    file["hash"] = hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
         return {"files": files, "field": self.field, "sample": drawn}
 
 
@@ -108,10 +106,13 @@ def open_corpus(
 
 def _check(file: CorpusFile, field: str | None) -> None:
     """Raise InputError for a file whose first records all lack the field, before a model is loaded."""
-    first = [] if file.name == "-" else list(islice(Corpus((file,), field).documents(), _FIRST))
-    lacking = [document.detail for document in first if document.reason == NO_FIELD]
-    if lacking and all(document.reason not in ("", "empty") for document in first):
-        raise InputError(f"{excerpt(file.name)} has {excerpt(lacking[0], 120)}", "--column NAME: the text's")
+    lacking = ""
+    for document in () if file.name == "-" else islice(Corpus((file,), field).documents(), _FIRST):
+        if document.reason in ("", "empty"):
+            return
+        lacking = lacking or document.detail * (document.reason == NO_FIELD)
+    if lacking:
+        raise InputError(f"{excerpt(file.name)} has {excerpt(lacking, 120)}", "--column NAME: the text's")
 
 
 def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[CorpusFile, ...]:

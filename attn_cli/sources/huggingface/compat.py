@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import torch
-import transformers
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
 from transformers.masking_utils import (
@@ -30,7 +29,6 @@ __all__ = [  # what is handed on; the other names are defined here
     "tree_map",
 ]
 
-TRANSFORMERS: str = transformers.__version__
 TESTED_TRANSFORMERS = "5.23.0"  # as in tests/constraints.txt
 
 

@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from packaging.version import Version
 from transformers.models.llama import modeling_llama
 
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface import compat
 from attn_cli.sources.huggingface.capture import registry
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.compat import (
-    eager_function,
-)
+from attn_cli.sources.huggingface.compat import eager_function
 from tests.architectures.check import built
+from tests.releases import IS_OLDER
 from tests.sources.huggingface.models import sentence, tiny
 
 
@@ -31,7 +29,7 @@ def test_every_argument_of_every_eager_function_is_known() -> None:
             names |= set(re.findall(r"(\w+):", arguments))
     plain = {"module", "query", "key", "value", "attention_mask", "scaling", "dropout", "sliding_window", "kwargs"}
     known = {"softcap", "position_bias"}
-    if Version(compat.TRANSFORMERS) >= Version(compat.TESTED_TRANSFORMERS):  # older ones called it s_aux
+    if not IS_OLDER:  # older ones called it s_aux
         known |= {"sinks"}
     assert known <= names - plain <= registry._USED
 
