@@ -17,7 +17,7 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from attn_cli import open_source, record
+from attn_cli import open_source
 from attn_cli.explore.answer import opening
 from attn_cli.recording import Recording
 from attn_cli.summaries.reducers.record import record as record_told
@@ -29,7 +29,6 @@ from tests.program import attn
 from tests.real_models import SMOL
 
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
-STORY = Path(__file__).with_name("ferry.txt")
 COLORS = [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0)]
 COLORS += [(20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)]
 THEME = TerminalTheme((255, 255, 255), (31, 35, 40), COLORS)
@@ -64,17 +63,17 @@ def front() -> bytes:
 
 def explore() -> bytes:
     """The explorer as it opens on a text, with the keys in the text pane."""
-    recording = record_told(open_source(str(SMOL), predicts=True), MARY, tells=True)
-    app = explorer(replace(recording, about={**recording.about, "model": "smollm2.gguf"}), size=(140, 40))
+    app = explorer(_of_smollm(), size=(140, 40))
     app.view = app.scene.settled(opening(app.scene))
     lines = [Segments(line) for line in strips(played(app, "3"))]
     return _svg(lines, "attn explore: what comes next, all heads, one head's matrix, and the text", 140)
 
 
 def page() -> bytes:
-    html, browser = page_html(_of_smollm(STORY.read_text("utf-8"))), Browser()
+    """The page as it opens on a text."""
+    html, browser = page_html(_of_smollm()), Browser()
     try:
-        browser.resize(1280, 800)
+        browser.resize(1280, 860)
         browser.prefer("light")
         with TemporaryDirectory() as name:
             browser.open(html, Path(name))
@@ -94,8 +93,8 @@ def lines_of(svg: str) -> str:
     return "".join(f"{lines[y].rstrip()}\n".replace("\xa0", " ") for y in sorted(lines))
 
 
-def _of_smollm(text: str) -> Recording:
-    recording = record(text, open_source(str(SMOL)))
+def _of_smollm() -> Recording:
+    recording = record_told(open_source(str(SMOL), predicts=True), MARY, tells=True)
     return replace(recording, about={**recording.about, "model": "smollm2.gguf"})
 
 

@@ -79,7 +79,7 @@ class Recording(RecordingContents, Displayed):
         layers = ranges(sorted({each.place.layer for each in self.layers}))
         raise InputError(f"no head {head} in layer {layer}{where} of this recording", f"it holds layers {layers}")
 
-    def page(self, path: str | os.PathLike[str], size: int = 2_000_000) -> None:
+    def page(self, path: str | os.PathLike[str], size: int = 8_000_000) -> None:
         """Write an HTML page, at most `size` bytes long, in which all heads can be looked at."""
         Path(path).write_bytes(drawing().page_html(self, size))
 

@@ -98,8 +98,9 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     assert attn("inspect", "-m", "run.attn", "-o", "page.html").code == 0
     page, opening = document(Path("page.html").read_bytes()), opening_of(scene)
     place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
-    assert tuple(page["start"]) == (opening.at, opening.head) == place and opening.key == brings["key"]
-    assert [(head["layer"], head["head"]) for head in page["work"]["heads"]] == [out[:2] for out in outs]
+    assert page["start"] == [opening.at, opening.head, opening.query, opening.key]
+    assert (opening.at, opening.head, opening.key) == (*place, brings["key"])
+    assert [tuple(out["cell"][:2]) for out in page["outs"]] == [out[:2] for out in outs]
 
 
 def named(heads: list[dict]) -> dict[str, set[tuple[int, int]]]:  # type: ignore[type-arg]

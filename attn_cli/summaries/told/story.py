@@ -74,17 +74,13 @@ def _is_story(story: object) -> bool:
     )
 
 
-def opening_head(recording: Recording) -> dict[str, Any] | None:
-    """The main head of a recording's story, by indices: `at` its layer, `head`, the deciding `query`, its `key`."""
-    story = kept_story(recording.told)
-    head = None if story is None else main_head(story)
-    if story is None or head is None:
-        return None
+def recorded_cell(recording: Recording, story: Story, head: Row) -> tuple[int, int, int, int] | None:
+    """Where a recording has a head of its story, by indices: layer, head, the deciding query, key; None if nowhere."""
     row, key = story["rows"][-1], head["key"]
     for at, layer in enumerate(recording.layers):
         own = layer.place, head["head"] in layer.place.heads, row in range(layer.n), key in range(layer.m)
         if (own[0].stream, own[0].layer) == (head["stream"], head["layer"]) and all(own[1:]):
-            return {"at": at, "head": own[0].heads.index(head["head"]), "query": row, "key": key}
+            return at, own[0].heads.index(head["head"]), row, key
     return None
 
 

@@ -24,18 +24,12 @@ _LONGEST, _NAME = 60, 20  # characters of the generated text, and columns of a w
 def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     """Lines: the predicted token or the answer, the words and heads that it needs, those against it."""
     yield Text()
-    if story["generated"]:
-        quote = "" if prompt.generated is None else prompt.generated.quote
-        text = cut_after_word(visible(quote or story["answer"].strip()), _LONGEST)
-        yield from named("wrote", [f'"{text}"', f"p {story['probability']:.2g}"], screen)
-    else:
-        kept = [row for at, row in enumerate(story["next"]) if not at or row["probability"] >= _LEAST_PERCENT]
-        yield from named("next", [f"{quoted(row['token'])} {_percent(row['probability'])}" for row in kept], screen)
+    name, *answers = answer_words(story, prompt)
+    yield from named(name, answers, screen)
     if story["obstacle"]:
         yield from named("needs", [f"not measured: {visible(story['obstacle'])}"], screen)
         return
-    words, heads, noun = needed(story["words"]), needed(story["heads"]), story["cut"].removesuffix("s")
-    words = [word for word in words[:_MOST_WORDS] if word["bits"] <= _LEAST_SHARE * words[0]["bits"]]
+    words, heads, noun = words_told(story), needed(story["heads"]), story["cut"].removesuffix("s")
     if words:
         yield from _needs(story, words, screen)
     elif story["words"]:
@@ -44,11 +38,32 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     if heads and (noun != "word" or not words):
         pieces = [f"{head_label(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:_MOST_HEADS]]
         yield from named("by", pieces, screen)
-    against = [(_label(word, story), word["bits"]) for word in story["words"]]
-    against += [(f"head {head_label(head)}", head["bits"]) for head in story["heads"]]
-    against = sorted((pair for pair in against if pair[1] >= LEAST_BITS), key=lambda pair: -pair[1])
-    if against:
-        yield from named("against", [f"{name} {bits:+.2f}" for name, bits in against[:_MOST_AGAINST]], screen)
+    if held_back := against(story):
+        yield from named("against", held_back, screen)
+
+
+def answer_words(story: Story, prompt: Prompt) -> list[str]:
+    """`next`, the likeliest tokens with their probabilities; or `wrote`, what the model generated and its p."""
+    if story["generated"]:
+        quote = "" if prompt.generated is None else prompt.generated.quote
+        text = cut_after_word(visible(quote or story["answer"].strip()), _LONGEST)
+        return ["wrote", f'"{text}"', f"p {story['probability']:.2g}"]
+    kept = [row for at, row in enumerate(story["next"]) if not at or row["probability"] >= _LEAST_PERCENT]
+    return ["next", *(f"{quoted(row['token'])} {_percent(row['probability'])}" for row in kept)]
+
+
+def words_told(story: Story) -> list[Row]:
+    """The words, or parts of a long text, that the answer needs, as far as they come near the first."""
+    words = needed(story["words"])[:_MOST_WORDS]
+    return [word for word in words if word["bits"] <= _LEAST_SHARE * words[0]["bits"]]
+
+
+def against(story: Story) -> list[str]:
+    """The words and heads without which the answer is likelier, with how many bits."""
+    gains = [(word_label(word, story), word["bits"]) for word in story["words"]]
+    gains += [(f"head {head_label(head)}", head["bits"]) for head in story["heads"]]
+    gains = sorted((pair for pair in gains if pair[1] >= LEAST_BITS), key=lambda pair: -pair[1])
+    return [f"{name} {bits:+.2f}" for name, bits in gains[:_MOST_AGAINST]]
 
 
 def named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
@@ -74,7 +89,7 @@ def head_label(head: Row) -> str:
 
 def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]:
     """`needs    "Mary" 14  -4.90 bits  ████  brought by 23.3  20.0`: a line for each word, or part of a long text."""
-    labels = [_label(word, story) for word in words]
+    labels = [word_label(word, story) for word in words]
     width = max(map(cell_len, labels))
     longest = max(abs(word["bits"]) for word in words)
     for at, (word, label) in enumerate(zip(words, labels, strict=True)):
@@ -94,7 +109,8 @@ def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]
         yield line
 
 
-def _label(word: Row, story: Story) -> str:
+def word_label(word: Row, story: Story) -> str:
+    """A word of the story in quotes with its place, `"Mary" 14`; a part of a long text by its name."""
     if story["cut"] != "words":
         return str(word["name"])
     first, last = word["key"], word["key"] + word["tokens"] - 1

@@ -1,60 +1,70 @@
-"""The contents of a page beside the weights, all text made visible: its length in 4 bytes, JSON, the arrays."""
+"""The contents of a page beside the weights: the story, tokens, layers and what heads do, all text made visible."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from attn_cli.prompt import Prompt, Token, later_pieces
-from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.image_grid import image_grids
-from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, named_kinds, standing_out
-from attn_cli.summaries.told.story import opening_head
+from attn_cli.summaries.text_sinks import sink_words, text_sinks
+from attn_cli.summaries.told.story import Row, kept_story, main_head, needed, readers, recorded_cell
 from attn_cli.text import counted, model_name, visible
-from attn_cli.views.webpage.packing import packed_mask
+from attn_cli.views.answers.story import against, answer_words, head_label, word_label, words_told
 
+HEAVIEST = 8  # keys of a row in a text too long for all
+_WHOLE = 32  # keys; of so many every row has all
 _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
-_SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
 _LONGEST_TITLE = 160
-_PICTURE_SIDES = {64: 320, 32: 320, 16: 160, 0: 0}  # pixels of the image that was read, by those of thumbnails
+_ROWS = 256  # of a mask that are looked at at once
+_PICTURE = 320  # pixels on a side of the image that was read, at most
+_MOST_HEADS = 3  # that bring a word of the story
+
+
+def is_whole(m: int) -> bool:
+    """True if rows of m keys are kept whole, and not their heaviest keys alone."""
+    return m <= _WHOLE
 
 
 class Contents:
-    """What a page holds beside the weights: `document` becomes its JSON text and points into the bytes of `blob`."""
+    """`document` becomes the page's JSON and points into `arrays`; `named` are the heads, by indices, that it names."""
 
-    def __init__(self, recording: Recording, pixels: int, summaries: Sequence[Summary]) -> None:
-        self.blob = bytearray()
+    def __init__(self, recording: Recording) -> None:
+        summaries = recorded_kinds(recording)
+        outs, self.arrays = standing_out(summaries), bytearray()
         self._masks: dict[bytes, int] = {}
-        read, side = recording.prompt.picture, _PICTURE_SIDES[pixels]
-        step = 1 if read is None or not side else -(-max(read.shape) // side)
-        picture = None if read is None or not side else read[::step, ::step]
-        texts = _Texts(recording.prompt, has_picture=picture is not None)
-        layers = [self._layer(layer, texts, pixels) for layer in recording.layers]
-        outs = standing_out(summaries)
+        read = recording.prompt.picture
+        step = 1 if read is None else -(-max(read.shape) // _PICTURE)
+        texts = _Texts(recording.prompt)
+        layers = [self._layer(layer, texts) for layer in recording.layers]  # masks first: browsers align whole numbers
+        picture, story = None if read is None else read[::step, ::step], list(_story(recording))
         self.document: dict[str, Any] = {
-            "title": title(recording),
-            "model": _model(recording),
             "about": list(about(recording)),
             "statistics": _statistics(recording.layers),
             "layers": layers,
             "start": start(recording, outs),
-            "work": _work(summaries, outs),
+            "story": story,
+            "sinks": [f"sink {visible(words)}" for words in sink_words(text_sinks(summaries))],
+            "outs": [_out(out) for out in outs],
+            "families": [
+                {"name": heads[0].kind.words, "does": heads[0].kind.does, "heads": [outs.index(out) for out in heads]}
+                for heads in families_of(outs)
+            ],
+            "counts": counts(summaries),
+            "does": [["" if kind is NO_KIND else kind.does for kind in named_kinds(each)] for each in summaries],
             "texts": texts.documents,
             "picture": None if picture is None else [self._place(picture.tobytes()), *picture.shape],
         }
+        self.named = {(out.call, out.at) for out in outs} | {(0, 0)}
+        self.named |= {tuple(piece["cell"][:2]) for line in story for piece in line if "cell" in piece}
 
-    def stream(self, more: Mapping[str, Any]) -> bytes:
-        """The page's data: the length of the JSON text in 4 bytes, that text with the entries of `more`, the arrays."""
-        text = orjson.dumps(self.document | dict(more), option=orjson.OPT_SERIALIZE_NUMPY)
-        return len(text).to_bytes(4, "little") + text + bytes(self.blob)
-
-    def _layer(self, layer: RecordedLayer, texts: "_Texts", pixels: int) -> dict[str, Any]:
+    def _layer(self, layer: RecordedLayer, texts: "_Texts") -> dict[str, Any]:
         place = layer.place
-        picture = thumbnails(layer, pixels)
         return {
             "layer": place.layer,
             "call": place.call,
@@ -62,30 +72,38 @@ class Contents:
             "heads": list(place.heads),
             "queries": texts.number(layer.queries),
             "keys": texts.number(layer.keys),
+            "whole": is_whole(layer.m),
             "mask": self._mask(layer),
             "rule": visible(str(layer.rule.mask)),
+            "softmax": layer.rule.softmax,
             "sink": layer.rule.sink is not None,
             "numbers": {name: _rounded(values) for name, values in layer.statistics.items()},
-            "thumbnail": [self._place(picture.tobytes()), *picture.shape[1:]],
         }
 
     def _mask(self, layer: RecordedLayer) -> int:
-        data = packed_mask(layer)
+        """The place of int32 `[n, 3]`: the first key of each query, the key after the last, and how many there are."""
+        rows = []
+        for start in range(0, layer.n, _ROWS):
+            allowed = layer.allowed(slice(start, min(start + _ROWS, layer.n)), slice(0, layer.m))
+            first, count = allowed.argmax(axis=1), allowed.sum(axis=1)
+            last = np.where(count > 0, layer.m - allowed[:, ::-1].argmax(axis=1), first)
+            rows.append(np.stack([first, last, count], axis=1))
+        data = np.concatenate(rows).astype("<i4").tobytes()
         if data not in self._masks:
             self._masks[data] = self._place(data)
         return self._masks[data]
 
     def _place(self, data: bytes) -> int:
-        place = len(self.blob)
-        self.blob += data
+        place = len(self.arrays)
+        self.arrays += data
         return place
 
 
 class _Texts:
     """The sequences of tokens that are queries or keys, each once."""
 
-    def __init__(self, prompt: Prompt, *, has_picture: bool) -> None:
-        self.prompt, self.has_picture = prompt, has_picture
+    def __init__(self, prompt: Prompt) -> None:
+        self.prompt = prompt
         self.documents: list[dict[str, Any]] = []
         self._numbers: dict[tuple[Token, ...], int] = {}
 
@@ -100,12 +118,13 @@ class _Texts:
                 _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends + _LATER_PIECE * later
                 for token, ends, later in zip(tokens, lines, later_pieces(tokens), strict=True)
             ]
+            grids = image_grids(tokens) if self.prompt.picture is not None else []
             self.documents.append({
                 "numbers": None if _are_counted(tokens) else [token.index for token in tokens],
                 "tokens": [_label(token) for token in tokens],
                 "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
                 "flags": flags,
-                "grid": grids[0].cells.tolist() if self.has_picture and (grids := image_grids(tokens)) else None,
+                "grid": grids[0].cells.tolist() if grids else None,
             })  # fmt: skip
         return self._numbers[tokens]
 
@@ -119,28 +138,48 @@ def title(recording: Recording) -> str:
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
 
 
-def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, int]:
-    """The head to begin with, by indices: that of the recording's story, else the one most clearly of a kind."""
-    head = opening_head(recording)
-    return (head["at"], head["head"]) if head else (outs[0].call, outs[0].at) if outs else (0, 0)
+def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
+    """The head to begin with, by indices, and its cell: that of the story, else of the one most clearly of a kind."""
+    story = kept_story(recording.told)
+    head = None if story is None else main_head(story)
+    cell = None if story is None or head is None else recorded_cell(recording, story, head)
+    return cell or next(map(_cell, outs), (0, 0))
 
 
-def _work(summaries: Sequence[Summary], outs: Sequence[StandOut]) -> dict[str, Any]:
-    return {
-        "heads": [
-            {"layer": out.call, "head": out.at, "weight": round(out.weight, 3), "words": out.sentence,
-             "cell": None if out.strongest is None else out.strongest[:2]}
-            for out in outs
-        ],
-        "families": [
-            {"name": heads[0].kind.words, "does": heads[0].kind.does, "heads": [outs.index(out) for out in heads]}
-            for heads in families_of(outs)
-        ],
-        "counts": counts(summaries),
-        "does": [
-            ["" if kind is NO_KIND else kind.does for kind in named_kinds(summary)] for summary in summaries
-        ],
-    }  # fmt: skip
+def _cell(out: StandOut) -> tuple[int, ...]:
+    return (out.call, out.at, *(() if out.strongest is None else out.strongest[:2]))
+
+
+def _out(out: StandOut) -> dict[str, Any]:
+    return {"cell": _cell(out), "weight": round(out.weight, 3), "words": out.sentence}
+
+
+def _story(recording: Recording) -> Iterator[list[dict[str, Any]]]:
+    """Lines of the story: pieces of text, some with the cell that they open, by indices of layer, head, query, key."""
+    story = kept_story(recording.told)
+    if story is None:
+        return
+
+    def piece(words: str, head: Row | None = None, key: int | None = None) -> dict[str, Any]:
+        cell = None if head is None else recorded_cell(recording, story, head)
+        return {"text": visible(words.replace("\n", "↵"))} | (
+            {} if cell is None else {"cell": cell if key is None else (*cell[:3], key)}
+        )
+
+    yield [piece(words) for words in answer_words(story, recording.prompt)]
+    if story["obstacle"]:
+        yield [piece(f"needs: not measured: {story['obstacle']}")]
+    for at, word in enumerate(words_told(story)):
+        heads = readers(story, word)[:_MOST_HEADS]
+        cut = "" if story["cut"] == "words" else " ".join(word["text"].split())
+        line = [piece("and" if at else "needs"), piece(word_label(word, story), next(iter(heads), None), word["key"])]
+        yield [*line, piece(f"{word['bits']:+.2f} bits without it"), *([piece(cut)] if cut else [])] + (
+            [piece("brought by"), *(piece(head_label(head), head) for head in heads)] if heads else []
+        )
+    if not words_told(story) and needed(story["heads"]):
+        yield [piece("by"), *(piece(head_label(head), head) for head in needed(story["heads"])[:_MOST_HEADS])]
+    if words := against(story):
+        yield [piece("against"), *map(piece, words)]
 
 
 def _model(recording: Recording) -> str:
@@ -158,24 +197,6 @@ def about(recording: Recording) -> Iterator[str]:
     yield counted(len(recording.prompt.tokens), "token")
     if recording.prompt.generated is not None:
         yield f"{counted(recording.prompt.generated.tokens, 'token')} of them written by the model"
-
-
-def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
-    """The largest weights of blocks of a layer's heads `[h, <= pixels, <= pixels]`, as bytes of 17 shades."""
-    maps = layer.thumbnail
-    if pixels == 0:
-        return maps[:, :0, :0]
-    maps = _folded(_folded(maps, pixels, axis=1), pixels, axis=2)
-    shades = np.round(maps / LEVELS * (_SHADES - 1)).astype(np.uint8) * (LEVELS // (_SHADES - 1))
-    return np.where(maps == MASKED, np.uint8(MASKED), shades)
-
-
-def _folded(maps: np.ndarray, pixels: int, axis: int) -> np.ndarray:
-    step = -(-maps.shape[axis] // pixels)
-    if step <= 1:
-        return maps
-    order = maps + np.uint8(1)  # masked: 0
-    return np.maximum.reduceat(order, np.arange(0, maps.shape[axis], step), axis=axis) - np.uint8(1)
 
 
 def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:

@@ -91,3 +91,19 @@ def weights_alone() -> Recording:
 def without_softmax() -> Recording:
     """Weights that are scores: some above 1, some below 0."""
     return recording_of(layer_of(0, tokens_of(TEXT), rule=Rule(scale=0.5, softmax=False)))
+
+
+def told(recording: Recording) -> Recording:
+    """The recording with a story: two words that the last token needs, each brought by a head."""
+    words = [("river", 5, -3.0), ("bank", 6, -1.0)]
+    heads = [(1, 2, 5, -2.0), (2, 0, 6, -1.0)]
+    story = {
+        "answer": ".", "generated": False, "probability": 0.43, "next": [{"token": ".", "id": 1, "probability": 0.43}],
+        "rows": [19], "cut": "words", "noise": 0.0, "obstacle": "",
+        "words": [{"name": word, "text": word, "key": key, "tokens": 1, "bits": bits} for word, key, bits in words],
+        "heads": [
+            {"stream": "self", "layer": layer, "head": head, "bits": bits, "key": key, "key_token": "", "weight": 0.5}
+            for layer, head, key, bits in heads
+        ],
+    }  # fmt: skip
+    return replace(recording, told={"19": story})
