@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich.segment import Segment
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import ReadOptions, opened
 from attn_cli.cli.kit.run.text_run import texts_and_reading
@@ -21,13 +20,12 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
 from attn_cli.model.source import Source
-from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.selection import Selection
+from attn_cli.recording import Recording
 from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
 from attn_cli.sources.files.paths import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
-from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note, record, recorded
+from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note, record
 from attn_cli.summaries.told.story import opened_to_tell
 from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, screen_of
@@ -64,11 +62,11 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    passes = (None, None) if is_recording(options.model) else (reader.read, reader.layer_again)
+    read = None if is_recording(options.model) else reader.read
     # imported here: the options are checked and the text is read without Textual
     from attn_cli.explore.app import Outside, run
 
-    return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, partial(_draw, screen), *passes)))
+    return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, partial(_draw, screen), read)))
 
 
 def _of_recording(options: ReadOptions) -> ReadOptions:
@@ -116,21 +114,6 @@ class _Reader:
         recording = keeping(budget=budget or MemoryBudget(free_memory()), step=step, tells=True)
         kept = self.source.recording if isinstance(self.source, RecordedSource) else recording
         return replace(recording, told=kept.told)
-
-    def layer_again(self, recording: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
-        """One layer of a recording, whole: its text is read again for it."""
-        layer = recording.layers[at]
-        place, found = layer.place, list[RecordedLayer]()
-
-        def visit(call: Call) -> None:
-            own = call.place
-            if (own.stream, own.layer, own.call) == (place.stream, place.layer, place.call):
-                found.append(recorded(call))
-            step()
-
-        chosen = Selection(pairs=tuple((place.layer, head) for head in place.heads))
-        self.source.each([recording.prompt], chosen, visit)
-        return found[0]
 
 
 def _origin(options: ReadOptions) -> LineOrigin:

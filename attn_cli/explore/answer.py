@@ -12,7 +12,7 @@ from rich.style import Style
 from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, Line, line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers
+from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers, recorded_cell
 from attn_cli.text import quoted
 from attn_cli.views.drawing.cells import fit
 
@@ -50,7 +50,7 @@ def opening(scene: Scene) -> Viewpoint:
     if first is not None:
         return first.view
     head = None if story is None else main_head(story)
-    if story is not None and head is not None and (view := _on_head(scene, story, head, head["key"])) is not None:
+    if story is not None and head is not None and (view := _on_head(scene, story, head)) is not None:
         return view
     is_quick = scene.is_judged or scene.is_quickly_judged
     out = next(iter(scene.judge().outs if is_quick else ()), None)
@@ -68,24 +68,23 @@ def _needed(scene: Scene, story: Story) -> Iterator[NeededWord]:
         head = next(iter(readers(story, word)), word if "layer" in word else None)
         if head is None or word["bits"] > _LEAST_SHARE * words[0]["bits"]:
             continue
-        view = _on_head(scene, story, head, head["key"])
+        view = _on_head(scene, story, head)
         if view is not None:
             name = f"{_short(word['text'])} {word['key']}" if story["cut"] == "words" else word["name"]
             yield NeededWord(name, scene.head_label(view.at, view.head), view)
 
 
-def _on_head(scene: Scene, story: Story, head: Row, key: int) -> Viewpoint | None:
+def _on_head(scene: Scene, story: Story, head: Row) -> Viewpoint | None:
     """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
-    for at, layer in enumerate(scene.recording.layers):
-        place, rows = layer.place, [row for row in story["rows"] if row < layer.n]
-        is_there = (place.stream, place.layer) == (head.get("stream", "self"), head["layer"])
-        if is_there and head["head"] in place.heads and rows and key < layer.m:
-            view = Viewpoint(at=at, head=place.heads.index(head["head"]), query=rows[-1], key=key)
-            if layer.is_kept and story["generated"]:
-                weights = layer.weights(view.head, np.array(rows), slice(key, key + 1))
-                view = replace(view, query=rows[int(weights.argmax())])
-            return view
-    return None
+    cell = recorded_cell(scene.recording, story, head)
+    if cell is None:
+        return None
+    at, number, row, key = cell
+    layer, rows = scene.recording.layers[at], [row for row in story["rows"] if row < scene.recording.layers[at].n]
+    if layer.is_kept and story["generated"]:
+        weights = layer.weights(number, np.array(rows), slice(key, key + 1))
+        row = rows[int(weights.argmax())]
+    return Viewpoint(at=at, head=number, query=row, key=key)
 
 
 def _short(text: str) -> str:

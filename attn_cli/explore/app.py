@@ -1,10 +1,7 @@
 """The explorer in a terminal: panes, a footer, a line to type on, and the model's passes beside them."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -24,7 +21,6 @@ from textual.containers import Horizontal
 from textual.geometry import Region as Area
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.suggester import SuggestFromList
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Label
 from threadpoolctl import ThreadpoolController
@@ -33,14 +29,14 @@ from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.explore import displays, moves  # noqa: F401 (functions of both are commands)
 from attn_cli.explore.answer import draw_answer, opening
 from attn_cli.explore.command_line import LineOrigin, command_words, is_figure, written_words
-from attn_cli.explore.commands import COMMANDS, Command, command_named, command_of, completions, why_dead
+from attn_cli.explore.commands import COMMANDS, Command, command_of, why_dead
 from attn_cli.explore.panes import cell, heads, matrix, text
 from attn_cli.explore.panes.lines import DIM, REVERSED, Line, line, padded
-from attn_cli.explore.pictures import Asked, Picture, Pictures, computed
+from attn_cli.explore.pictures import Asked, Picture, computed
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
 from attn_cli.interrupts import end_at_once, heeded, kept
-from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.recording import Recording
 from attn_cli.text import visible
 from attn_cli.views.drawing.ascii import marks_in_ascii
 from attn_cli.views.shell_words import command_line
@@ -63,7 +59,6 @@ class Outside:
     write: Callable[[Recording, list[str]], None]  # runs a command line of attn on a recording
     picture: Callable[[Sequence[Sequence[Segment]], str, bool], None]  # to a file, over an older one if that is told
     read: Callable[[str, Callable[[], None]], Recording] | None = None  # calls its second argument after every layer
-    read_layer: Callable[[Recording, int, Callable[[], None]], RecordedLayer] | None = None  # one of a recording again
 
 
 class Ended(Exception):
@@ -129,8 +124,7 @@ class Keys(Provider):
         assert isinstance(self.app, Explorer)
         for command in COMMANDS:
             if command.shown and self.app.view.pane in command.panes:
-                name = f"  :{command.name}" if command.name and command.keys else ""
-                yield f"{command.shown:14} {command.meaning}{name}", partial(self.app.do, command)
+                yield f"{command.shown:14} {command.meaning}", partial(self.app.do, command)
 
 
 class FittingFooter(Footer):
@@ -157,11 +151,9 @@ COMMANDS += [
     Command(("n",), "the next place, the one before", "n N", name="next"),
     Command(("N",), "the next place, the one before", "", name="previous"),
     Command(("e",), "another text in place of this one", "e", name="text", hint="edit"),
-    Command(("E",), "the same in your editor", "E", name="editor"),
     Command(("U", "ctrl+o"), "back to what was seen before, jumps undone", "U, ctrl-o", name="undo"),
     Command(("y",), "the attn line that gives the same: shown and copied", "y", name="copy"),
     Command(("w",), "write what is seen; the file's suffix says how", "w", name="write", hint="write"),
-    Command((":",), "any of those with a name, by it; tab completes", ":", name="command"),
     Command(("q",), "leave", "q", name="quit"),
 ]
 
@@ -219,11 +211,10 @@ class Explorer(App[int], inherit_bindings=False):
         self.line = Entry(id="line", compact=True, select_on_focus=False)
         self.footer = FittingFooter(compact=True)
         self._moved = False
-        self._then: Callable[[str], None] = self._typed
+        self._then: Callable[[str], None] = self._read
         self._found = ""
         self.entry.display = False
         self._computing: Asked | None = None
-        self._read_again: tuple[int, RecordedLayer] | None = None
         self._stop = threading.Event()
 
     def get_default_screen(self) -> Screen[None]:
@@ -300,7 +291,7 @@ class Explorer(App[int], inherit_bindings=False):
         scene, size = self.scene, self.scene.sizes(self.view)[pane]
         try:
             drawn: list[Line] = _DRAWN[pane].draw(scene, self.view, size)
-        except AttnError as error:  # a layer of which numbers and thumbnails alone are kept
+        except AttnError as error:  # a layer of which numbers alone are kept
             drawn = [line(error.message, size.width), line(error.hint, size.width)]
         if pane == self.view.pane:
             return drawn
@@ -354,18 +345,18 @@ class Explorer(App[int], inherit_bindings=False):
             self.message = why_dead(event.key, event.character)
             self.redraw()
 
-    def do(self, command: Command, words: str = "") -> None:
-        """Do a command, with the words typed behind its name."""
+    def do(self, command: Command) -> None:
+        """Do a command."""
         self.message = ""
-        self._guarded(lambda: self._run(command, words))
+        self._guarded(lambda: self._run(command))
 
-    def _run(self, command: Command, words: str) -> None:
+    def _run(self, command: Command) -> None:
         if self.running and command.run is moves.back:
             self._stop.set()
         elif command.run is not None:
-            self._stand(command.run(self.scene, self.view, words), moves=command.is_step)
+            self._stand(command.run(self.scene, self.view, ""), moves=command.is_step)
         else:
-            getattr(self, f"_do_{command.name}")(words)
+            getattr(self, f"_do_{command.name}")()
 
     def _guarded(self, act: Callable[[], object]) -> None:
         try:
@@ -373,7 +364,6 @@ class Explorer(App[int], inherit_bindings=False):
         except AttnError as error:
             self.message = f"{error.message}: {error.hint}" if error.hint else error.message
         self.redraw()
-        self._read_missing_layer()
 
     def _stand(self, view: Viewpoint, *, moves: bool = False) -> None:
         """Go to a viewpoint; of several moves by a step in a row the first is gone back to."""
@@ -417,11 +407,10 @@ class Explorer(App[int], inherit_bindings=False):
     def _is_typing(self) -> bool:
         return bool(self.entry.display)
 
-    def ask(self, prompt: str, then: Callable[[str], None], text: str = "", completes: Sequence[str] = ()) -> None:
+    def ask(self, prompt: str, then: Callable[[str], None], text: str = "") -> None:
         """Let a line be typed after a prompt, and hand it to `then`."""
         self._then = then
         self.prompt.update(prompt)
-        self.line.suggester = SuggestFromList(completes)
         self.line.value, self.line.cursor_position = text, len(text)
         self.entry.display = True
         self.screen.set_focus(self.line)
@@ -438,35 +427,25 @@ class Explorer(App[int], inherit_bindings=False):
         if event.value:
             self._guarded(lambda: self._then(event.value))
 
-    def _typed(self, words: str) -> None:
-        name, _, rest = words.strip().partition(" ")
-        command = command_named(name, self.view.pane)
-        if command.flag and not rest and getattr(self.view, command.flag) != name.startswith("no-"):
-            return  # it is so already
-        self._run(command, rest.strip())
-
     # Tasks, by the names of their commands
 
-    def _do_undo(self, words: str) -> None:
+    def _do_undo(self) -> None:
         if not self.seen:
             raise InputError("this is where it began: nothing to go back to")
         self.view, self._moved = self.scene.settled(self.seen.pop()), False
         self.refresh_bindings()
 
-    def _do_command(self, words: str) -> None:
-        self.ask(":", self._typed, completes=completions(self.scene, self.view))
+    def _do_find(self) -> None:
+        self.ask("find ", self._find)
 
-    def _do_find(self, words: str) -> None:
-        if not words:
-            self.ask("find ", self._do_find)
-            return
+    def _find(self, words: str) -> None:
         self._found = words
         self._go_on(1)
 
-    def _do_next(self, words: str) -> None:
+    def _do_next(self) -> None:
         self._go_on(1)
 
-    def _do_previous(self, words: str) -> None:
+    def _do_previous(self) -> None:
         self._go_on(-1)
 
     def _go_on(self, step: int) -> None:
@@ -476,43 +455,25 @@ class Explorer(App[int], inherit_bindings=False):
         self._stand(view)
         self.message = number
 
-    def _do_text(self, words: str) -> None:
-        text = self.scene.recording.prompt.text
+    def _do_text(self) -> None:
         if self.outside.read is None:
             raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
         if self.running:
             raise InputError("the model is reading already: esc ends it")
-        if words:
-            self._read(words.replace(_LINE_END, "\n"))
-        elif not text.replace("\n", "").isprintable():
-            raise InputError("this text has characters that a line can't show: E edits it")
-        else:
-            self.ask("text ", self._do_text, _on_one_line(text))
-
-    def _do_editor(self, words: str) -> None:
-        if self.outside.read is None:
-            self._do_text("")
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         text = self.scene.recording.prompt.text
-        with tempfile.TemporaryDirectory(prefix="attn-") as folder:
-            file = Path(folder) / "text.txt"
-            file.write_text(text, "utf-8")
-            with self.suspend():
-                code = subprocess.call(f'{editor} "{file}"', shell=True)
-            changed = file.read_text("utf-8", "replace").removesuffix("\n")
-        if code:
-            raise InputError(f"{editor} ended with code {code}: nothing was read")
-        if changed != text.removesuffix("\n"):
-            self._do_text(changed)
+        if not text.replace("\n", "").isprintable():
+            raise InputError("this text has characters that a line can't show: attn explore --file reads it")
+        self.ask("text ", lambda words: self._read(words.replace(_LINE_END, "\n")), _on_one_line(text))
 
-    def _do_copy(self, words: str) -> None:
+    def _do_copy(self) -> None:
         self.message = command_line(command_words(self.outside.origin, self.scene, self.view))
         self.copy_to_clipboard(self.message)
 
-    def _do_write(self, words: str) -> None:
-        if not words:
-            self.ask("write ", self._do_write)
-        elif Path(words).expanduser().exists():
+    def _do_write(self) -> None:
+        self.ask("write ", self._write_if_new)
+
+    def _write_if_new(self, words: str) -> None:
+        if Path(words).expanduser().exists():
             self.ask(
                 f"{visible(Path(words).name)} exists, enter replaces it: ", partial(self._write, force=True), words
             )
@@ -531,7 +492,7 @@ class Explorer(App[int], inherit_bindings=False):
             self.outside.write(scene.recording, [*words, "-o", file, *(["--force"] if force else [])])
         self.message = f"wrote {file}"
 
-    def _do_quit(self, words: str) -> None:
+    def _do_quit(self) -> None:
         self._stop.set()
         self.exit(int(ExitCode.DONE))
 
@@ -615,35 +576,12 @@ class Explorer(App[int], inherit_bindings=False):
     def _replace(self, words: str, recording: Recording) -> None:
         """Show the recording of another text, at the same layer, head, query and key indices, or the nearest it has."""
         old = self.scene
-        self.scene, self._read_again = Scene(recording, old.screen), None
+        self.scene = Scene(recording, old.screen)
         if self.scene.is_quickly_judged:
             self.scene.judge()
         self.outside = replace(self.outside, origin=self.outside.origin.with_text(words))
-        view = self.scene.settled(replace(self.view, words=False))
-        view = replace(view, words=self.view.words and self.scene.has_words(view))
-        self.view, self.seen = self.scene.settled(view), []
+        self.view, self.seen = self.scene.settled(self.view), []
         self._judge()
-
-    def _read_missing_layer(self) -> None:
-        read, recording, at = self.outside.read_layer, self.scene.recording, self.view.at
-        if read is None or self.running or self.view.pane == "heads" or recording.layers[at].is_kept:
-            return
-        words = f"layer {recording.layers[at].place.layer} was not kept: reading again"
-        self._pass(partial(read, recording, at), partial(self._put_in, at), words)
-        self.redraw()
-
-    def _put_in(self, at: int, layer: RecordedLayer) -> None:
-        """Put in a layer, by index, that was read again; the one put in so before loses its queries and keys."""
-        recording = self.scene.recording
-        layers = list(recording.layers)
-        if self._read_again is not None:
-            before, without_cells = self._read_again
-            layers[before] = without_cells
-        self._read_again = at, layers[at]
-        layers[at] = layer
-        recording = replace(recording, layers=tuple(layers))
-        self.scene = replace(self.scene, recording=recording, pictures=Pictures(), _grids={}, _layouts={})
-        self._stand(self.view)
 
 
 def run(scene: Scene, outside: Outside) -> int:

@@ -29,14 +29,10 @@ class LineOrigin:
 def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
     """The words of an attn command that prints what the current pane shows."""
     if view.pane == "heads":
-        if scene.shown_kinds(view) is not None:
-            return origin.words("heads", ["--kinds"])
-        statistic = scene.statistic(view)
-        return origin.words("heads", ["--sort", statistic.name] if view.sorted else [])
+        return origin.words("heads", [] if scene.shown_kinds(view) is None else ["--kinds"])
     options = _head_options(scene, view)
     if view.pane == "cell":
         return origin.words("matrix", [*options, "-t", str(view.query), "--key", str(view.key)])
-    options += _token_options(scene, view)
     if view.pane == "text" and not view.by_column:
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])
     if view.pane not in ("matrix", "text"):
@@ -54,7 +50,7 @@ def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: b
     """The words of an attn command that writes what the current pane shows: with `draws` as a figure, else numbers."""
     if not draws:
         return command_words(origin, scene, view)
-    options = [*_head_options(scene, view), *_token_options(scene, view), *_look_options(view)]
+    options = [*_head_options(scene, view), *_look_options(view)]
     if view.pane == "text":
         options += ["--key", str(view.key)] if view.by_column else ["-t", str(view.query)]
     return origin.words("matrix", options)
@@ -62,14 +58,8 @@ def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: b
 
 def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
     place = scene.layer(view).place
-    return ["-l", str(place.layer), *(["--mean"] if view.mean else ["-H", str(place.heads[view.head])])]
-
-
-def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
-    options = ["--words"] if scene.in_words(view) else []
-    options += ["--hide", "sink"] if view.hide_sinks else []
-    options += ["--by", "value"] if scene.reads_values(view) else []
-    return options
+    hidden = ["--hide", "sink"] if view.hide_sinks else []
+    return ["-l", str(place.layer), "-H", str(place.heads[view.head]), *hidden]
 
 
 def _look_options(view: Viewpoint) -> list[str]:

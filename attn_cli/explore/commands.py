@@ -1,17 +1,15 @@
 """The commands of the explorer: those that make another viewpoint are functions of it, with their help as docstring."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attn_cli.errors import InputError
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
 
 Run = Callable[[Scene, Viewpoint, str], Viewpoint]
 """Makes the next viewpoint from the scene, the viewpoint and the words typed behind the command's name."""
 
-Choices = Callable[[Scene, Viewpoint], Sequence[str]]
 HEADS, MATRIX, TEXT, BOTH = ("heads",), ("matrix",), ("text",), ("matrix", "text")
 _PANES = {"heads": "all heads", "matrix": "the matrix", "text": "the text", "cell": "one cell"}
 
@@ -25,9 +23,7 @@ class Command:
     shown: str  # the keys as help writes them, "arrows, hjkl"; "" for one whose line another command has
     run: Run | None = None  # None for a task of the app
     panes: tuple[str, ...] = PANES
-    choices: Choices | None = None  # what may follow the name
-    flag: str = ""  # the field of the viewpoint that it turns on and off; after a colon no-NAME turns it off
-    name: str = ""  # by which it is typed after a colon
+    name: str = ""  # of a task: the app has a method _do_NAME
     hint: str = ""  # the word for it in the footer
     is_step: bool = False  # whether going back goes over all that followed one another
 
@@ -41,15 +37,13 @@ def row(keys: str, meaning: str, *runs: Run, shown: str = "", **more: Any) -> No
         COMMANDS.append(Command(tuple(key.split("|")), meaning, "" if at else shown or keys, runs[at], **more))
 
 
-def command(
-    name: str, keys: str, panes: tuple[str, ...] = PANES, choices: Choices | None = None, shown: str = "", **more: Any
-) -> Callable[[Run], Run]:
+def command(keys: str, panes: tuple[str, ...] = PANES, shown: str = "", **more: Any) -> Callable[[Run], Run]:
     """A decorator that adds a function as a command, with its docstring as line of help."""
 
     def add(run: Run) -> Run:
         words = (run.__doc__ or "").rstrip(".")
-        meaning, line = words[:1].lower() + words[1:], shown or keys or f":{name} N"
-        COMMANDS.append(Command(tuple(keys.split()), meaning, line, run, panes, choices, name=name, **more))
+        meaning = words[:1].lower() + words[1:]
+        COMMANDS.append(Command(tuple(keys.split()), meaning, shown or keys, run, panes, **more))
         return run
 
     return add
@@ -65,24 +59,6 @@ def why_dead(key: str, character: str | None) -> str:
 def command_of(key: str, pane: str) -> Command | None:
     """The command that a key runs in a pane; None where it runs none."""
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
-
-
-def command_named(name: str, pane: str) -> Command:
-    """The command of a name, or of no-NAME; InputError for one that isn't there, or not in this pane."""
-    named = next((each for each in COMMANDS if each.name and name in (each.name, f"no-{each.name}")), None)
-    if named is None:
-        near = [each.name for each in COMMANDS if name and each.name.startswith(name[:2])]
-        raise InputError(f"no command {name!r}" + (f": {', '.join(near[:5])}" if near else "; ? lists them"))
-    if pane not in named.panes:
-        raise InputError(f"{name} {_where(named)}")
-    return named
-
-
-def completions(scene: Scene, view: Viewpoint) -> list[str]:
-    """The lines that may be typed after a colon: names of commands of the pane, and what may follow them."""
-    here = sorted((each for each in COMMANDS if each.name and view.pane in each.panes), key=lambda each: each.name)
-    continued = [f"{each.name} {choice}" for each in here if each.choices for choice in each.choices(scene, view)]
-    return [each.name for each in here] + continued
 
 
 def _where(command: Command) -> str:

@@ -33,10 +33,6 @@ def _stepped(place: int, steps: int, block: int, total: int) -> int:
 
 
 def _head_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
-    if view.sorted:
-        ranked = scene.ranked(view)
-        at, head = ranked[min(max(ranked.index((view.at, view.head)) + down + across, 0), len(ranked) - 1)]
-        return replace(view, at=at, head=head)
     return replace(view, at=view.at + across, head=max(view.head + down, 0))
 
 
@@ -70,9 +66,6 @@ def _to_end(last: bool) -> Run:
     def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
         n, m = scene.size(view)
         if view.pane == "heads":
-            if view.sorted:
-                at, head = scene.ranked(view)[-1 if last else 0]
-                return replace(view, at=at, head=head)
             return replace(view, at=len(scene.recording.layers) - 1 if last else 0)
         if view.pane == "text" and not view.by_column:
             return scene.on_heaviest(replace(view, query=n - 1 if last else 0))
@@ -85,13 +78,13 @@ def _to_end(last: bool) -> Run:
 row("home end", "to the first, the last layer, key or token", _to_end(False), _to_end(True), shown="home, end")
 
 
-@command("open", "enter", PANES[:-1], hint="open")
+@command("enter", PANES[:-1], hint="open")
 def deeper(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Deeper: heads, matrix, text, cell."""
     return _in_pane(scene, view, PANES[PANES.index(view.pane) + 1])
 
 
-@command("back", "escape backspace", shown="esc", hint="back")
+@command("escape backspace", shown="esc", hint="back")
 def back(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Back; ends what is running."""
     return replace(view, pane=PANES[max(PANES.index(view.pane) - 1, 0)])
@@ -105,9 +98,6 @@ row("1 2 3 4", "all heads, the matrix, the text, one cell", *map(_pane_opened, P
 
 
 def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
-    if pane == "cell" and (view.mean or scene.in_words(view)):
-        what, key = ("the mean of heads", "a") if view.mean else ("words", "u")
-        raise InputError(f"{what} has no products of its own: {key} shows a single head's tokens")
     opened = replace(view, pane=pane)
     return scene.on_heaviest(opened) if (view.pane, pane) == ("heads", "text") else opened
 
@@ -121,7 +111,7 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
     return in_row(scene, scene.settled(replace(view, at=at, head=max(head, 0))))
 
 
-@command("needed", "space", hint="next word")
+@command("space", hint="next word")
 def next_needed(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """The next word of the first line, by the head that brings it."""
     stops = needed_words(scene)
@@ -130,8 +120,7 @@ def next_needed(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     places = [(stop.view.at, stop.view.head, stop.view.key) for stop in stops]
     now = (view.at, view.head, view.key)
     stop = stops[int(words) if words else (places.index(now) + 1) % len(stops) if now in places else 0].view
-    at = replace(view, at=stop.at, head=stop.head, mean=False, by_column=False, words=False, sorted=False)
-    return replace(at, query=stop.query, key=stop.key)
+    return replace(view, at=stop.at, head=stop.head, query=stop.query, key=stop.key, by_column=False)
 
 
 def _next_of_kind(letter: str = "", step: int = 1) -> Run:
@@ -192,9 +181,7 @@ _NEXT_KEY = "the next of the heaviest tokens; shift-tab the one before"
 row("tab shift+tab", _NEXT_KEY, _next_key(1), _next_key(-1), shown="tab", panes=TEXT, is_step=True)
 
 
-@command("head", "", choices=lambda scene, view: [str(head) for head in scene.layer(view).place.heads])
-def head_chosen(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    """A head: 6, or 15.6."""
+def _head_named(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     layer, dot, head = words.rpartition(".")
     for at, each in enumerate(scene.recording.layers):
         if (at == view.at if not dot else str(each.place.layer) == layer) and head.lstrip("-").isdigit():
@@ -224,7 +211,7 @@ row("< >", "the row that generated a token: before, after", _step_taken(-1), _st
 def found(scene: Scene, view: Viewpoint, words: str, step: int = 1) -> tuple[Viewpoint, str]:
     """The viewpoint on the next place (step 1), or the one before (-1), of a token or head, and which of how many."""
     if view.pane == "heads":
-        return head_chosen(scene, view, words), ""
+        return _head_named(scene, view, words), ""
     view = view if view.pane == "text" else replace(view, by_column=False)
     grid, now = scene.grid(view), view.subject
     picked = picked_tokens(words, grid.keys if view.by_column else grid.queries, scene.recording.prompt.text)[0]

@@ -1,4 +1,4 @@
-"""Pictures that panes ask of a recording: at once where that is little, else coarse until a thread has done it."""
+"""Pictures that panes ask of a recording: at once where that is little, else blank until a thread has done it."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,10 +16,10 @@ _KEPT = 24  # pictures
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Numbers of drawn cells `[down, across]`, NaN where all is masked; `coarse` ones are a recording's thumbnail."""
+    """Numbers of drawn cells `[down, across]`, NaN where all is masked, or not computed yet."""
 
     values: np.ndarray
-    coarse: bool = False
+    is_computed: bool = True
 
 
 class Asked(NamedTuple):
@@ -38,15 +38,15 @@ class Pictures:
         self._kept: OrderedDict[Asked, Picture] = OrderedDict()
 
     def picture(self, asked: Asked) -> Picture:
-        """The numbers of what is asked; coarse until its picture is kept."""
+        """The numbers of what is asked; blank until its picture is kept."""
         window = asked.window
         if asked in self._kept:
             self._kept.move_to_end(asked)
-        elif (window.bottom - window.top) * (window.right - window.left) * asked.grid.cost <= AT_ONCE:
+        elif (window.bottom - window.top) * (window.right - window.left) <= AT_ONCE:
             self.keep(asked, Picture(_strip(asked, window.top, window.bottom)))
         else:
             self.wanted = asked
-            return Picture(_enlarged(asked), coarse=True)
+            return Picture(np.full(window.shape, np.nan), is_computed=False)
         return self._kept[asked]
 
     def keep(self, asked: Asked, picture: Picture) -> None:
@@ -60,7 +60,7 @@ def computed(asked: Asked, is_seen: Callable[[], bool]) -> Picture | None:
     """The picture of what is asked, in strips of whole cells, in any thread; None where it is no longer seen."""
     window, strips = asked.window, []
     rows = window.form.rows
-    rows *= max(AT_ONCE // (rows * (window.right - window.left) * asked.grid.cost), 1)
+    rows *= max(AT_ONCE // (rows * (window.right - window.left)), 1)
     for top in range(window.top, window.bottom, rows):
         if not is_seen():
             return None
@@ -71,18 +71,3 @@ def computed(asked: Asked, is_seen: Callable[[], bool]) -> Picture | None:
 def _strip(asked: Asked, top: int, bottom: int) -> np.ndarray:
     form, keys = asked.window.form, slice(asked.window.left, asked.window.right)
     return asked.grid.pooled(slice(top, bottom), keys, (form.rows, form.keys), scores=asked.scores)
-
-
-def _enlarged(asked: Asked) -> np.ndarray:
-    """The thumbnail's weights in the middle of each of the window's cells; of scores, and without one, nothing."""
-    window = asked.window
-    coarse = None if asked.scores else asked.grid.coarse()
-    if coarse is None:
-        return np.full(window.shape, np.nan)
-    weights, block = coarse
-    ends = (window.top, window.bottom, window.form.rows), (window.left, window.right, window.form.keys)
-    places = []
-    for (start, end, step), size, total in zip(ends, block, weights.shape, strict=True):
-        middle = np.minimum(np.arange(start, end, step) + step // 2, end - 1)
-        places.append(np.minimum(middle // size, total - 1))
-    return weights[np.ix_(*places)]

@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from rich.cells import cell_len
 
-from attn_cli.explore.grids import Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
+from attn_cli.explore.grids import Grid
 from attn_cli.explore.pictures import Asked, Picture, Pictures
 from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.calls.in_words import has_words
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
+from attn_cli.summaries.sinks import expected_sinks
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.story import Story, kept_story
 from attn_cli.views.drawing.labels import token_label
@@ -144,7 +144,7 @@ class Scene:
 
     def shown_kinds(self, view: Viewpoint) -> JudgedHeads | None:
         """What each head attends to, where the map of heads shows it; None elsewhere, and where none does much."""
-        return self.judge() if view.statistic == KINDS and not view.sorted and self.outs else None
+        return self.judge() if view.statistic == KINDS and self.outs else None
 
     def head_label(self, at: int, head: int) -> str:
         """The name of a head, by indices of layer and head: 18.6; `cross 3.0` if there is more than self-attention."""
@@ -152,46 +152,12 @@ class Scene:
         stream = "" if len({layer.place.stream for layer in self.recording.layers}) == 1 else f"{place.stream} "
         return f"{stream}{place.layer}.{place.heads[head]}"
 
-    def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
-        """Heads as (layer, head) indices, largest shown statistic first (least entropy), or clearest kind first."""
-        statistic = self.statistic(view)
-        outs = [(out.call, out.at) for out in self.outs] if view.statistic == KINDS else []
-        place_of = {place: at for at, place in enumerate(outs)}
-        values = self.values(statistic) * (-1 if statistic.largest_first else 1)
-        heads = [(at, head) for at, layer in enumerate(self.recording.layers) for head in range(layer.h)]
-
-        def rank(place: tuple[int, int]) -> tuple[int, bool, float]:
-            value = float(values[place[1], place[0]])
-            return place_of.get(place, len(outs)), value != value, 0.0 if value != value else value
-
-        return sorted(heads, key=rank)
-
-    def has_words(self, view: Viewpoint) -> bool:
-        """True where tokens of the layer that is shown are pieces of words."""
-        layer = self.layer(view)
-        return has_words(layer.queries) or has_words(layer.keys)
-
-    def in_words(self, view: Viewpoint) -> bool:
-        """True where words are shown in place of their pieces."""
-        return view.words and self.has_words(view)
-
-    def reads_values(self, view: Viewpoint) -> bool:
-        """True where weight times norm of the value is shown for the viewpoint's layer, and its norms were recorded."""
-        return view.by_value and self.layer(view).value_norms is not None
-
     def grid(self, view: Viewpoint) -> Grid:
-        """The matrix shown: one head's or the mean of all, perhaps of words."""
-        head = -1 if view.mean else view.head
-        key = view.at, head, self.reads_values(view), self.in_words(view), view.hide_sinks
-        if key in self._grids:
-            return self._grids[key]
-        layer = self.layer(view)
-        grid: Grid = MeanGrid(layer) if view.mean else HeadGrid(layer, view.head)
-        if self.reads_values(view):
-            grid = ValueGrid(layer, view.head)
-        if view.hide_sinks and (hidden := hidden_keys(layer)):
-            grid = WithoutSinks(grid, hidden)
-        self._grids[key] = WordGrid(grid) if self.in_words(view) else grid
+        """The matrix of the head shown, perhaps without the keys at which sinks are expected."""
+        key = view.at, view.head, view.hide_sinks
+        if key not in self._grids:
+            layer = self.layer(view)
+            self._grids[key] = Grid(layer, view.head, expected_sinks(layer).tolist() if view.hide_sinks else ())
         return self._grids[key]
 
     def size(self, view: Viewpoint) -> tuple[int, int]:
@@ -244,7 +210,7 @@ class Scene:
     def snapped(self, view: Viewpoint) -> Viewpoint:
         """The viewpoint with its cursor on the largest magnitude of its drawn cell, if that is quickly found."""
         form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
-        if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
+        if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys > _SEARCHED:
             return view
         top, left = view.query // form.rows * form.rows, view.key // form.keys * form.keys
         rows, keys = slice(top, min(top + form.rows, n)), slice(left, min(left + form.keys, m))

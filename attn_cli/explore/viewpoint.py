@@ -22,13 +22,9 @@ class Viewpoint:
     left: int = 0
     scale: str = "sqrt"  # how colours follow weights
     scores: bool = False
-    by_value: bool = False  # each weight times the norm of its key's value, as a share of the row
     by_column: bool = False  # the text shows who attends to a key, not what a query attends to
-    mean: bool = False
-    words: bool = False
     hide_sinks: bool = False
     statistic: str = KINDS  # that colours heads
-    sorted: bool = False
 
     @property
     def subject(self) -> int:

@@ -23,7 +23,7 @@ from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
 # arrays of each layer, where it has them
-_MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "residual_norms", "thumbnail")
+_MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "residual_norms")
 SCHEMA = "attn.recording/1"
 PICTURE = "picture"
 _LONGEST_WORD = 1000  # of names that are shown as they are
@@ -75,7 +75,6 @@ def document_of(recording: RecordingContents) -> tuple[dict[str, Any], dict[str,
                 "queries": tables.place(layer.queries),
                 "keys": tables.place(layer.keys),
                 "statistics": [*layer.statistics],
-                "thumbnail_block": layer.thumbnail_block,
                 "shows_scores": layer.shows_scores,
                 "rule": rule_document(layer.rule, put),
             }
@@ -124,7 +123,6 @@ def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[T
     queries, keys = tables[entry["queries"]], tables[entry["keys"]]
     own = {name: arrays.get(f"{at}.{name}") for name in _MAIN}
     numbers, names = arrays[f"{at}.statistics"], entry["statistics"]
-    height, width = map(int, entry["thumbnail_block"])
     layer = RecordedLayer(
         Place(int(entry["layer"]), _word("name", entry["name"]), heads, groups, _word("stream", entry["stream"]),
               int(entry["call"]), 0, _word("way", entry["way"])),
@@ -132,7 +130,6 @@ def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[T
         keys,
         rule_of_document(entry["rule"], arrays),
         statistics={_word("statistics", name): values for name, values in zip(names, numbers, strict=True)},
-        thumbnail_block=(height, width),
         shows_scores=bool(entry["shows_scores"]),
         **own,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -144,8 +141,8 @@ def _check(layer: RecordedLayer, where: str) -> None:
     """ValueError for arrays whose shapes or types don't fit each other."""
     h, n, m = layer.h, layer.n, layer.m
     q, k, seen = layer.q, layer.k, layer.seen
-    (height, width), g = layer.thumbnail_block, h if k is None or k.ndim != 3 else k.shape[0]
-    if h == 0 or len(layer.place.groups) != h or g == 0 or h % g or min(height, width) < 1:
+    g = h if k is None or k.ndim != 3 else k.shape[0]
+    if h == 0 or len(layer.place.groups) != h or g == 0 or h % g:
         raise ValueError(f"{where}: {h} heads over {g} key heads")
     if (q is None) != (k is None) or (q is not None and seen is not None):
         raise ValueError(f"{where} has queries without keys")
@@ -156,12 +153,11 @@ def _check(layer: RecordedLayer, where: str) -> None:
         "seen": (seen, (h, n, m), "f4 f8"),
         "log_sums": (layer.log_sums, (h, n), "f4"),
         "received": (layer.received, (h, m), "f4"),
-        "thumbnail": (layer.thumbnail, (h, -(-n // height), -(-m // width)), "u1"),
         "residual_norms": (layer.residual_norms, (m,), "f4"),
         "value_norms": (layer.value_norms, (len(layer.value_norms) if layer.value_norms is not None else 0, m), "f4"),
     }
     for name, (values, shape, kinds) in expected.items():
-        if values is None and name in ("log_sums", "received", "thumbnail"):
+        if values is None and name in ("log_sums", "received"):
             raise ValueError(f"{where} has no {name}")
         if values is not None and (values.shape != shape or values.dtype.str[1:] not in kinds.split()):
             raise ValueError(f"{where}: {name} has shape {values.shape} of {values.dtype}, expected {shape}")

@@ -11,7 +11,7 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
-from attn_cli.kernel.bands.blocks import farthest, folded
+from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
 from attn_cli.kernel.cpu.walk import numpy_stats
 from attn_cli.kernel.definition.cells import Places, log_weights, numbers_of, scores_between, weights_of
@@ -69,8 +69,6 @@ def readable(x: np.ndarray) -> np.ndarray:
     return (x.astype(np.uint32) << 16).view(np.float32) if x.dtype == BITS else x
 
 
-LEVELS = 254  # the level of weight 1 in a thumbnail; a weight w has round(254 sqrt w)
-MASKED = 255  # the level of a block in which no cell is allowed
 _STRIP = 2**20  # scores that `pooled` holds at a time
 
 
@@ -83,9 +81,6 @@ class RecordedLayer(Call):
     statistics       `[h]` each, by the names of the head statistics
     received         the mean weight on each key over the n rows `[h, m]`
     value_norms      the length of each value `[g, m]`; None where weights alone were seen
-    thumbnail        the largest weight of each block `[h, <= 64, <= 64]` as round(254 sqrt(weight)); 255 where no cell
-                     of the block is allowed
-    thumbnail_block  (rows, keys) of a block
     q, k             `[h, n, d]`, `[g, m, d]` in the model's precision, bfloat16 as bits in uint16; None where the model
                      shows weights alone, or memory was short
     seen             the cells `[h, n, m]` of a model that shows no q and k: scores where it shows them, else weights
@@ -103,8 +98,6 @@ class RecordedLayer(Call):
     statistics: Mapping[str, np.ndarray]
     received: np.ndarray
     value_norms: np.ndarray | None
-    thumbnail: np.ndarray
-    thumbnail_block: tuple[int, int]
     q: np.ndarray | None = None
     k: np.ndarray | None = None
     seen: np.ndarray | None = None
@@ -144,7 +137,6 @@ class RecordedLayer(Call):
             statistics={name: values[heads] for name, values in self.statistics.items()},
             received=self.received[heads],
             value_norms=None if self.value_norms is None else self.value_norms[groups],
-            thumbnail=self.thumbnail[heads],
             q=None if self.q is None else self.q[heads],
             k=None if self.k is None else self.k[groups],
             seen=None if self.seen is None else self.seen[heads],
@@ -203,15 +195,11 @@ class RecordedLayer(Call):
             allowed = np.asarray(self.rule.mask.allowed(i[:, None], j[None, :]))
         return np.any(allowed, axis=0) if allowed.ndim == 3 else allowed
 
-    def pooled(
-        self, head: int, rows: Places, keys: Places, block: tuple[int, int], *, scores: bool = False
-    ) -> np.ndarray:
+    def pooled(self, head: int, rows: Places, keys: Places, block: tuple[int, int]) -> np.ndarray:
         """The largest weight of one head in every block of some rows and keys; NaN in a block where all is masked."""
-        if scores:
-            self._require_scores()
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         height = block[0] * max(1, _STRIP // max(1, block[0] * len(j)))
-        strips = [self._pooled_strip(head, i[at : at + height], j, block, scores) for at in range(0, len(i), height)]
+        strips = [self._pooled_strip(head, i[at : at + height], j, block) for at in range(0, len(i), height)]
         return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
@@ -241,12 +229,10 @@ class RecordedLayer(Call):
         q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
         return scores_between(q, k, self.rule_of(head), i, j)[0]
 
-    def _pooled_strip(
-        self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool
-    ) -> np.ndarray:
+    def _pooled_strip(self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int]) -> np.ndarray:
         """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights."""
         if self.seen is not None:
-            return self._computed_blocks(head, i, j, block, scores)
+            return self._computed_blocks(head, i, j, block)
         span = self.rule_of(head).mask.span(int(i[0]), int(i[-1]) + 1, self.m)
         first, last = (int(at) for at in np.searchsorted(j, (span.first, span.last)))
         first -= first % block[1]
@@ -254,22 +240,17 @@ class RecordedLayer(Call):
         blocks = np.full((down, across), np.nan, self.like.dtype)
         if first < last:
             at = slice(first // block[1], -(-last // block[1]))
-            blocks[:, at] = self._computed_blocks(head, i, j[first:last], block, scores)
+            blocks[:, at] = self._computed_blocks(head, i, j[first:last], block)
         return blocks
 
-    def _computed_blocks(
-        self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool
-    ) -> np.ndarray:
+    def _computed_blocks(self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int]) -> np.ndarray:
         cells = self._cells(head, _run(i), _run(j))
-        normalises = self.shows_scores and self.rule.softmax and not scores
+        normalises = self.shows_scores and self.rule.softmax
         if normalises:
             cells = log_weights(cells, self.log_sums[head, i])
         if not self.shows_scores:
             cells = np.where(self.allowed(i, j), cells, -np.inf)
         largest: np.ndarray = folded(folded(cells, -2, 0, block[0]), -1, 0, block[1])
-        if scores:
-            mirrored = np.where(np.isneginf(cells), cells, -cells)
-            largest = farthest(largest, -folded(folded(mirrored, -2, 0, block[0]), -1, 0, block[1]))
         masked = np.isneginf(largest)
         largest = np.exp(largest, out=largest) if normalises else largest
         largest[masked] = np.nan
@@ -283,7 +264,7 @@ class RecordedLayer(Call):
 
     @property
     def is_kept(self) -> bool:
-        """True if weights can be computed again; where memory was short, only statistics and thumbnails are kept."""
+        """True if weights can be computed again; where memory was short, its statistics alone are kept."""
         return self.q is not None or self.seen is not None
 
     def _require_kept(self) -> None:

@@ -127,7 +127,6 @@ def _judged(kinds: KindNumbers) -> dict[str, np.ndarray]:
 
 
 def _of_all_heads(parts: Sequence[RowStats]) -> RowStats:
-    """The statistics of the heads of all, one after the other; all were asked for alike."""
     names: list[str] = [x.name for x in fields(RowNumbers) if getattr(parts[0], x.name) is not None] + ["masked"]
     tops = [part.tops[_LARGEST] for part in parts]
     largest = RankedKeys(np.concatenate([x.weights for x in tops]), None, np.concatenate([x.keys for x in tops]))

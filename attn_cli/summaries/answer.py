@@ -180,6 +180,5 @@ def _plain(value: Any) -> Any:
 
 
 def _array(values: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """An array of a column; of numbers with NaN where there is none, of texts with an empty one."""
     missing: Any = "" if any(isinstance(value, str) for value in values) else np.nan
     return np.array([missing if value is None else value for value in values])

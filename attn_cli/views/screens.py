@@ -46,7 +46,6 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _ids(report: Report, screen: Screen) -> Iterator[Text]:
-    """The tokens with their numbers in the vocabulary."""
     if ids := [f"{visible(x.text)} {x.id}" for prompt in report.prompts for x in prompt.tokens if x.id is not None]:
         yield packed_text(["token ids", *ids], screen, DIM)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.explore import _draw, _write
-from attn_cli.explore.app import Explorer, Outside
+from attn_cli.explore.app import Explorer
 from attn_cli.explore.command_line import LineOrigin, command_words
 from attn_cli.explore.scene import Scene
 from attn_cli.recording import Recording
@@ -131,15 +131,3 @@ def test_wrong_words_are_answered_before_anything_is_drawn(file: str, tmp_path: 
     bad = tmp_path / "bad.attn"
     bad.write_bytes(b"not a recording")
     assert attn("explore", bad, env=env).code in (2, 3)
-
-
-@pytest.mark.usefixtures("in_a_terminal")
-def test_a_layer_for_which_memory_was_short_is_read_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[Scene, Outside]] = []
-    monkeypatch.setattr("attn_cli.explore.app.run", lambda scene, outside: given.append((scene, outside)) or 0)
-    monkeypatch.setattr("attn_cli.cli.explore.free_memory", lambda: 8)
-    assert attn("explore", TEXT, env={"TERM": "xterm"}).code == 0
-    scene, outside = given[0]
-    assert not scene.recording.layers[0].is_kept and outside.read_layer is not None
-    layer = outside.read_layer(scene.recording, 0, lambda: None)
-    np.testing.assert_array_equal(layer.q, record(open_source("toy"), TEXT).layers[0].q)

@@ -19,7 +19,15 @@ from tests.explore.recordings import recording
 from tests.program import SHORT
 
 Script = Callable[[Explorer, Pilot[int]], Awaitable[None]]
-NAMES = {":": "colon", "/": "slash", " ": "space", "-": "minus", "\r": "enter", "\x1b": "escape", "?": "question_mark"}
+NAMES = {
+    "/": "slash",
+    " ": "space",
+    "-": "minus",
+    "\r": "enter",
+    "\x1b": "escape",
+    "?": "question_mark",
+    "\x15": "ctrl+u",
+}
 
 
 def scene_of(of: Recording | None = None, size: tuple[int, int] = (80, 24), depth: str = "truecolor") -> Scene:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from attn_cli.explore.app import Explorer
 from attn_cli.explore.panes import matrix
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.recording import Recording
 from tests.explore.playing import NAMES, explorer, lines_of, played, strips
 from tests.explore.recordings import WIDE, prompt_of, recording, recording_of
 from tests.program import SHORT
@@ -74,25 +74,16 @@ def test_the_screen_is_whole_after_any_key_and_another_size(size: tuple[int, int
     assert seen == {"heads", "matrix", "text", "cell"}
 
 
-def test_commands_are_typed_completed_refused_and_undone() -> None:
+def test_words_are_typed_refused_and_undone() -> None:
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        await typed(pilot, ":head 2.1")
+        await typed(pilot, "/2.1")
         assert (app.view.at, app.view.head) == (2, 1)
-        await typed(pilot, ":so\t")
-        assert app.view.sorted
-        await typed(pilot, ":no-sort")
-        assert not app.view.sorted
         before = app.view
-        for line, message in (
-            (":head 7", "no head '7'"),
-            (":bank", "no command 'bank'"),
-            (":scores", "is for the matrix"),
-        ):
-            await typed(pilot, line)
-            assert message in app.message and message in lines_of(app)[-1] and app.view == before
+        await typed(pilot, "/7")
+        assert "no head '7'" in app.message and "no head '7'" in lines_of(app)[-1] and app.view == before
         await pilot.press("x")
         assert app.message == "x is for the matrix (2)"
-        await typed(pilot, ":head 1.0")
+        await typed(pilot, "/1.0")
         seen = []
         for keys in ("jjj", "[", "3", "/bank\r", "s", "1"):  # steps that follow one another are one
             seen.append(app.view)
@@ -102,7 +93,6 @@ def test_commands_are_typed_completed_refused_and_undone() -> None:
             await pilot.press("U")
             assert app.view == view
 
-    NAMES["\t"] = "tab"
     played(explorer(), script)
 
 
@@ -110,10 +100,10 @@ def test_the_palette_lists_and_runs_the_commands_of_the_pane() -> None:
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
         await pilot.press("question_mark")
         await until(app, pilot, lambda: any("deeper: heads" in line for line in lines_of(app)))
-        await pilot.press(*"table")
-        await until(app, pilot, lambda: any("a table of heads" in line for line in lines_of(app)))
+        await pilot.press(*"colour heads")
+        await until(app, pilot, lambda: any("colour heads by another" in line for line in lines_of(app)))
         await pilot.press("enter")
-        await until(app, pilot, lambda: app.view.sorted)
+        await until(app, pilot, lambda: app.view.statistic != "kinds")
 
     played(explorer(), script)
 
@@ -151,9 +141,9 @@ def test_another_text_is_read_beside_the_screen_and_escape_ends_it() -> None:
             return recording(n=20, seed=3)
 
         app.outside = replace(app.outside, read=read)
-        await typed(pilot, "2:text slow")
+        await typed(pilot, "2e\x15slow")
         await started.wait()
-        await typed(pilot, ":text other")
+        await pilot.press("e")
         assert "reading already" in app.message
         await pilot.press("escape")
         go.set()
@@ -179,28 +169,6 @@ def test_without_a_model_no_text_is_read() -> None:
     assert "a recording has no model" in played(explorer(), "e").message
 
 
-def test_a_layer_that_memory_did_not_keep_is_read_again() -> None:
-    whole = recording()
-    layers = tuple(replace(layer, q=None, k=None) for layer in whole.layers)
-    asked: list[int] = []
-
-    def read_layer(of: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
-        asked.append(at)
-        step()
-        return whole.layers[at]
-
-    async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        app.outside = replace(app.outside, read_layer=read_layer)
-        for key, at in (("2", 0), ("right_curly_bracket", 1), ("3", 1), ("left_curly_bracket", 0)):
-            await pilot.press(key)
-            await until(app, pilot, lambda: not app.running)
-            assert [layer.is_kept for layer in app.scene.recording.layers] == [place == at for place in range(3)]
-            assert not any("numbers alone" in line for line in lines_of(app))
-
-    played(explorer(Recording(whole.about, whole.prompt, layers)), script)
-    assert asked == [0, 1, 0]
-
-
 def test_a_failure_in_a_pane_is_kept_for_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "draw", lambda *given: 1 / 0)
     app = explorer()
@@ -221,8 +189,8 @@ def test_heads_of_a_long_text_are_judged_and_drawn_beside_the_first_picture(monk
         assert (app.view.at, app.view.head) == (app.scene.outs[0].call, app.scene.outs[0].at)
         assert f"{len(app.scene.outs)} stand out" in lines_of(app)[1]
         await pilot.press("2")
-        await until(app, pilot, lambda: "coarse" not in lines_of(app)[1])
-        assert not app.scene.picture(app.view).coarse
+        await until(app, pilot, lambda: "computing" not in lines_of(app)[1])
+        assert app.scene.picture(app.view).is_computed
 
     played(app, script)
 
@@ -233,10 +201,10 @@ def test_a_file_that_exists_is_replaced_after_enter_alone(tmp_path: Path) -> Non
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
         app.outside = replace(app.outside, write=lambda of, words: written.append(words))
         (tmp_path / "a.csv").write_text("mine")
-        await typed(pilot, f"2:write {tmp_path}/a.csv")
+        await typed(pilot, f"2w{tmp_path}/a.csv")
         assert "exists, enter replaces it" in lines_of(app)[-1] and not written
         await pilot.press("enter")
-        await typed(pilot, f":write {tmp_path}/b.csv")
+        await typed(pilot, f"w{tmp_path}/b.csv")
 
     played(explorer(size=(200, 24)), script)
     assert [words[-1] for words in written] == ["--force", f"{tmp_path}/b.csv"]

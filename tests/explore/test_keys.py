@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attn_cli.errors import InputError
 from attn_cli.explore.app import COMMANDS
-from attn_cli.explore.commands import command_named, completions, why_dead
+from attn_cli.explore.commands import why_dead
 from attn_cli.explore.moves import found
 from attn_cli.explore.panes import cell, heads, matrix, text
 from attn_cli.explore.scene import Scene
@@ -75,26 +75,6 @@ def test_enter_goes_deeper_and_escape_back() -> None:
     assert panes == ["matrix", "text", "cell", "cell", "text", "matrix", "heads", "heads"]
 
 
-@pytest.mark.parametrize(
-    ("line", "field", "value"),
-    [
-        ("head 2.1", "at", 2),
-        ("head 3", "head", 3),
-        ("statistic first", "statistic", "first_weight"),
-    ],
-)
-def test_commands_are_words(line: str, field: str, value: object) -> None:
-    name, _, words = line.partition(" ")
-    command = command_named(name, "heads")
-    assert command.run is not None
-    assert getattr(command.run(scene_of(), Viewpoint(), words), field) == value
-
-
-def test_what_may_be_typed_is_completed() -> None:
-    lines = completions(scene_of(), Viewpoint())
-    assert {"sort", "head 3", "head 0", "statistic first"} <= set(lines) and "scores" not in lines
-
-
 def test_the_next_head_of_a_kind_goes_round_through_its_family() -> None:
     scene = scene_of(recording(n=30))
     heads = [(out.call, out.at) for out in scene.outs if out.kind.words == "focused"]
@@ -139,8 +119,6 @@ def test_a_key_that_does_nothing_says_why() -> None:
     assert why_dead("x", "x") == "x is for the matrix (2)"
     assert why_dead("z", "z") == "z is for the matrix (2) and the text (3)"
     assert why_dead("Z", "Z") == "no command has the key Z: ? lists them"
-    with pytest.raises(InputError, match="no command 'bank'"):
-        command_named("bank", "heads")
 
 
 def test_the_guide_has_a_row_for_every_key() -> None:

@@ -20,11 +20,9 @@ from tests.real_models import SMOL
 
 WALKS = {
     "heads": "ljl",
-    "sorted": "o",
     "matrix": "2kkk",
     "zoomed": "2+++",
     "scores": "2x",
-    "words": "2uk",
     "text": "3h",
     "column": "3kv",
     "cell": "34",

@@ -17,7 +17,7 @@ from attn_cli.kernel.definition.mask import all_of, causal, window
 from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
-from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
+from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Received, ReceivedShares
@@ -62,28 +62,25 @@ def test_cells_are_those_of_the_definition(problem: Problem, torches: bool, data
 
 @settings(max_examples=30)
 @given(problems(), st.integers(1, 9), st.integers(1, 9), st.data())
-def test_pooled_blocks_are_maxima_of_weights_and_the_scores_farthest_from_0(
-    problem: Problem, a: int, b: int, data: st.DataObject
-) -> None:
+def test_pooled_blocks_are_maxima_of_weights(problem: Problem, a: int, b: int, data: st.DataObject) -> None:
     call = call_of(problem)
     layer, expected = recorded(call), attend(problem.q, problem.k, problem.v, problem.rule)
     rows, keys = (data.draw(places(count)) for count in (call.n, call.m))
     for head in range(call.h):
         masked = np.isneginf(expected.scores[head][rows][:, keys])
-        for scores, cells in ((True, expected.scores), (False, expected.weights)):
-            blocks = block_loop(np.where(masked, np.nan, cells[head][rows][:, keys]), a, b, farthest=scores)
-            np.testing.assert_allclose(layer.pooled(head, rows, keys, (a, b), scores=scores), blocks, atol=1e-6)
+        blocks = block_loop(np.where(masked, np.nan, expected.weights[head][rows][:, keys]), a, b)
+        np.testing.assert_allclose(layer.pooled(head, rows, keys, (a, b)), blocks, atol=1e-6)
 
 
-def block_loop(cells: np.ndarray, a: int, b: int, *, farthest: bool) -> np.ndarray:
-    """Maxima of blocks, or what is farthest from 0, one by one; NaN where there is nothing but NaN."""
+def block_loop(cells: np.ndarray, a: int, b: int) -> np.ndarray:
+    """Maxima of blocks, one by one; NaN where there is nothing but NaN."""
     n, m = cells.shape
     blocks = np.full((-(-n // a), -(-m // b)), np.nan)
     for i in range(blocks.shape[0]):
         for j in range(blocks.shape[1]):
             block = cells[i * a : (i + 1) * a, j * b : (j + 1) * b]
             numbers = block[~np.isnan(block)].tolist()
-            blocks[i, j] = max(numbers, key=abs if farthest else None) if numbers else np.nan
+            blocks[i, j] = max(numbers) if numbers else np.nan
     return blocks
 
 
@@ -119,17 +116,6 @@ def test_every_reducer_runs_on_it(problem: Problem, torches: bool) -> None:
     assert again.rule | {"mask": ""} == live.rule | {"mask": ""}
     for name, values in live.part(Heads).statistics.items():
         np.testing.assert_allclose(layer.statistics[name], values, atol=2e-5, err_msg=name)
-
-
-@settings(max_examples=30)
-@given(problems())
-def test_thumbnails_tell_masked_blocks_from_small_weights(problem: Problem) -> None:
-    layer = recorded(call_of(problem))
-    weights = attend(problem.q, problem.k, problem.v, problem.rule).weights
-    allowed = layer.allowed(slice(0, layer.n), slice(0, layer.m))
-    assert np.array_equal(layer.thumbnail == MASKED, np.broadcast_to(~allowed, weights.shape))
-    levels = np.rint(LEVELS * np.sqrt(weights))
-    assert np.abs(np.where(allowed, layer.thumbnail - levels, 0)).max() <= 1
 
 
 def test_bfloat16_is_kept_as_it_is() -> None:

@@ -1,4 +1,4 @@
-"""All heads: a cell each, coloured where they stand out or by one number; or a table, the most telling first."""
+"""All heads: a cell each, coloured where they stand out or by one number."""
 
 from dataclasses import replace
 from textwrap import wrap
@@ -29,7 +29,6 @@ from attn_cli.explore.window import CellForm, MatrixWindow, Space, window_at
 from attn_cli.summaries.reducers.heads import Statistic
 from attn_cli.summaries.standing_out import StandOut, counts, families_of, named_kinds
 from attn_cli.text import counted, model_name, visible
-from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp
 
 _LABEL = 6  # columns before the first head
@@ -41,13 +40,10 @@ _WIDE = 100  # columns from which a family's line says what its heads do
 
 
 def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
-    """The heads, coloured by kind or a statistic, or as a sorted list; the last line has the cursor's numbers."""
+    """The heads, coloured by kind or a statistic; the last line has the cursor's numbers."""
     judged, room = scene.shown_kinds(view), size.height - 2
-    if view.sorted:
-        body = _table(scene, view, size.width, room)
-    else:
-        body = _map(scene, view, judged, size)
-        body += [] if judged is None else _kinds(scene, view, judged, size.width, room - len(body))
+    body = _map(scene, view, judged, size)
+    body += [] if judged is None else _kinds(scene, view, judged, size.width, room - len(body))
     status = status_line(_status(scene, view), size.width, "  ")
     return [_title(scene, view, judged, size.width), *filled(body, room), status]
 
@@ -55,14 +51,13 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
 def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
     """The viewpoint on the head at column x and line y of the pane, from 0; None where there is none."""
     row, column = y - _HEADING, x - _LABEL
-    if view.sorted:
-        ranked, first = scene.ranked(view), _first_rank(scene, view, size.height - 3)
-        at, head = ranked[first + row] if 0 <= row < size.height - 3 and first + row < len(ranked) else (-1, 0)
-    else:
-        window = _window(scene, view, size)
-        at, head = window.left + column // window.form.columns, window.top + row * (2 if window.form.halves else 1)
-    layers, is_inside = scene.recording.layers, row >= 0 and (view.sorted or column >= 0)
-    return replace(view, at=at, head=head) if is_inside and 0 <= at < len(layers) and head < layers[at].h else None
+    window, layers = _window(scene, view, size), scene.recording.layers
+    at, head = window.left + column // window.form.columns, window.top + row * (2 if window.form.halves else 1)
+    return (
+        replace(view, at=at, head=head)
+        if row >= 0 and column >= 0 and 0 <= at < len(layers) and head < layers[at].h
+        else None
+    )
 
 
 def _window(scene: Scene, view: Viewpoint, size: Size) -> MatrixWindow:
@@ -89,11 +84,6 @@ def _title(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, width: int
         return with_ramp(parts, Ramp(0.0, 1.0), ("0", "1"), width, scene.screen)
     ramp = _ramp(scene.values(statistic))
     ends = f"{ramp.low:.{statistic.digits}f}", f"{ramp.high:.{statistic.digits}f}"
-    if view.sorted:
-        order = "largest" if statistic.largest_first else "smallest"
-        return parts_line(
-            [name, f"{counted(heads, 'head')} by {statistic.heading}, {order} first", statistic.meaning], width, BOLD
-        )
     known = "no head stands out" if scene.is_judged else "looking for heads that stand out"
     parts = parts_line([name, f"{counted(heads, 'head')} by {statistic.heading}", tokens, known], width - 22, BOLD)
     return with_ramp(parts, ramp, ends, width, scene.screen)
@@ -188,31 +178,6 @@ def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:
     return [Segment("  ·  ", DIM), Segment(shown, Style(dim=True))]
 
 
-def _first_rank(scene: Scene, view: Viewpoint, room: int) -> int:
-    ranked = scene.ranked(view)
-    return min(max(ranked.index((view.at, view.head)) - room // 2, 0), max(len(ranked) - room, 0))
-
-
-def _table(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
-    """A line for each head, as sorted, with its numbers."""
-    chosen = scene.statistic(view)
-    shown = [chosen, *(each for each in scene.statistics if each is not chosen)]
-    wide = [max(len(each.heading), 8) + 2 for each in shown]
-    while sum(wide) > width - 12 and len(wide) > 1:
-        wide.pop()
-    heading = "".join(each.heading.rjust(columns) for each, columns in zip(shown, wide, strict=False))
-    lines: list[Line] = [line(f"{'head':>10}{heading}", width, DIM)]
-    ranked, first = scene.ranked(view), _first_rank(scene, view, room - 1)
-    for at, head in ranked[first : first + room - 1]:
-        numbers = "".join(
-            _number(scene, each, at, head).rjust(columns) for each, columns in zip(shown, wide, strict=False)
-        )
-        is_cursor = (at, head) == (view.at, view.head)
-        text = f"{'▶ ' if is_cursor else '  '}{scene.head_label(at, head):>8}{numbers}"
-        lines.append(line(fit(text, width), width, BOLD if is_cursor else PLAIN))
-    return lines
-
-
 def _number(scene: Scene, statistic: Statistic, at: int, head: int) -> str:
     values = scene.recording.layers[at].statistics.get(statistic.name)
     return "·" if values is None or np.isnan(values[head]) else f"{values[head]:.{statistic.digits}f}"
@@ -225,6 +190,6 @@ def _status(scene: Scene, view: Viewpoint) -> list[str]:
         (each.heading.replace(" (bits)", ""), _number(scene, each, view.at, view.head)) for each in scene.statistics
     ]
     return [
-        head_name(scene, replace(view, mean=False)) + shared,
+        head_name(scene, view) + shared,
         *(f"{name} {text}" for name, text in numbers if text != "·"),
     ]

@@ -24,7 +24,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     """The lines of the matrix: what it is, keys, cells with queries behind them, the cell under the cursor."""
     picture, window, grid = scene.picture(view), scene.window(view), scene.grid(view)
     ramp = ramp_for(picture.values, "scores" if view.scores else "weights", view.scale, light=scene.screen.light)
-    title = _title(scene, view, window, ramp, ["coarse"] if picture.coarse else [])
+    title = _title(scene, view, window, ramp, [] if picture.is_computed else ["computing"])
     cursor = window.cell_of(view.query, view.key)
     lines = [parts_line(title, size.width, BOLD), _ruler(grid.keys, window, cursor[1])]
     step, columns = 2 if window.form.halves else 1, scene.row_labels(view) - 1
@@ -46,9 +46,7 @@ def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpo
 
 def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, more: list[str]) -> list[str]:
     form, (n, m) = window.form, scene.size(view)
-    kind = "by value" if scene.reads_values(view) else "scores" if view.scores else "weights"
-    kind += " between words" if scene.in_words(view) else ""
-    parts = [head_name(scene, view), kind, f"{n:,} x {m:,}", *more]
+    parts = [head_name(scene, view), "scores" if view.scores else "weights", f"{n:,} x {m:,}", *more]
     parts += ["sinks hidden"] if view.hide_sinks else []
     pooling = "farthest from 0" if view.scores else "mean row"
     parts += [f"{pooling} of {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []

@@ -16,12 +16,12 @@ _NARROW = 60  # columns under which a line has no room for words that the pane s
 
 
 def head_name(scene: Scene, view: Viewpoint) -> str:
-    """What is shown, as words: "layer 15 head 6", "cross layer 2, mean of 8 heads"."""
-    layer = scene.layer(view)
-    place = layer.place
+    """What is shown, as words: "layer 15 head 6", "cross layer 2 head 0"."""
+    place = scene.layer(view).place
     call = f" call {place.call}" if place.call else ""
-    name = f"{'' if place.stream == 'self' else place.stream + ' '}layer {place.layer}{call}"
-    return f"{name}, mean of {layer.h} heads" if view.mean else f"{name} head {place.heads[view.head]}"
+    return (
+        f"{'' if place.stream == 'self' else place.stream + ' '}layer {place.layer}{call} head {place.heads[view.head]}"
+    )
 
 
 def short_label(tokens: Sequence[Token], at: int, columns: int = _TOKEN_COLUMNS) -> str:
@@ -42,15 +42,12 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     cell = slice(view.query, view.query + 1), slice(view.key, view.key + 1)
     value, layer = float(grid.cells(*cell)[0, 0]), scene.layer(view)
     if np.isnan(value):
-        return [names, "hidden" if not view.words and bool(layer.allowed(*cell)[0, 0]) else "masked"]
-    if view.mean or scene.in_words(view):
-        return [names, f"weight {value:.4f}"]
+        return [names, "hidden" if bool(layer.allowed(*cell)[0, 0]) else "masked"]
     terms = layer.terms(view.head, view.query, view.key)
     seen = int(layer.allowed(cell[0], slice(None)).sum())
     score = [] if terms.score is None else [f"score {terms.score:.2f}"]
     rank = [] if terms.rank is None else [f"rank {terms.rank:,} of {seen:,}"]
-    read = [f"by value {value:.4f}"] if scene.reads_values(view) and view.pane != "cell" else []
-    return [names, *read, f"weight {terms.weight:.4f}", *_written(layer.queries, view.query + 1), *score, *rank]
+    return [names, f"weight {terms.weight:.4f}", *_written(layer.queries, view.query + 1), *score, *rank]
 
 
 def _written(queries: Sequence[Token], following: int) -> list[str]:

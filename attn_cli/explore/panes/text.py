@@ -43,7 +43,6 @@ def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpo
 
 
 def _first_line(scene: Scene, view: Viewpoint) -> int:
-    """The index of the first line of the text that is seen: the cursor's token is in the middle, or near an end."""
     layout, (lines, _) = scene.layout(view), scene.text_lines(view)
     number = layout.line_of.get(view.subject if scene.same_tokens(view) else view.partner, 0)
     return min(max(number - lines // 2, 0), max(len(layout.lines) - lines, 0))
@@ -55,8 +54,7 @@ def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
         what = f"who attends to key {short_label(grid.keys, view.key)}"
     else:
         what = f"what query {short_label(grid.queries, view.query)} attends to"
-    more = ["by value"] * scene.reads_values(view) + ["sinks hidden"] * view.hide_sinks
-    return [head_name(scene, view), what, *more, f"{scale} scale 0 to {ramp.high:.3g}"]
+    return [head_name(scene, view), what, *["sinks hidden"] * view.hide_sinks, f"{scale} scale 0 to {ramp.high:.3g}"]
 
 
 def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: int) -> list[Line]:

@@ -97,7 +97,6 @@ def widest_vectors() -> int:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """The pool of cores() - 1 threads, at least 1, that work beside the calling one; one pool for all callers."""
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
 
 

@@ -230,7 +230,6 @@ def _span_of(ends: Ends | None, m: int) -> Span:
 
 
 def _ends_of_keys(keys: Array) -> tuple[int, int, bool]:
-    """The first key that is seen, the one after the last, and whether there are no holes between them."""
     places = np.flatnonzero(to_numpy(keys))
     if len(places) == 0:
         return 0, 0, True

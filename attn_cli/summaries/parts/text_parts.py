@@ -194,7 +194,6 @@ def _name_outside(token: Token, prompt: Prompt) -> str:
 
 
 def _places_of(tokens: Sequence[Token]) -> tuple[tuple[int, int], ...]:
-    """The characters of tokens, those next to each other as one span; none for tokens without a place."""
     placed = [(token.start, token.end, token.index) for token in tokens if token.start is not None]
     runs = (list(run) for _, run in groupby(enumerate(placed), lambda pair: pair[1][2] - pair[0]))
     return tuple((run[0][1][0], run[-1][1][1] or 0) for run in runs)

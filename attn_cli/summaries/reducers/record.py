@@ -11,14 +11,13 @@ from attn_cli.arrays import Array, is_torch, itemsize
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
-from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.cpu.walk import numpy_stats
-from attn_cli.kernel.definition.mask import causal, intervals
+from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt, Token
-from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
+from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.layer import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ALL, Selection, ranges
@@ -27,14 +26,12 @@ from attn_cli.summaries.reduce import Part, Reducer, reduce, with_part
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, residual_lengths_of
-from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.told.story import kept_name, looked_and_told
 from attn_cli.text import counted, decimal_bytes, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
 Label = str | int | Token
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
-THUMBNAIL = 64  # blocks a side, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +67,7 @@ def left_out_note(budget: MemoryBudget) -> str:
     if not budget.left_out or budget.size is None:
         return ""
     layers, asked, half = ranges(sorted(budget.left_out)), decimal_bytes(budget.asked), decimal_bytes(budget.size)
-    kept = f"layers {layers} are kept with their numbers and thumbnails alone; -l chooses which"
+    kept = f"layers {layers} are kept with their numbers alone; -l chooses which"
     return f"all queries and keys take {asked}, half of the free memory is {half}: {kept}"
 
 
@@ -80,25 +77,23 @@ class Record:
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self.budget = budget or MemoryBudget()
         self.heads, self.received = HeadStatistics(), ReceivedShares()
-        self.pooled = MatrixOf((THUMBNAIL, THUMBNAIL))
 
     def wanted(self, call: Call) -> Wanted:
         """A request for what is recorded; an empty one for a call that comes from a recording."""
         if isinstance(call, RecordedLayer):
             return Wanted()
-        parts = self.heads.wanted(call) | self.received.wanted(call) | self.pooled.wanted(call)
-        return parts | Wanted(moments=("logsumexp",))
+        return self.heads.wanted(call) | self.received.wanted(call) | Wanted(moments=("logsumexp", "masked"))
 
     def part(self, call: Call, stats: RowStats) -> Recorded:
         """The call as a layer of a recording, for use without the model: its statistics, its rule (scale, mask ...)."""
         if isinstance(call, RecordedLayer):
             return Recorded(call)
-        pooled, heads, norms = self.pooled.part(call, stats), self.heads.part(call, stats), key_head_norms(call)
+        heads, norms = self.heads.part(call, stats), key_head_norms(call)
         operands, lengths = operands_of(call), residual_lengths_of(call)
         size = sum(itemsize(x) * math.prod(x.shape) for x in operands.values())
         fits = self.budget.take(size, call.place.layer)
         cells: dict[str, Any] = {name: kept(x) for name, x in operands.items() if fits}
-        assert pooled.weights is not None and stats.logsumexp is not None and stats.masked is not None
+        assert stats.logsumexp is not None and stats.masked is not None
         layer = RecordedLayer(
             call.place,
             call.queries,
@@ -108,13 +103,11 @@ class Record:
             dict(heads.statistics),
             self.received.part(call, stats).weights.astype(np.float32),
             None if norms is None else norms.astype(np.float32),
-            np.empty(0, np.uint8),
-            pooled.block,
             residual_norms=None if lengths is None else np.asarray(lengths, np.float32),
             shows_scores=isinstance(call, AttentionCall) or getattr(call, "scores", None) is not None,
             **cells,
         )
-        return Recorded(replace(layer, thumbnail=_levels(layer, pooled.weights)))
+        return Recorded(layer)
 
 
 def operands_of(call: Call) -> dict[str, Array]:
@@ -123,27 +116,6 @@ def operands_of(call: Call) -> dict[str, Array]:
         return {"q": call.q, "k": call.k}
     scores = getattr(call, "scores", None)
     return {"seen": call.like if scores is None else scores}
-
-
-def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:
-    levels: np.ndarray = np.rint(LEVELS * np.sqrt(np.clip(weights, 0.0, 1.0))).astype(np.uint8)
-    levels[:, ~_open_blocks(layer)] = MASKED
-    return levels
-
-
-def _open_blocks(layer: RecordedLayer) -> np.ndarray:
-    """In which blocks of the thumbnail the mask allows any cell, `[a, b]`; without a look at every cell if it can."""
-    (height, width), m = layer.thumbnail_block, layer.m
-    spans = None if layer.seen is not None else intervals(layer.rule.mask, layer.n, m)
-    if spans is not None:
-        left = np.arange(0, m, width)
-        first, last = spans.first[:, None], spans.last[:, None]  # [n, 1]
-        return folded((first < last) & (first < left + width) & (last > left), -2, 0, height)
-    strips = []
-    for at in range(0, layer.n, height):
-        allowed = layer.allowed(slice(at, min(at + height, layer.n)), slice(0, m))
-        strips.append(folded(folded(allowed, -2, 0, height), -1, 0, width))
-    return np.concatenate(strips)
 
 
 def record(
@@ -167,7 +139,7 @@ def record(
 
 
 def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
-    """One layer's attention as a recording keeps it: queries and keys, head statistics, pooled weights."""
+    """One layer's attention as a recording keeps it: queries and keys, head statistics."""
     part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
     assert part is not None
     return part.layer

@@ -115,7 +115,6 @@ class _Walk:
         yield from self._mixture(at, keys)
 
     def _stage(self, name: str, at: int) -> np.ndarray | None:
-        """The numbers of one head of a stage `[rows, columns]`; None where there is no such stage."""
         stage = self.steps.stage(name)
         if stage is None or stage.axes[0] != "heads":
             return None if stage is None else stage.values
@@ -304,7 +303,6 @@ def _widest(values: np.ndarray, places: int) -> int:
 
 
 def _agree(one: np.ndarray, other: np.ndarray) -> bool:
-    """True where two tables of vectors are the same in all rows that both show."""
     if one.shape != other.shape:
         return False
     both = ~(np.isnan(one) | np.isnan(other))

@@ -261,7 +261,6 @@ def ink_on_paper(level: float, ramp: Ramp) -> str:
 
 
 def _color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
-    """The red, green and blue, 0 to 255, of a level from 0 to 1 of the colour scale: as on paper."""
     colors = ramp.colors if ramp.diverging else "crameri:batlowW"
     place = level if ramp.diverging else 1 - level
     color = color_at(round(place * 255), colors, "truecolor").get_truecolor()

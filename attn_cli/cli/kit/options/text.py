@@ -165,7 +165,6 @@ def _json_of(file: str, hint: str) -> Any:
 
 
 def _check_halves(value: Any, source: str, of: str = "") -> None:
-    """Raise InputError for half of a surrogate pair in a string, at any depth."""
     for place, words in _strings(value):
         lone = next((at for at, letter in enumerate(words) if "\ud800" <= letter <= "\udfff"), None)
         if lone is not None:
