@@ -1,6 +1,8 @@
 """Expected failures, with a message and a hint that a person can act on, and the exit code of each kind."""
 
 from enum import IntEnum
+from importlib import import_module
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -68,3 +70,13 @@ def reason(error: Exception) -> str:
     ('No such file or directory', 'no header')
     """
     return getattr(error, "strerror", None) or str(error)
+
+
+def optional(package: str, extra: str, subject: str, *parts: str) -> Any:
+    """An optional package, with its modules `parts`; LoadError of `subject` and the extra where it is missing."""
+    try:
+        for part in parts:
+            import_module(f"{package}.{part}")
+        return import_module(package)
+    except ImportError as error:
+        raise LoadError(f"{subject} the package {error.name}", f"pip install 'attn-cli[{extra}]'") from error

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
+from attn_cli.errors import AttnError, InputError, LimitError, LoadError, optional, reason
 from attn_cli.kernel.bands.threads import used_cores
 from attn_cli.model.source import Source
 from attn_cli.scans.part import scan_shard
@@ -80,10 +80,7 @@ class RayWorkers:
 def ray_workers(address: str, opens: OpenSource, options: ScanOptions) -> Iterator[RayWorkers]:
     """Context manager: workers on the cluster at `address`; "auto" finds one that runs, or starts one here."""
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", _DEATHS)  # read while Ray is imported
-    try:
-        import ray
-    except ImportError:
-        raise LoadError("--ray needs Ray", "pip install 'attn-cli[scan-ray]'") from None
+    ray = optional("ray", "scan-ray", "--ray needs")
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, address)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, optional
 from attn_cli.scans.folder import DAMAGED, ScanFolder
 from attn_cli.scans.numbers import JUDGED
 from attn_cli.scans.part import PLACE, sums_of
@@ -129,11 +129,7 @@ def estimates(values: np.ndarray, *, quantiles: bool = False) -> dict[str, np.nd
 
 
 def _special() -> Any:
-    try:
-        from scipy import special
-    except ImportError:
-        raise LoadError("intervals of a scan need the package scipy", "pip install 'attn-cli[scan]'") from None
-    return special
+    return optional("scipy", "scan", "intervals of a scan need", "special").special
 
 
 def two_sided_p(t: npt.ArrayLike, dof: npt.ArrayLike) -> Floats:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
@@ -106,14 +105,7 @@ def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Sourc
     from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.source import reading_source
 
-    unpacked, generates = origin.options.unpacked, "generate" in reading
-    if origin.gguf is None or unpacked is None:  # of which no copy is kept
-        loaded = load(origin, generates=generates)
-    else:
-        from attn_cli.sources.huggingface.load.gguf_unpacked import load_unpacked
-
-        loaded = load_unpacked(origin, unpacked, partial(load, generates=generates), generates=generates)
-    return reading_source(loaded, media, **reading)
+    return reading_source(load(origin, generates="generate" in reading), media, **reading)
 
 
 def _open_module(named: tuple[str, str], reading: Any, loading: Any) -> Source:

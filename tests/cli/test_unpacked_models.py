@@ -1,7 +1,6 @@
 """A .gguf file is unpacked once: later commands load the copy, which is equal, bounded, private, never relied on."""
 
 import os
-from contextlib import nullcontext
 from pathlib import Path
 
 import gguf
@@ -59,7 +58,7 @@ def not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> object:
         raise AssertionError("a .gguf file is read")
 
-    monkeypatch.setattr(checkpoint, "_fast_gguf", lambda origin: refuse() if origin.gguf else nullcontext())
+    monkeypatch.setattr(checkpoint, "read_once", refuse)
 
 
 def test_a_second_command_loads_the_copy(packed: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

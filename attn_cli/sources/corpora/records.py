@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from attn_cli.errors import InputError, LoadError, reason
+from attn_cli.errors import InputError, optional, reason
 from attn_cli.sources.files.parse_errors import parse_errors, problem
 from attn_cli.sources.files.paths import expanded
 from attn_cli.text import decimal_bytes, excerpt, listed
@@ -36,13 +36,7 @@ class BadRecordError(Exception):
 
 def arrow() -> Any:
     """The module pyarrow; LoadError where it isn't installed."""
-    try:
-        import pyarrow
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError:
-        raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
-    return pyarrow
+    return optional("pyarrow", "scan", "scans need", "ipc", "parquet")
 
 
 @contextmanager

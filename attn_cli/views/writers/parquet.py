@@ -5,7 +5,7 @@ import math
 from itertools import islice
 from typing import Any
 
-from attn_cli.errors import LoadError
+from attn_cli.errors import optional
 from attn_cli.summaries.report import Report
 from attn_cli.views import data
 from attn_cli.views.sink import Sink
@@ -19,11 +19,7 @@ class ParquetView(View):
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise LoadError("a .parquet file needs the package pyarrow", "pip install 'attn-cli[scan]'") from error
-        self.arrow: Any = pyarrow
+        self.arrow = optional("pyarrow", "scan", "a .parquet file needs", "parquet")
         self.tables: list[Any] = []
 
     def show(self, report: Report) -> None:
@@ -37,8 +33,6 @@ class ParquetView(View):
 
     def close(self) -> None:
         """Write the rows of all reports to the Parquet file."""
-        from pyarrow import parquet
-
         file = io.BytesIO()
         table = self.arrow.table({})
         if self.tables:
@@ -46,7 +40,7 @@ class ParquetView(View):
             numbers = [field.with_type(self.arrow.float64()) if self.arrow.types.is_null(field.type) else field
                        for field in table.schema]  # fmt: skip
             table = table.cast(self.arrow.schema(numbers))
-        parquet.write_table(table, file, compression="zstd")
+        self.arrow.parquet.write_table(table, file, compression="zstd")
         self.sink.write(file.getbuffer())
 
 

@@ -10,7 +10,7 @@ from attn_cli.text import listed
 
 
 class ModelCache(NamedTuple):
-    """The cache of the hub on this machine: `models` maps names to bytes, `broken` counts unreadable entries."""
+    """The cache of the hub on this machine: the bytes of its models by name, and how many entries are broken."""
 
     folder: str
     models: dict[str, int]
@@ -30,7 +30,7 @@ def cached_models() -> ModelCache:
     return ModelCache(folder, dict(sorted(models.items())), len(cache.warnings))
 
 
-def cached_file(name: str, file: str, revision: str | None = None) -> Path | None:
+def cached_file(name: str, revision: str | None, file: str) -> Path | None:
     """A file of a model on the hub, at `revision` or main, that is in the cache; else None."""
     path = try_to_load_from_cache(name, file, cache_dir=constants.HF_HUB_CACHE, revision=revision)
     return Path(path) if isinstance(path, str) else None
@@ -38,7 +38,7 @@ def cached_file(name: str, file: str, revision: str | None = None) -> Path | Non
 
 def commit_of(name: str, revision: str | None = None) -> str | None:
     """The commit of a model on the hub, at `revision` or main, whose configuration is in the cache; else None."""
-    path = cached_file(name, "config.json", revision)
+    path = cached_file(name, revision, "config.json")
     return None if path is None else path.parent.name
 
 

@@ -2,11 +2,10 @@
 
 import logging
 import os
-import sys
+import re
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from typing import Any
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
 
-import re
-
+import torch
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import hf_hub_download
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -30,12 +28,14 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from attn_cli.errors import InputError, LimitError, LoadError, first_line
+from attn_cli.errors import InputError, LimitError, LoadError, first_line, optional
+from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
+from attn_cli.sources.huggingface.load.gguf_once import read_once
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.origin import Origin
@@ -44,43 +44,29 @@ from attn_cli.sources.huggingface.load.trust import check_configuration
 _WEIGHTS = "adapter_model.safetensors"
 
 
-def merged(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
+def _merged(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
     """The base model with the adapter in `folder` merged into its weights by peft."""
-    import peft  # an optional package
-
-    names = _names(folder / _WEIGHTS, name)
+    peft = optional("peft", "adapters", f"{name} is an adapter, which needs")
+    if not (folder / _WEIGHTS).is_file():
+        raise LoadError(f"{name} has no {_WEIGHTS}", "save the adapter's weights as .safetensors")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), safe_open(folder / _WEIGHTS, "pt") as weights:
             warnings.simplefilter("ignore")  # what differs is told below
+            names = set(weights.keys())
             adapted: Any = peft.PeftModel.from_pretrained(model, str(folder))
             changed = set(peft.get_peft_model_state_dict(adapted))
     except Exception as error:  # of any type, as in `load`
         line = f"{name} doesn't fit its base model: {first_line(error)}"
         raise LoadError(line, "--debug shows the whole story") from error
+    hint = "is it of this base model, and whole?"
     if absent := sorted(changed - names):
-        raise LoadError(
-            f"{name} lacks {len(absent)} of its weights: {absent[0]}", "is it of this base model, and whole?"
-        )
+        raise LoadError(f"{name} lacks {len(absent)} of its weights: {absent[0]}", hint)
     if unknown := sorted(name for name in names - changed if "lora" in name):
-        raise LoadError(
-            f"{name} changes {len(unknown)} weights that its base lacks: {unknown[0]}",
-            "is it of this base model?",
-        )
+        raise LoadError(f"{name} changes {len(unknown)} weights that its base lacks: {unknown[0]}", hint)
     if not hasattr(adapted.base_model, "merge_and_unload"):
-        kind = adapted.active_peft_config.peft_type.value
-        raise LoadError(f"{name} is an adapter of type {kind}, which can't be merged", "LoRA and its kin can")
+        raise LoadError(f"{name} is an adapter of a type that can't be merged", "LoRA and its kin can")
     whole: PreTrainedModel = adapted.merge_and_unload()
     return whole
-
-
-def _names(file: Path, name: str) -> set[str]:
-    if not file.is_file():
-        raise LoadError(f"{name} has no {_WEIGHTS}", "save the adapter's weights as .safetensors")
-    try:
-        with safe_open(file, "pt") as weights:
-            return set(weights.keys())
-    except (SafetensorError, OSError) as error:
-        raise LoadError(f"{name}: {_WEIGHTS} can't be read: {error}", "is the download complete?") from error
 
 
 # Parts on top of the stack, without attention, whose weights a checkpoint may lack.
@@ -89,41 +75,33 @@ _HEADS = re.compile(
 )
 
 
-def loses_stack(model: PreTrainedModel, report: dict[str, Any]) -> bool:
-    """True if the files hold a weight of the stack, not of a head on it, that the model has no place for."""
-    prefix = f"{model.base_model_prefix}."
-    return any(key.startswith(prefix) for key in report.get("unexpected_keys", ()))
-
-
-def missing_weights(report: dict[str, Any]) -> list[str]:
+def _missing_weights(report: dict[str, Any]) -> list[str]:
     """The names, sorted, of the stack's weights that the files lack; heads on the stack don't count."""
-    return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
+    return sorted(key for key in report["missing_keys"] if not _HEADS.search(key))
 
 
-def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
+def _check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
     """Raise LoadError for weights that transformers would silently fill with random numbers; it names the first."""
-    missing = missing_weights(report)
-    mismatched = sorted(report.get("mismatched_keys", ()), key=str)
-    if with_head and not missing:
-        lacking = sorted(report.get("missing_keys", ())) + [key for key, *_ in mismatched]
-        head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
-        if head:
-            raise LoadError(
-                f"{origin.name} lacks its language-model head ({head[0]})",
-                "leave out --generate, or load the whole model",
-            )
+    missing, mismatched = _missing_weights(report), sorted(report["mismatched_keys"], key=str)
+    hint = f"is this the right checkpoint for {origin.settings}?"
     if missing:
         names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise LoadError(
             f"{origin.name}: {len(missing)} of the model's weights are missing from its files ({names})",
-            f"they would be random numbers; is this the right checkpoint for {origin.settings}?",
+            f"they would be random numbers; {hint}",
+        )
+    lacking = [*sorted(report["missing_keys"]), *(key for key, *_ in mismatched)]
+    head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
+    if with_head and head:
+        raise LoadError(
+            f"{origin.name} lacks its language-model head ({head[0]})", "leave out --generate, or load the whole model"
         )
     for key, file_shape, config_shape in mismatched:
         if not _HEADS.search(key):
             raise LoadError(
                 f"{origin.name}: {key} is {list(file_shape)} in its files "
                 f"and {list(config_shape)} by {origin.settings}",
-                f"is this the right checkpoint for {origin.settings}?",
+                hint,
             )
 
 
@@ -133,10 +111,8 @@ _QUANTISERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_te
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to run, in evaluation mode on its device, with its tokenizer.
+    """A model ready to run: the layers, without a head; its tokenizer, if it has one; its origin.
 
-    model       the layers whose attention is looked at, without a head: transformers', or another library's module
-    tokenizer   None where its files are missing and no text is to be read
     generating  the model with its generating head, around `model`; None where nothing is generated
     saved       the class that the checkpoint was saved from, whose forward may tell `model` more; None if `generating`
     """
@@ -150,7 +126,7 @@ class LoadedModel:
 
     @cached_property
     def module_places(self) -> ModulePlaces:
-        """The places of the model's modules: paths, block numbers, stacks, and which of them attend; searched once."""
+        """The places of the model's modules, searched once."""
         return ModulePlaces(self.model)
 
 
@@ -167,29 +143,31 @@ def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: 
 
 def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     """The model at `origin` and its tokenizer; with the head that generates text if `generates`."""
+    if origin.gguf and origin.options.unpacked is not None:
+        return _load_unpacked(origin, origin.options.unpacked, generates)
     _silence_libraries()
     device = device_of(origin.options.device)
     folder = Path(origin.path)
     try:
         if not origin.local:
-            config_file = Path(_downloaded_config(origin))
+            config_file = _downloaded_config(origin)
             check_configuration(config_file, origin.name, trusts_code=origin.options.trust_remote_code)
             folder = config_file.parent
         if device.type == "cpu":
             check_memory(origin, folder)
-        with _fast_gguf(origin):
+        with read_once() if origin.gguf else nullcontext():
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             check_sizes(config, folder, origin)
             tokenizer = _tokenizer(origin)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
-            model = merged(model, Path(origin.adapter), origin.name) if origin.adapter else model
+            model = _merged(model, Path(origin.adapter), origin.name) if origin.adapter else model
     except (LoadError, InputError, LimitError):
         raise
     # transformers raises errors of any type; each becomes one line, and --debug shows the traceback
     except Exception as error:
         raise load_error(error, origin) from error
-    check_weights(origin, report, with_head=generates)
+    _check_weights(origin, report, with_head=generates)
     model = model.eval().to(device)
     generating = model if generates else None
     if generates or origin.adapter:
@@ -199,9 +177,32 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     return LoadedModel(model, tokenizer, about, origin, generating, None if generates else saved_class(config))
 
 
-def _downloaded_config(origin: Origin) -> str:
+def _load_unpacked(origin: Origin, kept: UnpackedModels, generates: bool) -> LoadedModel:
+    """The model of a .gguf file, by its copy in float32 that is kept; without one by the file, and then kept."""
+    file, options = Path(origin.path, origin.gguf or ""), replace(origin.options, unpacked=None)
+    folder = kept.find(file)
+    if folder is not None:
+        try:
+            copy = replace(origin, path=str(folder), gguf=None, options=options)
+            return replace(load(copy, generates=generates), origin=origin)
+        except LoadError:  # of other libraries, or spoilt
+            kept.remove(folder)
+    loaded = load(replace(origin, options=replace(options, predicts=True)), generates=generates)
+    model, tokenizer = loaded.generating, loaded.tokenizer
+    if model is not None and tokenizer is not None and model.dtype == torch.float32:
+
+        def write(folder: Path) -> None:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+
+        with suppress(OSError):
+            kept.keep(file, sum(weights.nbytes for weights in model.parameters()), write)
+    return replace(loaded, origin=origin, generating=model if generates or options.predicts else None)
+
+
+def _downloaded_config(origin: Origin) -> Path:
     try:
-        return hf_hub_download(origin.path, "config.json", revision=origin.revision)
+        return Path(hf_hub_download(origin.path, "config.json", revision=origin.revision))
     except hub_errors.RemoteEntryNotFoundError as error:
         raise LoadError(
             f"{origin.name} has no config.json", f"an adapter is read from the cache: {origin.download}"
@@ -218,10 +219,12 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
         if saved is None or getattr(config, "quantization_config", None) is None:
             raise
         return _load_class(saved, origin, config)
-    if saved in (None, type(model)) or not (loses_stack(model, report) or missing_weights(report)):
+    # the files hold a weight of the stack, not of a head on it, that the model has no place for
+    loses = any(key.startswith(f"{model.base_model_prefix}.") for key in report["unexpected_keys"])
+    if saved in (None, type(model)) or not (loses or _missing_weights(report)):
         return model, report
     whole, whole_report = _load_class(saved, origin, config)
-    return (model, report) if missing_weights(whole_report) else (whole, whole_report)
+    return (model, report) if _missing_weights(whole_report) else (whole, whole_report)
 
 
 def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
@@ -252,30 +255,9 @@ def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pre
     return loaded
 
 
-@contextmanager
-def without_native_output() -> Iterator[None]:
-    """Context manager: what compiled code writes to standard output is dropped."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    try:
-        kept = os.dup(1)
-    except OSError:  # closed by the caller: nothing can be printed there
-        yield
-        return
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.close(nothing)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
     try:
-        with without_native_output():
-            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
     except Exception:  # of any type; a model that reads no text needs none, it only gives labels
         if origin.options.reads_text:
             raise
@@ -283,15 +265,6 @@ def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
     if origin.options.reads_text and len(tokenizer) < 2:
         raise LoadError(f"{origin.name}: the tokenizer is empty ({len(tokenizer)} entries)", "are its files complete?")
     return tokenizer
-
-
-def _fast_gguf(origin: Origin) -> AbstractContextManager[None]:
-    if not origin.gguf:
-        return nullcontext()
-    # Here and not above: gguf is an optional package.
-    from attn_cli.sources.huggingface.load.gguf_once import read_once
-
-    return read_once()
 
 
 def _silence_libraries() -> None:

@@ -10,7 +10,7 @@ from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.selection import ranges
 from attn_cli.sources.huggingface.anatomy.configuration import number_of
 from attn_cli.sources.huggingface.compat import builder_of
-from attn_cli.sources.huggingface.load.load_errors import broken_weights
+from attn_cli.sources.huggingface.load.load_errors import broken_file
 from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.load.origin import Origin, weight_bytes
 from attn_cli.sources.memory import free_memory
@@ -27,10 +27,7 @@ def check_memory(origin: Origin, folder: Path) -> None:
     size, free = weight_bytes(folder / (origin.gguf or "")), free_memory(swap=True)
     if free is not None and size > free:
         sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
-        raise LimitError(
-            f"the weights of {origin.name} take {sizes} are free",
-            "a smaller model, or a quantised one",
-        )
+        raise LimitError(f"the weights of {origin.name} take {sizes} are free", "a smaller model, or a quantised one")
 
 
 def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
@@ -55,7 +52,7 @@ def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
 
 
 def _too_large(sizes: str, held: int, origin: Origin) -> LoadError:
-    if broken := broken_weights(origin):
+    if broken := broken_file(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
     return LoadError(
         f"{origin.name}: {origin.settings} says {sizes}, and its weight files have {held:,} bytes",

@@ -6,27 +6,24 @@ from functools import cache
 from threading import RLock
 from typing import Any
 
-import gguf
 import numpy as np
 from transformers import modeling_gguf_pytorch_utils
 
 _LOCK = RLock()  # of the two libraries' globals, which are replaced meanwhile
 
 
-class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
-    """A reader of GGUF files that indexes an ordinary array for every token, 5 times quicker than numpy's memmap."""
-
-    data: Any
-
-    def _get(self, *arguments: Any, **keywords: Any) -> Any:
-        if isinstance(self.data, np.memmap):
-            self.data = self.data.view(np.ndarray)
-        return super()._get(*arguments, **keywords)
-
-
 @contextmanager
 def read_once() -> Iterator[None]:
-    """Context manager: transformers parses a .gguf file once, not three times."""
+    """Context manager: transformers parses a .gguf file once, by an ordinary array in place of numpy's memmap."""
+    import gguf  # an optional package
+
+    class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
+        data: Any
+
+        def _get(self, *arguments: Any, **keywords: Any) -> Any:
+            self.data = self.data.view(np.ndarray)  # which is indexed for every token, 5 times quicker
+            return super()._get(*arguments, **keywords)
+
     with _LOCK:
         before = gguf.GGUFReader, gguf.get_tensor_name_map, modeling_gguf_pytorch_utils.tqdm
         gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)

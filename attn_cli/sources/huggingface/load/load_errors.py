@@ -1,5 +1,6 @@
 """Errors of transformers or the hub during loading, reworded as one line and a hint."""
 
+import json
 import re
 from pathlib import Path
 from pickle import UnpicklingError
@@ -19,56 +20,49 @@ _COMMAND = re.compile(r"pip\s+install (?:(?:-U|--upgrade) )?['\"]?(\w[\w.\[\],-]
 
 def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     """The error to raise in place of `error`, of any type, which ended the loading of `origin`."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    name, whole = origin.name, str(error)
+    lines = [line.strip() for line in whole.splitlines() if line.strip()] or [type(error).__name__]
     line = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     if isinstance(error, KeyError):  # whose message is the key alone
         line = f"KeyError: {line}"
     if "weights only" in line.lower() or isinstance(error, UnpicklingError):  # torch's words advise to run it
         return LoadError(
-            f"{origin.name}: a weight file in the format of pickles holds more than weights, and was not read",
+            f"{name}: a weight file in the format of pickles holds more than weights, and was not read",
             "save the weights as .safetensors, which can hold nothing else",
         )
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
-        return LimitError(f"{origin.name} doesn't fit into memory: {line}", f"is {origin.settings} right?")
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in whole:
+        return LimitError(f"{name} doesn't fit into memory: {line}", f"is {origin.settings} right?")
     if isinstance(error, hub_errors.GatedRepoError):
-        return LoadError(f"{origin.name} is gated", "ask for access on its page, then: hf auth login")
+        return LoadError(f"{name} is gated", "ask for access on its page, then: hf auth login")
     if isinstance(error, hub_errors.RevisionNotFoundError):
-        return LoadError(f"{origin.name} has no such revision", "see the branches and tags on its page")
+        return LoadError(f"{name} has no such revision", "see the branches and tags on its page")
     if isinstance(error, hub_errors.RepositoryNotFoundError):
-        return LoadError(
-            f"the hub has no model {origin.name}", f"private ones need hf auth login; {suggest_cached(origin.path)}"
-        )
+        hint = f"private ones need hf auth login; {suggest_cached(origin.path)}"
+        return LoadError(f"the hub has no model {name}", hint)
     missing = _missing_entry(error)
     if missing is not None or (constants.HF_HUB_OFFLINE and not origin.local and "does not appear to have" in line):
         return _not_in_cache(missing or error, origin, line)
     if "timed out" in line.lower() and not origin.local:
-        return LoadError(
-            f"{origin.name}: the hub stopped answering in the middle of a download: {line}",
-            "try again: what is there already is kept; HF_HUB_DOWNLOAD_TIMEOUT=60 waits a minute",
-        )
-    if isinstance(error, ImportError) or any(
-        words in str(error).lower() for words in ("missing optional dependencies", "gpu is required to quantize")
-    ):
-        return LoadError(f"{origin.name} needs what is not installed here: {line}", _install(error))
-    if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
-        return LoadError(
-            f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
-        )
-    if broken := broken_weights(origin):
-        return LoadError(f"{origin.name}: {broken}", "is the download complete?")
+        hint = "try again: what is there already is kept; HF_HUB_DOWNLOAD_TIMEOUT=60 waits a minute"
+        return LoadError(f"{name}: the hub stopped answering in the middle of a download: {line}", hint)
+    absent = ("missing optional dependencies", "gpu is required to quantize")
+    if isinstance(error, ImportError) or any(words in whole.lower() for words in absent):
+        return LoadError(f"{name} needs what is not installed here: {line}", _install(error))
+    if "trust_remote_code" in whole:  # a tokenizer of its own, for example; config.json was looked at before
+        return LoadError(f"{name} brings code of its own and was not run", "if you trust it, add --trust-remote-code")
+    broken = broken_file(origin)
     # What transformers says of a header that gguf can't parse, and what it trips over where one names a token too many.
     if origin.gguf and ("config file" in line or isinstance(error, IndexError)):
-        return LoadError(f"{origin.name}: its header is broken or cut short", "is the download complete?")
-    return LoadError(f"{origin.name} can't be loaded: {line}", "--debug shows the whole story")
+        broken = "its header is broken or cut short"
+    if broken:
+        return LoadError(f"{name}: {broken}", "is the download complete?")
+    return LoadError(f"{name} can't be loaded: {line}", "--debug shows the whole story")
 
 
-def _missing_entry(error: BaseException) -> BaseException | None:
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(
-        seen, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled
-    ):
-        seen = seen.__cause__
-    return seen
+def _missing_entry(error: BaseException | None) -> BaseException | None:
+    while error and not isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled):
+        error = error.__cause__
+    return error
 
 
 def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:
@@ -102,14 +96,17 @@ def _install(error: Exception) -> str:
     return f"pip install {package}" if package else "install what it names and try again"
 
 
-def broken_weights(origin: Origin) -> str:
-    """A clause on the first .safetensors file that can't be opened: name and why; or ""."""
-    if not origin.local or origin.gguf:
+def broken_file(origin: Origin) -> str:
+    """A clause on the first file of weights or of the tokenizer that can't be read: name and why; or ""."""
+    if origin.gguf or not origin.local:
         return ""
-    for path in sorted(Path(origin.path).glob("*.safetensors")):
+    for path in sorted(Path(origin.path).glob("*")):
         try:
-            with safe_open(path, "pt"):
-                pass
-        except (SafetensorError, OSError) as error:
-            return f"{path.name} is broken or cut short ({error})"
+            if path.suffix == ".safetensors":
+                with safe_open(path, "pt"):
+                    pass
+            elif path.suffix == ".json":
+                json.loads(path.read_text("utf-8"))
+        except (SafetensorError, OSError, ValueError, RecursionError) as error:
+            return f"{path.name} is broken or cut short ({first_line(error)})"
     return ""

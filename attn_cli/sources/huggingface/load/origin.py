@@ -1,17 +1,15 @@
-"""Finding and vetting a model before anything of it is loaded, and before torch is imported.
-
-Nothing of a model's repository runs without `--trust-remote-code`: a configuration that names code or a foreign
-kernel is refused before transformers reads it. All errors known from options and files are raised here.
-"""
+"""Finding and vetting a model before anything of it is loaded or run, and before torch is imported."""
 
 import re
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LoadError, optional
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_path
@@ -21,12 +19,8 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json",
                     "tokenizer_config.json")  # fmt: skip
-# The commands that take images and audio, for hints.
-MEDIA_COMMANDS = "attn top, matrix, heads, inspect and layers"
 # The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
-
-
 _ADAPTER_FILE = "adapter_config.json"
 
 
@@ -44,12 +38,7 @@ class OriginOptions:
 
 @dataclass(frozen=True)
 class Origin:
-    """The location of a model: a folder, a .gguf file in a folder, or an id on the hub.
-
-    gguf      the name of the .gguf file in the folder; None for other models
-    adapter   the folder of an adapter (LoRA and the like) to be merged into the model; None for no adapter
-    revision  the branch, tag or commit on the hub; None for its main branch
-    """
+    """The location of a model: a folder, the file `gguf` in it, or an id on the hub; the folder of its `adapter`."""
 
     name: str
     path: str
@@ -61,7 +50,7 @@ class Origin:
 
     @property
     def settings(self) -> str:
-        """What states the model's sizes, as messages name it: "its config.json", or "its header" of a .gguf file."""
+        """What states the model's sizes, as messages name it."""
         return "its header" if self.gguf else "its config.json"
 
     @property
@@ -72,15 +61,8 @@ class Origin:
     @property
     def hub(self) -> dict[str, Any]:
         """The arguments of every `from_pretrained`."""
-        arguments: dict[str, Any] = {
-            "trust_remote_code": self.options.trust_remote_code,
-            "local_files_only": self.local,
-        }
-        if self.gguf:
-            arguments["gguf_file"] = self.gguf
-        if not self.local:
-            arguments["revision"] = self.revision
-        return arguments
+        trusted, file = self.options.trust_remote_code, {"gguf_file": self.gguf} if self.gguf else {}
+        return {"trust_remote_code": trusted, "local_files_only": self.local, "revision": self.revision, **file}
 
 
 def find(name: str, options: OriginOptions) -> Origin:
@@ -88,16 +70,16 @@ def find(name: str, options: OriginOptions) -> Origin:
     check_options(options)
     origin = _locate(name, options)
     if origin.gguf:
-        _check_gguf(origin)
-    elif origin.local:
+        return origin
+    if origin.local:
         check_folder(Path(origin.path), name)
-    adapter = None if origin.gguf else _adapter_folder(name)
+    adapter = _adapter_folder(name)
     if adapter is not None:
-        origin = _base_of(adapter, origin)
-    elif not origin.local:
-        _check_cached(origin)
-    elif not origin.gguf:
+        return _base_of(adapter, origin)
+    if origin.local:
         _check_folder(origin)
+    else:
+        _check_cached(origin)
     return origin
 
 
@@ -111,32 +93,29 @@ def check_options(options: OriginOptions) -> None:
 
 
 def _is_installed(package: str) -> bool:
-    try:
+    with suppress(ImportError, ValueError):  # ValueError: it stands in for one, without a place of its own
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # ValueError: it stands in for one, without a place of its own
-        return package in sys.modules
+    return package in sys.modules
 
 
 def _adapter_folder(name: str) -> Path | None:
     """The folder of an adapter (LoRA and the like): `name` itself, or its place in the hub's cache."""
-    try:
+    with suppress(OSError, RuntimeError, ValueError):
         folder = Path(name).expanduser()
         if not folder.exists():
             from attn_cli.sources.huggingface.load.cache import cached_file  # here: local models don't need it
 
-            hub_id, revision = split_revision(name)
-            file = cached_file(hub_id, _ADAPTER_FILE, revision)
-            folder = folder if file is None else file.parent
-        is_adapter = (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file()
-    except (OSError, RuntimeError, ValueError):
-        return None
-    return folder if is_adapter else None
+            folder = (cached_file(*_split_revision(name), _ADAPTER_FILE) or folder / _ADAPTER_FILE).parent
+        if (folder / _ADAPTER_FILE).is_file() and not (folder / "config.json").is_file():
+            return folder
+    return None
 
 
 def _base_of(folder: Path, adapter: Origin) -> Origin:
     """The base model that an adapter in `folder` names, a folder or an id on the hub, with the adapter."""
     name, label = adapter.name, f"{adapter.name}: {_ADAPTER_FILE}"
-    _check_adapter(folder, name)
+    check_folder(folder, name)
+    check_files(folder, name)
     base = document_of(folder / _ADAPTER_FILE, name).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise LoadError(f"{label} names no base model", "add base_model_name_or_path, a folder or an id on the hub")
@@ -151,53 +130,47 @@ def _base_of(folder: Path, adapter: Origin) -> Origin:
     return replace(origin, name=name, adapter=str(folder))
 
 
-def _check_adapter(folder: Path, name: str) -> None:
-    check_folder(folder, name)
-    check_files(folder, name)
-    if not _is_installed("peft"):
-        raise LoadError(f"{name} is an adapter, which needs the package peft", "pip install 'attn-cli[adapters]'")
-
-
 def _check_cached(origin: Origin) -> None:
     from huggingface_hub import constants  # imported here, as the cache: local models don't need it
 
     from attn_cli.sources.huggingface.load.cache import commit_of, suggest_cached
 
     if constants.HF_HUB_OFFLINE and commit_of(origin.path, origin.revision) is None:
-        near = nearest_path(expanded(origin.name))
-        if near and (near.suffix == ".gguf" or (near / "config.json").is_file()):
-            raise LoadError(f"no model at {origin.name}, and none of that name in the cache", f"did you mean {near}?")
         raise LoadError(
             f"{origin.name}: offline, and not in the cache",
-            f"{suggest_cached(origin.path)}; with a network: {origin.download}",
+            f"{suggest_cached(origin.path)}; a path starts with ./; with a network: {origin.download}",
         )
 
 
 def _check_folder(origin: Origin) -> None:
     """Raise LoadError for a folder that holds no model, or one that may not be loaded; InputError for no tokenizer."""
     folder, name = Path(origin.path), origin.name
-    if (folder / _ADAPTER_FILE).is_file():  # transformers would load another model, the one it names
+
+    def holds(files: Iterable[str]) -> bool:
+        return any((folder / file).is_file() for file in files)
+
+    if holds([_ADAPTER_FILE]):  # transformers would load another model, the one it names
         raise LoadError(f"{name} holds an adapter ({_ADAPTER_FILE}) and a model (config.json)", "move one elsewhere")
-    if not (folder / "config.json").is_file():
+    if not holds(["config.json"]):
         files = sorted(folder.glob("*.gguf"))
         hint = f"give the file itself: {Path(name) / files[0].name}" if files else "is it a model folder?"
         raise LoadError(f"{name} has no config.json", hint)
     check_files(folder, name)
     check_configuration(folder / "config.json", name, trusts_code=origin.options.trust_remote_code)
-    if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
-        if any((folder / file).is_file() for file in PROCESSOR_FILES):
+    if origin.options.reads_text and not holds(_TOKENIZER_FILES):
+        if holds(PROCESSOR_FILES):
             raise InputError(f"{name} has no tokenizer, but a processor of images or audio",
-                             f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
+                             "give --image FILE or --audio FILE")  # fmt: skip
         raise LoadError(
             f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
             "copy the original model's tokenizer files into the folder; a model of other inputs takes -F FILE.npz",
         )
 
 
-def split_revision(model: str) -> tuple[str, str | None]:
+def _split_revision(model: str) -> tuple[str, str | None]:
     """The hub's id of a name that is no path, and the branch, tag or commit after its @; None without one.
 
-    >>> split_revision("gpt2@v1"), split_revision("gpt2")
+    >>> _split_revision("gpt2@v1"), _split_revision("gpt2")
     (('gpt2', 'v1'), ('gpt2', None))
     """
     name, _, revision = model.partition("@")
@@ -209,33 +182,24 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     kind = kind_of_path(path, LoadError)
     if name and kind is PathKind.FOLDER:
         return Origin(name, str(path), options)
-    if kind in (PathKind.PIPE, PathKind.DEVICE):
-        raise LoadError(f"{name} is {kind.value}, not a model folder or .gguf file", "save it to a file first")
-    if kind is PathKind.FILE:
-        if path.suffix.lower() == ".gguf":
-            return Origin(name, str(path.parent), options, path.name)
-        if (path.parent / "config.json").is_file():
-            raise LoadError(f"{name} is a file of a model", f"give its folder: {path.parent}")
-        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give a folder, or words in .txt, .vec")
-    hub_id, revision = split_revision(name)
+    if kind is PathKind.FILE and path.suffix.lower() == ".gguf":
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise LoadError(f"{name} is not a GGUF file", "is the download complete?")
+        optional("gguf", "gguf", ".gguf files need")
+        return Origin(name, str(path.parent), options, path.name)
+    if kind is PathKind.FILE and (path.parent / "config.json").is_file():
+        raise LoadError(f"{name} is a file of a model", f"give its folder: {path.parent}")
+    if name and kind is not PathKind.NOTHING:
+        raise LoadError(f"{name} is {kind.value}, not a model folder or .gguf file", "words come in .txt and .vec")
+    hub_id, revision = _split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
         near = nearest_path(path)
         hint = "a hub id has the form name, owner/name or owner/name@revision; a path starts with ./ or /"
-        if near is not None:
-            hint = f"did you mean {name.rstrip('/').removesuffix(path.name)}{near.name}?"
+        hint = hint if near is None else f"did you mean {name.rstrip('/').removesuffix(path.name)}{near.name}?"
         raise LoadError(f"no model at {name}: no such file or folder", hint)
     return Origin(name, hub_id, options, local=False, revision=revision)
-
-
-def _check_gguf(origin: Origin) -> None:
-    with (Path(origin.path) / (origin.gguf or "")).open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise LoadError(f"{origin.name} is not a GGUF file", "is the download complete?")
-    try:
-        import gguf  # noqa: F401
-    except ImportError as error:
-        raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
 
 
 # The names that transformers looks for, in this order; further files may be copies in another format.

@@ -10,7 +10,7 @@ from attn_cli.text import excerpt
 
 _TYPE = "model_type"  # a string wherever a configuration has it
 _ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
-_SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
+_SAFE_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 
 
 def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
@@ -25,7 +25,7 @@ def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
             )
         for key in _ATTENTION_KEYS:
             kernel = part.get(key)
-            if not (kernel is None or (isinstance(kernel, str) and kernel in _SAFE_ATTENTION)):
+            if not (kernel is None or kernel in _SAFE_ATTENTION):
                 raise LoadError(
                     f"{name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused",
                     "remove the key from config.json; attn brings its own attention",
@@ -51,7 +51,7 @@ _READ_FOLDERS = ("additional_chat_templates",)
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Raise LoadError for a folder, called `name`, that may not be listed, or whose files may not be asked for."""
+    """Raise LoadError for a folder that may not be listed, or whose files may not be asked for."""
     try:
         next(folder.iterdir(), None)
         (folder / "..").stat()  # refused where a name in the folder may not be asked for
@@ -60,19 +60,17 @@ def check_folder(folder: Path, name: str) -> None:
 
 
 def check_files(folder: Path, name: str) -> None:
-    """Raise LoadError for a folder, called `name`, that would have files outside it read, or what is no plain file."""
+    """Raise LoadError for a folder that would have files outside it read, or what is no plain file."""
     for path in sorted(folder.iterdir()):
         _check_plain(path, f"{name}: {excerpt(path.name)}")
         if path.suffix in _READ or path.name in _READ_FOLDERS:
             _check_link(folder, path, name)
         if path.name.endswith(".index.json") and path.is_file():
             _check_index(folder, path, name)
-    settings = folder / "tokenizer_config.json"
-    if kind_of_path(settings, LoadError) is PathKind.FILE:
-        document = document_of(settings, name)
-        others = document.get("fast_tokenizer_files")
-        for file in others if isinstance(others, list) else []:
-            _check_inside(folder, file, f"{name}: tokenizer_config.json")
+        if path.name == "tokenizer_config.json" and path.is_file():
+            others = document_of(path, name).get("fast_tokenizer_files")
+            for file in others if isinstance(others, list) else []:
+                _check_inside(folder, file, f"{name}: {path.name}")
 
 
 def _check_plain(path: Path, label: str) -> None:

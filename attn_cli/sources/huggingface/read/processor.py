@@ -22,10 +22,10 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
 from attn_cli.sources.huggingface.compat import processor_parts
 from attn_cli.sources.huggingface.known_types import PADDED_TO_FULL_LENGTH, type_of
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, without_native_output
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
-from attn_cli.sources.huggingface.load.origin import MEDIA_COMMANDS, PROCESSOR_FILES, Origin
-from attn_cli.sources.huggingface.read.chat_template import in_parts, rendered
+from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
+from attn_cli.sources.huggingface.read.chat_template import in_parts, no_template, rendered
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.text import counted
@@ -36,10 +36,7 @@ _PART = "video_processor"
 class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
     """Replaces a processor's part for videos; never called, since no videos are read."""
 
-    @classmethod
-    def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":
-        """A new instance, whatever the arguments: there is nothing to load."""
-        return cls()
+    from_pretrained = classmethod(lambda cls, *_, **__: cls())
 
 
 @contextmanager
@@ -68,7 +65,7 @@ class MarkedText(NamedTuple):
     """A processor's text with marks such as <image> for media; `complete` with the template's special tokens."""
 
     text: str
-    complete: bool
+    complete: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -100,38 +97,35 @@ class Processor:
         if not self.reads_text:
             if text or chat is not None:
                 raise InputError(f"{self.description} reads no text beside --{self._kinds[0]}", "leave out the text")
-            return MarkedText("", complete=False)
+            return MarkedText("")
         marks = {mark: count for kind, count in self.media.counts.items() if (mark := self._mark(kind))}
         missing = [mark for mark in marks if mark not in text]
         for mark, count in marks.items():
             if text.count(mark) not in (0, count):
-                files = "one file" if count == 1 else f"{count} files"
-                hint = "leave one of them" if count == 1 else "give each file its place, or none"
-                raise InputError(f"the text has {counted(text.count(mark), 'place')} for {files} ({mark})", hint)
+                places = f"{counted(text.count(mark), 'place')} for {counted(count, 'file')}"
+                raise InputError(f"the text has {places} ({mark})", "give each file its place, or none")
         if not text and not marks:
             raise InputError(f"{self.description} reads a text beside --{self._kinds[0]}", "give the text too")
         if chat is None and not missing:
-            return MarkedText(text, complete=False)
+            return MarkedText(text)
         if getattr(self.processor, "chat_template", None):
             marked_text, notes = self._in_chat(text, chat or {"messages": ()}, missing)
             own = () if chat is not None else ("the text is read as a message: the chat template adds the image",)
             return MarkedText(marked_text, complete=True, notes=own + notes)
         if chat is not None:
-            raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
-        return MarkedText("".join(mark * marks[mark] for mark in missing) + text, complete=False)
+            raise no_template(self.name)
+        return MarkedText("".join(mark * marks[mark] for mark in missing) + text)
 
     def one_image(self) -> InputError:
-        """The error for a model that can't read several images together."""
+        """The error for a model that reads no second image."""
         return InputError(f"{self.description} reads one image at a time", "give one --image")
 
     def arrays(self, marked_text: MarkedText) -> dict[str, Any]:
         """The processor's arrays for one example, batched: a leading axis of 1."""
         audio, images = self.media.audio, list(self.media.images)
-        arguments: dict[str, Any] = {"return_tensors": "pt"}
         if not self.reads_text and audio is not None:
-            return self._run_processor(audio.samples, sampling_rate=audio.rate, **arguments)
-        if images:
-            arguments["images"] = images[0] if len(images) == 1 else images
+            return self._run_processor(audio.samples, sampling_rate=audio.rate)
+        arguments: dict[str, Any] = {"images": images[0] if len(images) == 1 else images} if images else {}
         if not self.reads_text:
             return self._run_processor(**arguments)
         if audio is not None:
@@ -160,10 +154,7 @@ class Processor:
     def _rate(self) -> int:
         rate = getattr(self.extractor, "sampling_rate", None)
         if not isinstance(rate, int):
-            raise LoadError(
-                f"{self.name}: its processor doesn't say how many samples a second it wants",
-                "give arrays with -F FILE.npz",
-            )
+            raise LoadError(f"{self.name}: its processor states no rate of samples", "give arrays with -F FILE.npz")
         return rate
 
     def _mark(self, kind: str) -> str | None:
@@ -182,15 +173,14 @@ class Processor:
 
     def _run_processor(self, *args: Any, **keywords: Any) -> dict[str, Any]:
         try:
-            arrays = dict(self.processor(*args, **keywords))
+            arrays = dict(self.processor(*args, **keywords, return_tensors="pt"))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError, ArithmeticError) as error:
             line = f"{self.description}: its processor can't take this: {first_line(error)}"
             raise InputError(line, "--debug shows the whole story") from error
         for kind in self._kinds:
             if not any(name in arrays for name in _ARGUMENTS[kind]):  # a bare tokenizer ignores unknown arguments
-                raise LoadError(
-                    f"{self.description}: its processor takes no --{kind}", "are the processor's files complete?"
-                )
+                line = f"{self.description}: its processor takes no --{kind}"
+                raise LoadError(line, "are the processor's files complete?")
         return arrays
 
     def _load_processor(self, origin: Origin) -> Any:
@@ -202,16 +192,16 @@ class Processor:
             )
         kind = AutoImageProcessor if self.media.images else AutoFeatureExtractor
         try:
-            with without_videos(), without_native_output():
+            with without_videos():
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
         except Exception as error:  # errors of any type, as in `load`
             raise load_error(error, origin) from error
 
 
 def file_option(name: str) -> str:
-    """The end of a hint, "; ... take --image FILE", for the forward's argument `name`; "" where no option gives it."""
-    kind = next((kind for kind, names in _ARGUMENTS.items() if name in names), None)
-    return "" if kind is None else f"; {MEDIA_COMMANDS} take --{kind} FILE"
+    """The end of a hint for the forward's argument `name`; "" where no option gives it."""
+    kinds = (kind for kind, names in _ARGUMENTS.items() if name in names)
+    return next((f"; attn top and matrix take --{kind} FILE" for kind in kinds), "")
 
 
 def arrays_for_forward(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,8 +61,8 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda m: (m / "model.safetensors").unlink(), "model.safetensors"),
     "an unknown type": (lambda m: edited_config(m, model_type="no_such_type"), "no_such_type"),
     "sizes below nothing": (lambda m: edited_config(m, num_attention_heads=-1), "num_attention_heads -1"),
-    "an empty tokenizer": (lambda m: replaced(m, "tokenizer.json", ""), "can't be loaded"),
-    "half a tokenizer": (lambda m: replaced(m, "tokenizer.json", "{"), "can't be loaded"),
+    "an empty tokenizer": (lambda m: replaced(m, "tokenizer.json", ""), "tokenizer.json is broken or cut short"),
+    "half a tokenizer": (lambda m: replaced(m, "tokenizer.json", "{"), "tokenizer.json is broken or cut short"),
     "a tokenizer of lists": (lambda m: replaced(m, "tokenizer.json", "[]"), "can't be loaded"),
 }
 
