@@ -34,11 +34,6 @@ class AttnError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error's message; the name of its type where it has none."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
 class InputError(AttnError):
     """Raised for a text, option, matrix or table of the user's that can't be used as it is."""
 
@@ -63,13 +58,9 @@ class OutputError(AttnError):
     code = ExitCode.OUTPUT
 
 
-def reason(error: Exception) -> str:
-    """Why a file could not be read or written: the system's message, or that of the library that read it.
-
-    >>> reason(FileNotFoundError(2, "No such file or directory", "x.txt")), reason(ValueError("no header"))
-    ('No such file or directory', 'no header')
-    """
-    return getattr(error, "strerror", None) or str(error)
+def reason(error: BaseException) -> str:
+    """Why something failed: the first line of the system's message, or of the library's; else the error's type."""
+    return str(getattr(error, "strerror", None) or error).strip().partition("\n")[0] or type(error).__name__
 
 
 def optional(package: str, extra: str, subject: str, *parts: str) -> Any:

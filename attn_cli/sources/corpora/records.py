@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError, optional, reason
-from attn_cli.sources.files.parse_errors import parse_errors, problem
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import expanded
 from attn_cli.text import decimal_bytes, excerpt, listed
 
@@ -131,7 +131,7 @@ def _rows_of_columns(file: CorpusFile, field: str | None) -> Iterator[dict[str, 
             for row in zip(*values, strict=True):
                 yield {name: cell.as_py() for name, cell in zip(columns, row, strict=True)}
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        yield BadRecordError("not readable", f"the file can't be read on from here: {problem(error)}")
+        yield BadRecordError("not readable", f"the file can't be read on from here: {excerpt(reason(error), 160)}")
 
 
 def _object(line: str, field: str | None) -> Mapping[str, Any]:

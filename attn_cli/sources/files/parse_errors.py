@@ -23,13 +23,7 @@ def parse_errors(label: str, hint: str = SAVE_AGAIN, kind: type[AttnError] = Inp
     except Exception as error:
         if "pickle" in str(error).lower():
             raise pickle_error(label) from None
-        raise kind(f"{label} can't be read: {problem(error)}", hint) from error
-
-
-def problem(error: Exception) -> str:
-    """The first line of an error's message, shortened and visible; its type where it says nothing."""
-    line = next((line.strip() for line in reason(error).splitlines() if line.strip()), "")
-    return excerpt(line or type(error).__name__, 160)
+        raise kind(f"{label} can't be read: {excerpt(reason(error), 160)}", hint) from error
 
 
 def pickle_error(label: str) -> InputError:

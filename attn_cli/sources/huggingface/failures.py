@@ -6,7 +6,7 @@ from traceback import walk_tb
 
 from transformers import PreTrainedModel
 
-from attn_cli.errors import AttnError, InputError, LoadError, first_line
+from attn_cli.errors import AttnError, InputError, LoadError, reason
 from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import kind_of
 from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
@@ -52,7 +52,7 @@ def why_failed(
     modules = _modules_run(error)
     if not modules or any(module.startswith("attn_cli.") for module in modules):
         return None
-    line = first_line(error)
+    line = reason(error)
     title = f"{name} ({kind_of(model)})"
     hint = "-F FILE.npz gives a model all that it reads"
     files = "".join(file_option(name.partition(" or ")[0]) for name in missing[:1])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 
-from attn_cli.errors import InputError, LimitError, LoadError, first_line
+from attn_cli.errors import InputError, LimitError, LoadError, reason
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sentences import first_end
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory, outside_vocabulary
@@ -78,7 +78,7 @@ def generate(
                 raise MemoryError from error
             if failure := too_long(model, arguments, most):
                 raise failure from error
-            line = outside_vocabulary(model, arguments) or first_line(error)
+            line = outside_vocabulary(model, arguments) or reason(error)
             raise InputError(
                 f"{description} can't generate after this: {line}", "--debug shows the whole story"
             ) from error

@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from attn_cli.errors import InputError, LimitError, LoadError, first_line, optional
+from attn_cli.errors import InputError, LimitError, LoadError, optional, reason
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
@@ -56,7 +56,7 @@ def _merged(model: PreTrainedModel, folder: Path, name: str) -> PreTrainedModel:
             adapted: Any = peft.PeftModel.from_pretrained(model, str(folder))
             changed = set(peft.get_peft_model_state_dict(adapted))
     except Exception as error:  # of any type, as in `load`
-        line = f"{name} doesn't fit its base model: {first_line(error)}"
+        line = f"{name} doesn't fit its base model: {reason(error)}"
         raise LoadError(line, "--debug shows the whole story") from error
     hint = "is it of this base model, and whole?"
     if absent := sorted(changed - names):

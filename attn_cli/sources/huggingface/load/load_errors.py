@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError, safe_open
 
-from attn_cli.errors import LimitError, LoadError, first_line
+from attn_cli.errors import LimitError, LoadError, reason
 from attn_cli.sources.huggingface.load.cache import suggest_cached
 from attn_cli.sources.huggingface.load.origin import Origin
 
@@ -77,7 +77,7 @@ def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:
             f"with a network: {origin.download}; a path starts with ./",
         )
     hub = urlsplit(constants.ENDPOINT).netloc
-    cause = f": {first_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
+    cause = f": {reason(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
     return LoadError(
         f"{origin.name} is not all in the cache, and the hub at {hub} gives nothing{cause}",
         f"{suggest_cached(origin.path)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./",
@@ -108,5 +108,5 @@ def broken_file(origin: Origin) -> str:
             elif path.suffix == ".json":
                 json.loads(path.read_text("utf-8"))
         except (SafetensorError, OSError, ValueError, RecursionError) as error:
-            return f"{path.name} is broken or cut short ({first_line(error)})"
+            return f"{path.name} is broken or cut short ({reason(error)})"
     return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from attn_cli.errors import InputError, first_line
+from attn_cli.errors import InputError, reason
 from attn_cli.text import listed
 
 
@@ -53,7 +53,7 @@ def rendered(
         of_parts = tried([{**m, "content": in_parts(m["content"])} if m.get("content") else m for m in conversation])
         text = of_parts if is_whole(of_parts) else text
     if isinstance(text, Exception):
-        line = f"{name}: the chat template refuses these messages: {first_line(text)}"
+        line = f"{name}: the chat template refuses these messages: {reason(text)}"
         raise InputError(line, hint) from text
     # letters alone: a template may write quotes and line ends in its own way
     words = dict.fromkeys(re.findall(r"\w+", " ".join(written)))

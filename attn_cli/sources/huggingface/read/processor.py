@@ -17,7 +17,7 @@ from transformers import (
 )
 from transformers.utils import is_torchvision_available
 
-from attn_cli.errors import InputError, LoadError, first_line
+from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
 from attn_cli.sources.huggingface.compat import processor_parts
@@ -175,7 +175,7 @@ class Processor:
         try:
             arrays = dict(self.processor(*args, **keywords, return_tensors="pt"))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError, ArithmeticError) as error:
-            line = f"{self.description}: its processor can't take this: {first_line(error)}"
+            line = f"{self.description}: its processor can't take this: {reason(error)}"
             raise InputError(line, "--debug shows the whole story") from error
         for kind in self._kinds:
             if not any(name in arrays for name in _ARGUMENTS[kind]):  # a bare tokenizer ignores unknown arguments
