@@ -13,7 +13,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from attn_cli.errors import InputError, OutputError, reason
 from attn_cli.scans.texts import Shard
-from attn_cli.sources.corpora.records import arrow
+from attn_cli.sources.corpora import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, kind_of_path, nonempty_file
 from attn_cli.text import excerpt

@@ -18,8 +18,7 @@ from attn_cli.prompt import EncodedText
 from attn_cli.scans.numbers import NUMBERS, PEAK, BatchCollector, ModuleNumbers, NotFiniteError
 from attn_cli.scans.texts import ScanOptions, Shard, texts_of
 from attn_cli.sources.batches import batches_by_length
-from attn_cli.sources.corpora import Document
-from attn_cli.sources.corpora.records import arrow
+from attn_cli.sources.corpora import Document, arrow
 
 _TEXT = ("document", "piece", "file", "record", "tokens")
 PLACE = ("stream", "module", "call", "layer", "head", "kv_head")

@@ -11,7 +11,7 @@ from attn_cli.errors import InputError, optional
 from attn_cli.scans.folder import DAMAGED, ScanFolder
 from attn_cli.scans.numbers import JUDGED
 from attn_cli.scans.part import PLACE, sums_of
-from attn_cli.sources.corpora.records import arrow
+from attn_cli.sources.corpora import arrow
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, LEAST_ROWS, KindNumbers, least_share
 from attn_cli.summaries.reducers.kinds.targets import KINDS

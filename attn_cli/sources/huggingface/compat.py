@@ -114,12 +114,6 @@ def one_token_longer(model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return longer
 
 
-def prefers_sdpa(model: Any, config: Any) -> bool:
-    """True if the model's part with that configuration attends by torch's SDPA where its loading leaves the choice."""
-    found = (getattr(part, "_supports_sdpa", None) for part in model.modules() if getattr(part, "config", 0) is config)
-    return bool(next((supports for supports in found if supports is not None), False))
-
-
 def uncompiled(model: Any) -> Any:
     """The module that torch.compile wraps; others unchanged."""
     return getattr(model, "_orig_mod", model)

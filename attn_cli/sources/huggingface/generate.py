@@ -1,7 +1,6 @@
 """Prompts continued by the model's own `generate`, or by a given answer, before their attention is looked at."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -17,9 +16,8 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS,
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.decoder_start import without_end_token
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
-from attn_cli.sources.huggingface.read.positions import forget_length, position_limit, too_long, type_that_changes
+from attn_cli.sources.huggingface.read.positions import forget_length, position_limit, too_long
 from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import detokenize, labels
 
@@ -43,60 +41,6 @@ _NEEDLESS = """max_length num_return_sequences output_attentions output_hidden_s
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 
 
-@dataclass(frozen=True)
-class Generation:
-    """The token ids that a model generated."""
-
-    before: tuple[int, ...]
-    ids: tuple[int, ...]
-    ended: bool
-    notes: tuple[str, ...]
-
-
-def generate(
-    loaded: LoadedModel,
-    arguments: Mapping[str, Any],
-    most: int,
-    start: int | None = None,
-    on_token: Callable[[int], None] | None = None,
-    is_enough: Callable[[Sequence[int]], bool] = lambda ids: False,
-) -> Generation:
-    """The tokens that the model's own `generate` writes after one text, at most `most` of them, never sampled."""
-    model = loaded.generating
-    assert model is not None, "loaded without its head"
-    description = f"{loaded.about['model']} ({loaded.about['type']})"
-    settings, recorder = _settings(model, most, start), _Recorder(on_token, is_enough)
-    more = {"tokenizer": loaded.tokenizer} if settings.stop_strings else {}
-    forget_length(model)
-    with fused(model), _replaced_settings(model, settings), torch.no_grad():
-        try:
-            model.generate(
-                **arguments, **more, generation_config=settings, stopping_criteria=StoppingCriteriaList([recorder])
-            )
-        except (*INPUT_ERRORS, ImportError) as error:
-            if out_of_memory(error):
-                raise MemoryError from error
-            if failure := too_long(model, arguments, most):
-                raise failure from error
-            line = outside_vocabulary(model, arguments) or reason(error)
-            raise InputError(
-                f"{description} can't generate after this: {line}", "--debug shows the whole story"
-            ) from error
-    encoder_decoder = bool(model.config.is_encoder_decoder)
-    prompt = arguments.get("decoder_input_ids" if encoder_decoder else "input_ids")
-    prompt_ids = () if prompt is None else tuple(prompt[0].tolist())
-    before, ids = recorder.ids[: recorder.first], recorder.ids[recorder.first :]
-    if (
-        not ids
-        or before[len(before) - len(prompt_ids) :] != prompt_ids
-        or (len(before) > len(prompt_ids) and not encoder_decoder)
-    ):
-        raise LoadError(f"{description} generates in its own way, not after its text", "leave out --generate")
-    end = next((at for at, number in enumerate(ids) if number in _ends(settings)), None)
-    ended = end is not None or (len(ids) < most and not recorder.stops)
-    return Generation(before, ids[:end], ended, _unmet_notes(model.generation_config))
-
-
 class _Recorder:
     """A stopping criterion that records the ids after every token from `first` on."""
 
@@ -113,6 +57,31 @@ class _Recorder:
             self.on_token(input_ids.shape[1] - self.first)
         self.stops = self.is_enough(self.ids[self.first :])
         return torch.full((input_ids.shape[0],), self.stops, dtype=torch.bool, device=input_ids.device)
+
+
+def _generate(
+    loaded: LoadedModel, arguments: Mapping[str, Any], settings: GenerationConfig, recorder: _Recorder
+) -> None:
+    """Have `recorder` record what the model's own `generate` writes after one text, never sampled."""
+    model = loaded.generating
+    assert model is not None, "loaded without its head"
+    more = {"tokenizer": loaded.tokenizer} if settings.stop_strings else {}
+    forget_length(model)
+    before, model.generation_config = model.generation_config, settings
+    try:
+        with fused(model), torch.no_grad():
+            criteria = StoppingCriteriaList([recorder])
+            model.generate(**arguments, **more, generation_config=settings, stopping_criteria=criteria)
+    except (*INPUT_ERRORS, ImportError) as error:
+        if out_of_memory(error):
+            raise MemoryError from error
+        if failure := too_long(model, arguments, settings.max_new_tokens):
+            raise failure from error
+        line = outside_vocabulary(model, arguments) or reason(error)
+        title = f"{loaded.about['model']} ({loaded.about['type']})"
+        raise InputError(f"{title} can't generate after this: {line}", "--debug shows the whole story") from error
+    finally:
+        model.generation_config = before
 
 
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:
@@ -132,16 +101,6 @@ def _unmet_notes(of_model: GenerationConfig) -> tuple[str, ...]:
     if values["do_sample"] and details:
         asked[0] += f" ({', '.join(details)})"
     return (f"greedy; the folder asks for {', '.join(asked)}",) if asked else ()
-
-
-@contextmanager
-def _replaced_settings(model: PreTrainedModel, settings: GenerationConfig) -> Iterator[None]:
-    before = model.generation_config
-    model.generation_config = settings
-    try:
-        yield
-    finally:
-        model.generation_config = before
 
 
 def _ends(settings: GenerationConfig) -> tuple[int, ...]:
@@ -166,39 +125,35 @@ class TextGenerator:
     def __call__(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
         """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
         loaded, decoder = self.loaded, prompt.others.get("decoder", ())
+        model, name = loaded.generating, loaded.about["model"]
+        assert model is not None, "loaded without its head"
         if not decoder and isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
-            raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
-        decoder = without_end_token(loaded.tokenizer, decoder) if len(decoder) > 1 else decoder
-        tokens = decoder or prompt.tokens
-        start = [token.id or 0 for token in tokens]
-        most = self._most(len(tokens), position_limit(loaded.model, decoder=bool(decoder)))
+            raise InputError(f"{name} generates after a text, and got none", "leave out --generate")
+        start = [token.id or 0 for token in decoder or prompt.tokens]
+        most = self._most(len(start), position_limit(loaded.model, decoder=bool(decoder)))
         if most <= 0:
             return prompt
         arguments = _arguments(loaded, prompt)
         if len(decoder) > 1:
             arguments["decoder_input_ids"] = torch.tensor([start], device=device_of_module(loaded.model))
         context = () if decoder else start  # what a text of a decoder is read after is no text
-        generation = generate(
-            loaded,
-            arguments,
-            most,
-            start[0] if decoder else None,
-            on_token,
-            lambda ids: self._end(context, ids) is not None,
-        )
-        ids = generation.ids[: self._end(context, generation.ids)]
-        ended, notes = generation.ended and ids == generation.ids, generation.notes
+        settings = _settings(model, most, start[0] if decoder else None)
+        recorder = _Recorder(on_token, lambda ids: self._end(context, ids) is not None)
+        _generate(loaded, arguments, settings, recorder)
+        before, ids = list(recorder.ids[: recorder.first]), recorder.ids[recorder.first :]
+        given = start if len(decoder) != 1 else []
+        if not ids or before[len(before) - len(given) :] != given or (len(before) > len(given) and not decoder):
+            raise LoadError(f"{name} generates in its own way, not after its text", "leave out --generate")
+        end = next((at for at, number in enumerate(ids) if number in _ends(settings)), None)
+        ended, ids = end is not None or (len(ids) < most and not recorder.stops), ids[:end]
+        kept = ids[: self._end(context, ids)]
+        ended = ended and kept == ids
         if decoder:
-            if generation.before != tuple(start):
-                decoder = labels(loaded.tokenizer, generation.before)
-            longer = _with_longer_decoder(loaded, prompt, decoder, ids, ended=ended)
+            decoder = decoder if before == start else labels(loaded.tokenizer, before)
+            longer = _with_longer_decoder(loaded, prompt, decoder, kept, ended=ended)
         else:
-            longer = _continued(loaded, prompt, generation.before, ids, ended=ended)
-            total = len(longer.tokens)
-            if kind := type_that_changes(loaded.model, len(tokens), total):
-                how = f"all rows are by those of {total:,} tokens, as if read at once"
-                notes += (f"angles depend on the length ({kind}): {how}",)
-        return replace(longer, warnings=longer.warnings + notes)
+            longer = _continued(loaded, prompt, before, kept, ended=ended)
+        return replace(longer, warnings=longer.warnings + _unmet_notes(model.generation_config))
 
     def _end(self, before: Sequence[int], ids: Sequence[int]) -> int | None:
         if not self.sentence:

@@ -1,18 +1,14 @@
 """The tokens that the decoder of an encoder-decoder reads: its start token, then the user's text."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
-from inspect import isclass, signature
+from inspect import signature
 from typing import Any
-
-from transformers import PreTrainedModel
 
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.tokenize import labels, tokenize
+from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, ...], tuple[str, ...]]:
@@ -33,25 +29,6 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
     # its offsets are in the decoder's text, not in the prompt's
     after = (replace(token, index=index, start=None, end=None) for index, token in enumerate(tokens, 1))
     return (Token(0, str(tokenizer.convert_ids_to_tokens(start)), start, special=True), *after), read.warnings
-
-
-def reads_text_twice(loaded: LoadedModel) -> bool:
-    """True where the class that was saved gives its decoder the encoder's text too, as those that classify it."""
-    saved = loaded.saved
-    is_class = isclass(saved) and issubclass(saved, PreTrainedModel) and not isinstance(loaded.model, saved)
-    return is_class and is_pair(loaded.model) and not saved.can_generate()
-
-
-def shifted(loaded: LoadedModel, tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens of a text as a decoder reads them, shifted right."""
-    ids = [token.id or 0 for token in tokens]
-    first = ids[-1] if _last_label_first(loaded) else _start(loaded)
-    return labels(loaded.tokenizer, [first, *ids[:-1]])
-
-
-def without_end_token(tokenizer: Any, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens without an end token after them."""
-    return tokens[:-1] if tokens and tokens[-1].id == getattr(tokenizer, "eos_token_id", None) else tokens
 
 
 def _last_label_first(loaded: LoadedModel) -> bool:

@@ -18,11 +18,11 @@ from attn_cli.sources.files.npy import npz_arrays
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import open_raw
-from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
 from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, picture_read, tower_tokens, with_patches
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
-from attn_cli.sources.huggingface.compat import one_token_longer, prefers_sdpa
+from attn_cli.sources.huggingface.compat import one_token_longer
 from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY, type_of
 from attn_cli.sources.huggingface.read.positions import by_length
 from attn_cli.sources.huggingface.read.tokenize import labels
@@ -34,11 +34,6 @@ class ArrayPrompt(Prompt):
     """A prompt with arrays named as the model's arguments."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
-
-    def first_arrays(self, model: PreTrainedModel, count: int) -> dict[str, Any]:
-        """The arrays with those that grow with the text cut to the first `count` tokens; others as they are."""
-        longer = self.longer_arrays(model, [0])
-        return {name: _first(x, longer[name], count) for name, x in self.arrays.items()}
 
     def longer_arrays(self, model: PreTrainedModel, ids: Sequence[int]) -> dict[str, Any]:
         """The arrays of the text followed by the token ids `ids`, as the model's own `generate` continues them."""
@@ -59,27 +54,19 @@ def _as_long(x: Any, read: torch.Tensor, more: int) -> Any:
     return torch.cat([x, x[:, -1:].expand(-1, more)], 1) if is_of_tokens else x
 
 
-def _first(x: Any, longer: Any, count: int) -> Any:
-    """The array `x` cut to the length `count` in the axis in which `longer` is longer; `x` where there is none."""
-    if not isinstance(x, torch.Tensor) or x.shape == longer.shape:
-        return x
-    axis = next(axis for axis, size in enumerate(x.shape) if size != longer.shape[axis])
-    return x.narrow(axis, 0, count)
-
-
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
     """The arrays of an .npz or .safetensors file."""
-    path = nonempty_file(file)
-    with parse_errors(excerpt(file), "it holds arrays named as the model's inputs"):
+    path, hint = nonempty_file(file), "save arrays named as the model's inputs, such as input_ids"
+    if path.suffix not in (".npz", ".safetensors"):
+        raise InputError(f"{file} is neither .npz nor .safetensors", hint)
+    with parse_errors(excerpt(file), hint):
         if path.suffix == ".safetensors":
             arrays = load_file(path)
-        elif path.suffix == ".npz":
+        else:
             raw = open_raw(str(path))
             arrays = {name: _tensor(read, f"{raw.label}:{excerpt(name, 60)}") for name, read in npz_arrays(raw).items()}
-        else:
-            raise InputError(f"{file} is neither .npz nor .safetensors", "save the model's inputs in one of them")
     if not arrays:
-        raise InputError(f"{file} holds no arrays", "name them as the model's inputs, such as input_ids")
+        raise InputError(f"{file} holds no arrays", hint)
     return arrays
 
 
@@ -122,28 +109,23 @@ def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -
     if unknown:
         raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(parameters)}")
 
+    device, dtype = device_of_module(model), dtype_of_module(model)
+
     def fit(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
             return x
-        if x.ndim == 0:
-            return x.item()
-        return (
-            x.to(device_of_module(model), dtype_of_module(model))
-            if x.is_floating_point()
-            else x.to(device_of_module(model))
-        )
+        return x.item() if x.ndim == 0 else x.to(device, dtype if x.is_floating_point() else None)
 
     return {name: fit(x) for name, x in arrays.items()}
 
 
 def _check(arrays: Mapping[str, torch.Tensor], file: str) -> None:
     ids = arrays.get("input_ids")
-    for name in ("input_ids", "decoder_input_ids"):
-        if name in arrays and (arrays[name].is_floating_point() or arrays[name].is_complex()):
-            dtype = str(arrays[name].dtype).removeprefix("torch.")
-            raise InputError(f"{file}: {name} has dtype {dtype}", "ids of tokens are whole numbers")
-        if name in arrays and arrays[name].ndim < 2:
-            raise InputError(f"{file}: {name} has shape {tuple(arrays[name].shape)}", "one text is a row: [1, n]")
+    for name, x in arrays.items():
+        is_ids = name in ("input_ids", "decoder_input_ids")
+        if is_ids and (x.is_floating_point() or x.is_complex() or x.ndim < 2):
+            line = f"{file}: {name} has shape {tuple(x.shape)}, dtype {str(x.dtype).removeprefix('torch.')}"
+            raise InputError(line, "ids of tokens are whole numbers, and one text is a row: [1, n]")
     if ids is None or ids.ndim != 2:
         return
     if ids.shape[0] > 1:
@@ -159,24 +141,19 @@ def file_prompt(
 ) -> ArrayPrompt:
     """The prompt of one example in the arrays of an inputs file; without a text if the model reads none."""
     _check(arrays, file)
-    masks = {name: x for name, x in arrays.items() if name.endswith("attention_mask") and x.ndim == 4}
-    arrays = arrays | {name: _as_default(model, x) for name, x in masks.items() if x.dtype == torch.bool}
-    numbers = [name for name, x in masks.items() if x.dtype != torch.bool and not x.is_floating_point()]
-    notes = tuple(f"{name} is added to the scores: only one of bool hides" for name in numbers)
+    for name, x in arrays.items():
+        if (
+            name.endswith("attention_mask") and x.ndim == 4 and x.dtype == torch.bool
+        ):  # to which eager would add 0 and 1
+            added = torch.zeros(x.shape).masked_fill(~x, torch.finfo(dtype_of_module(model)).min)
+            arrays = {**arrays, name: added}
     tokens, decoder = (_tokens(tokenizer, arrays, beginning) for beginning in ("", "decoder_"))
     text = ""
     if tokenizer is not None:  # an id beyond its vocabulary has no text
         text = tokenizer.decode([token.id for token in tokens if 0 <= (token.id or 0) < len(tokenizer)])
     unread = ignored(model, arrays) if takes_any(model) else []
-    notes += (f"the model ignores {listed(unread, 5)} of {file}",) if unread else ()
+    notes = (f"the model ignores {listed(unread, 5)} of {file}",) if unread else ()
     return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {}, warnings=notes)
-
-
-def _as_default(model: PreTrainedModel, mask: torch.Tensor) -> torch.Tensor:
-    """A mask of bool as numbers to add, if the model's default is SDPA: unlike eager attention, it hides False."""
-    if not prefers_sdpa(model, text_configuration(configuration_of(model))):
-        return mask
-    return torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(dtype_of_module(model)).min)
 
 
 def _tokens(
@@ -188,9 +165,6 @@ def _tokens(
     shown = [token for token in tokens if mask is None or mask.ndim != 2 or bool(mask[0, token.index])]
     between = tokens[shown[0].index : shown[-1].index + 1] if shown else tokens
     return tuple(replace(token, index=index) for index, token in enumerate(between))
-
-
-MASKS = {"attention_mask": "", "decoder_attention_mask": "decoder_"}  # the names of what each of them masks begin so
 
 
 def unpadded_only(model: PreTrainedModel) -> bool:
@@ -212,6 +186,7 @@ def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> di
     return arguments
 
 
-def hides_tokens(mask: torch.Tensor | None) -> bool:
-    """True for a mask `[1, n]` that hides some tokens, not all."""
-    return mask is not None and mask.ndim == 2 and len(mask) == 1 and bool(mask.any()) and not bool(mask.all())
+def has_padding(arrays: Mapping[str, torch.Tensor]) -> bool:
+    """True if a mask `[1, n]` hides some tokens."""
+    masks = [arrays[name] for name in ("attention_mask", "decoder_attention_mask") if name in arrays]
+    return any(mask.ndim == 2 and len(mask) == 1 and not bool(mask.all()) for mask in masks)

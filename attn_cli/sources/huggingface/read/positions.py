@@ -16,7 +16,6 @@ from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.streams import in_tower
 
-_MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fit, so that none is asked to
 _NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_encoder_position_embeddings")
 _OF_DECODER = ("max_target_positions", "max_decoder_position_embeddings")
 _TABLE = re.compile(r"(^|[._])(wpe|pos|position|positions|positional)(_|\.|$)")
@@ -97,56 +96,35 @@ def too_long(model: nn.Module, arguments: Mapping[str, Any], more: int = 0) -> L
     for name in ("input_ids", "decoder_input_ids"):
         stated, ids = trained_count(configuration_of(model), decoder=name != "input_ids"), arguments.get(name)
         if stated is not None and isinstance(ids, torch.Tensor) and (count := ids.shape[-1] + more) > stated:
-            return _too_many(f"{count:,} tokens", stated)
+            return _too_many(count, stated)
     return None
-
-
-def check_letters(text: str, limit: int | None) -> None:
-    """Raise LimitError for a text of more than 200,000 + 400 * limit characters, which no tokenizer makes fit."""
-    if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
-        raise _too_many(f"{len(text):,} letters", limit)
 
 
 def check_tokens(count: int, limit: int | None) -> None:
     """Raise LimitError for a text of more tokens (`count`) than the model's positions (`limit`; None: no limit)."""
     if limit is not None and count > limit:
-        raise _too_many(f"{count:,} tokens", limit)
+        raise _too_many(count, limit)
 
 
-def _too_many(what: str, limit: int) -> LimitError:
+def _too_many(count: int, limit: int) -> LimitError:
     return LimitError(
-        f"the text has {what}, the model has {limit:,} positions",
+        f"the text has {count:,} tokens, the model has {limit:,} positions",
         "shorten the text, or use a model with a longer context",
     )
 
 
-def by_length(model: nn.Module) -> Iterator[tuple[str, nn.Module, dict[str, Any]]]:
-    """The rotary modules of a model whose angles depend on the length: their type, and how they are called."""
+def by_length(model: nn.Module) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
+    """The rotary modules of a model whose angles depend on the length, and how they are called."""
     for module in model.modules():
         types = getattr(module, "rope_type", None)
         for layer, kind in types.items() if isinstance(types, dict) else [(None, types)]:
             if isinstance(kind, str) and ("dynamic" in kind or kind == "longrope"):
-                yield kind, module, {} if layer is None else {"layer_type": layer}
-
-
-def forget_length(model: nn.Module) -> None:
-    """Undo what a longer text has left in a model's rotary modules, as in a model that was just loaded."""
-    for _, module, how in by_length(model):
-        _cosines(module, 1, how)
-
-
-def type_that_changes(model: nn.Module, fewer: int, more: int) -> str:
-    """The type of rotary positions that turns the same tokens otherwise in a longer text; "" where none does."""
-    for kind, module, how in by_length(model):
-        before, after = _cosines(module, fewer, how), _cosines(module, more, how)
-        _cosines(module, 1, how)
-        if not torch.equal(before, after[:, :fewer]):
-            return kind
-    return ""
+                yield module, {} if layer is None else {"layer_type": layer}
 
 
 @torch.no_grad()
-def _cosines(module: nn.Module, tokens: int, how: dict[str, Any]) -> torch.Tensor:
-    device = next(module.buffers()).device
-    cosines: torch.Tensor = module(torch.zeros(1, device=device), torch.arange(tokens, device=device)[None], **how)[0]
-    return cosines
+def forget_length(model: nn.Module) -> None:
+    """Undo what a longer text has left in a model's rotary modules, as in a model that was just loaded."""
+    for module, how in by_length(model):
+        device = next(module.buffers()).device
+        module(torch.zeros(1, device=device), torch.zeros((1, 1), dtype=torch.long, device=device), **how)

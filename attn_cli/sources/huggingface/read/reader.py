@@ -21,57 +21,24 @@ from attn_cli.sources.huggingface.compat import audio_frames
 from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN, type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.chat_template import chat_text
-from attn_cli.sources.huggingface.read.decoder_start import (
-    decoder_tokens,
-    reads_text_twice,
-    shifted,
-)
+from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import (
-    MASKS,
     ArrayPrompt,
     array_prompt,
     as_arguments,
     file_prompt,
-    hides_tokens,
+    has_padding,
     padded,
     read_inputs,
     unpadded_only,
 )
 from attn_cli.sources.huggingface.read.media import Media
-from attn_cli.sources.huggingface.read.positions import (
-    check_letters,
-    check_tokens,
-    noted_beyond,
-    position_count,
-    position_limit,
-)
+from attn_cli.sources.huggingface.read.positions import check_tokens, noted_beyond, position_count, position_limit
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, text_notes, tokenize
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 
 _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused7], <extra_id_0>, <0x0A>
-
-
-def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> list[Prompt]:
-    """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice."""
-    tokenizer, model = loaded.tokenizer, loaded.model
-    assert tokenizer is not None
-    around = [(token.id or 0) if token.special else -1 for token in tokenize(tokenizer, "a").tokens]
-    start = list(takewhile(lambda number: number >= 0, around))
-    end = list(takewhile(lambda number: number >= 0, reversed(around[len(start) :])))[::-1]
-    drawn = [list(islice(_ordinary(loaded, seed + more), 2 * LONGEST_REPEAT)) for more in range(3)]
-    limits = [position_count(model), position_count(model, decoder=True) if has_decoder else None]
-    room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
-    least = min(len(ids) for ids in drawn) // 2
-    few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"
-    lengths = repeat_lengths(min(least, room // 2), f"{loaded.about['model']} has {few}")
-    first = [token.id or 0 for token in decoder_tokens(loaded, None)[0]] if has_decoder else []
-    prompts = []
-    for ids, length in zip(drawn, lengths, strict=True):
-        repeated = ids[:length] * 2
-        decoder = {"decoder": labels(tokenizer, [*first, *repeated])} if has_decoder else {}
-        prompts.append(Prompt("", labels(tokenizer, [*start, *repeated, *end]), others=decoder))
-    return prompts
 
 
 def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
@@ -131,13 +98,11 @@ class PromptReader:
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
         # One text at a time where padding changes attention, or arrays or a decoder's tokens differ by text.
-        own = self.processor is not None or (self.has_decoder and (generator is not None or reads_text_twice(loaded)))
+        own = self.processor is not None or (self.has_decoder and generator is not None)
         self.batch_size = 1 if own or unpadded_only(loaded.model) else 32
+        self._title = f"{self.about['model']} ({self.about['type']})"
         if decoder_text is not None and not self.has_decoder:
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",
-                "leave out decoder_text",
-            )
+            raise InputError(f"{self._title} has no decoder beside an encoder", "leave out decoder_text")
 
     @property
     def has_decoder(self) -> bool:
@@ -171,29 +136,25 @@ class PromptReader:
             raise InputError("--generate and --pair at once", "a model goes on with one text")
         if pair is not None and self.processor is not None:
             raise InputError("--pair and --image or --audio at once", "leave out one of them")
-        limits = position_limit(self.loaded.model), position_count(self.loaded.model)
-        prompts = [self._of_text(text, pair, *limits) for text in texts]
+        limit = position_limit(self.loaded.model)
+        prompts = [self._of_text(text, pair, limit) for text in texts]
         if not self.has_decoder:
             # a text that goes on: an end token after it would be the row that chooses
             return [x if self.loaded.generating is None else without_end(self.loaded, x) for x in prompts]
-        alone = decoder_text is None and self.generator is None
         tokens, notes = decoder_tokens(self.loaded, decoder_text)
-        if alone and reads_text_twice(self.loaded):
-            return [replace(x, others={**x.others, "decoder": shifted(self.loaded, x.tokens)}) for x in prompts]
-        notes += (START_TOKEN_ALONE,) if alone else ()
+        notes += (START_TOKEN_ALONE,) if decoder_text is None and self.generator is None else ()
         return [replace(x, others={**x.others, "decoder": tokens}, warnings=x.warnings + notes) for x in prompts]
 
     def _from_file(self, arrays: dict[str, torch.Tensor], file: str) -> Prompt:
         given = file_prompt(self.loaded.model, self.loaded.tokenizer, arrays, file)
         if self.generator is None:
             return given
-        if any(hides_tokens(arrays.get(name)) for name in MASKS):
+        if has_padding(arrays):
             raise InputError(f"{file}: --generate needs tokens, not padding", "save them without it")
         start = {"decoder": decoder_tokens(self.loaded, None)[0]} if self.has_decoder else {}
         return replace(given, others=start | dict(given.others))
 
-    def _of_text(self, text: str, pair: str | None, limit: int | None, count: int | None) -> Prompt:
-        check_letters(text, count)
+    def _of_text(self, text: str, pair: str | None, limit: int | None) -> Prompt:
         prompt = self._tokenized(text, pair) if self.processor is None else self._with_media(self.processor, text)
         if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
             check_tokens(len(prompt.tokens), limit)
@@ -204,10 +165,8 @@ class PromptReader:
         if tokenizer is None:
             if not self.loaded.module_places.attention:
                 raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) reads {self._main_input}, not text",
-                f"give it with -F FILE.npz{file_option(self._main_input)}",
-            )
+            hint = f"give it with -F FILE.npz{file_option(self._main_input)}"
+            raise InputError(f"{self._title} reads {self._main_input}, not text", hint)
         if self.chat is None:
             return tokenize(tokenizer, text, pair)
         text, notes = chat_text(tokenizer, self._going_on(self.chat, text), text, self.about["model"])
@@ -221,38 +180,50 @@ class PromptReader:
         return {"continue_final_message": last["role"] == "assistant" and bool(last.get("content")), **chat}
 
     def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
-        self._reading_text("give it what it reads, such as --image FILE")
-        return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
+        """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice."""
+        tokenizer, model = self._reading_text("give it what it reads, such as --image FILE"), self.loaded.model
+        around = [(token.id or 0) if token.special else -1 for token in tokenize(tokenizer, "a").tokens]
+        start = list(takewhile(lambda number: number >= 0, around))
+        end = list(takewhile(lambda number: number >= 0, reversed(around[len(start) :])))[::-1]
+        drawn = [list(islice(_ordinary(self.loaded, seed + more), 2 * LONGEST_REPEAT)) for more in range(3)]
+        limits = [position_count(model), position_count(model, decoder=True) if self.has_decoder else None]
+        room = min((limit for limit in limits if limit is not None), default=1024) - len(start + end) - self.has_decoder
+        least = min(len(ids) for ids in drawn) // 2
+        few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"
+        lengths = repeat_lengths(min(least, room // 2), f"{self.about['model']} has {few}")
+        first = [token.id or 0 for token in decoder_tokens(self.loaded, None)[0]] if self.has_decoder else []
+        prompts = []
+        for ids, length in zip(drawn, lengths, strict=True):
+            repeated = ids[:length] * 2
+            decoder = {"decoder": labels(tokenizer, [*first, *repeated])} if self.has_decoder else {}
+            prompts.append(Prompt("", labels(tokenizer, [*start, *repeated, *end]), others=decoder))
+        return prompts
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
         marked_text = processor.marked_text(text, self.chat and self._going_on(self.chat, text))
         model, media = self.loaded.model, processor.media
         config = configuration_of(model)
         arrays = processor.arrays(marked_text)
-        ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
         notes: tuple[str, ...] = ()
-        if ids is not None:
-            tokens, notes = aligned(
-                processor.tokenizer, marked_text.text, ids[0].tolist(), add_special_tokens=not marked_text.complete
-            )
-        if len(media.images) > 1 and not image_places(config, tokens):
+        if "input_ids" in arrays:
+            ids, special = arrays["input_ids"][0].tolist(), not marked_text.complete
+            tokens, notes = aligned(processor.tokenizer, marked_text.text, ids, add_special_tokens=special)
+        places = image_places(config, tokens)
+        if len(media.images) > 1 and not places:
             raise processor.one_image()
-        frames = frame_tokens(model, arrays, processor.extractor)
         notes += marked_text.notes + text_notes(marked_text.text, tokens)
         prompt = array_prompt(
             model,
             marked_text.text,
             tokens,
             arrays_for_forward(model, arrays),
-            frames=frames,
+            frames=frame_tokens(model, arrays, processor.extractor),
             images=len(media.images),
             files=media.files,
             warnings=tuple(dict.fromkeys(notes)),
         )
-        patches = [prompt.tokens[at] for at in image_places(config, tokens)]
-        patches = patches or [*prompt.tokens, *prompt.others.get("vision", ())]
+        patches = [prompt.tokens[at] for at in places] or [*prompt.tokens, *prompt.others.get("vision", ())]
         if not media.images or any(token.row is not None for token in patches):
             return prompt
         note = f"patches of the picture have no map ({config.model_type}): its tokens keep their names"
@@ -264,7 +235,7 @@ class PromptReader:
 
     def _reading_text(self, hint: str) -> PreTrainedTokenizerBase:
         if self._text_tokenizer is None:
-            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text", hint)
+            raise InputError(f"{self._title} reads more than text", hint)
         return self._text_tokenizer
 
     def arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
@@ -294,12 +265,8 @@ class PromptReader:
 def without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:
     """The prompt without the end token that the tokenizer put after the text, if it did, and a note on that."""
     last, count = prompt.tokens[-1], len(prompt.tokens) - 1
-    end = None if loaded.tokenizer is None else loaded.tokenizer.eos_token_id
-    if last.id != end or not last.special or last.start is not None or not count:
+    is_end = last.special and last.start is None and last.id == getattr(loaded.tokenizer, "eos_token_id", None)
+    if not is_end or not count or isinstance(prompt, ArrayPrompt):
         return prompt
     note = f"{last.text}, which the tokenizer puts at the end, is left out: the text goes on"
-    shorter = replace(prompt, tokens=prompt.tokens[:count], warnings=(*prompt.warnings, note))
-    if not isinstance(shorter, ArrayPrompt):
-        return shorter
-    assert loaded.generating is not None, "loaded without its head"
-    return replace(shorter, arrays=shorter.first_arrays(loaded.generating, count))
+    return replace(prompt, tokens=prompt.tokens[:count], warnings=(*prompt.warnings, note))

@@ -13,7 +13,6 @@ from attn_cli.call import Call
 from attn_cli.selection import Selection
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
-from tests.attention_name import all_named
 from tests.media import TEXT, saved, tokenizer
 from tests.sources.huggingface.generate.test_greedy import opened
 
@@ -54,25 +53,3 @@ def test_a_text_has_the_angles_of_its_own_length(kind: str, lengths: tuple[int, 
         with torch.no_grad():
             own = model(torch.tensor([[token.id for token in prompt.tokens]]), output_attentions=True).attentions
         np.testing.assert_allclose(found[len(prompt.tokens)], torch.cat(own).numpy(), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("kind", "words", "most", "changes"),
-    [("longrope", 13, 3, True), ("longrope", 12, 3, False), ("longrope", 16, 5, False), ("dynamic", 13, 3, True),
-     ("dynamic", 16, 3, True), ("dynamic", 8, 3, False)],
-)  # fmt: skip
-def test_rows_that_were_chosen_by_other_angles_are_noted(
-    kind: str, words: int, most: int, changes: bool, tmp_path: Path
-) -> None:
-    source = opened(folder_of(kind, tmp_path), generate=most)
-    (prompt,) = source.read(["a " * words])  # and <s>
-    model = source.loaded.generating
-    assert model is not None
-    ids = torch.tensor([[token.id for token in prompt.tokens]])
-    note = f"angles depend on the length ({kind}): all rows are by those of {ids.shape[1]} tokens, as if read at once"
-    assert (note in prompt.warnings) == changes
-    whole: PreTrainedModel = type(model).from_pretrained(source.loaded.origin.path, attn_implementation="eager")
-    with torch.no_grad(), all_named(whole, "eager"):
-        first = whole(ids[:, : words + 1], output_attentions=True).attentions[0]
-        plain = whole(ids, output_attentions=True, use_cache=False).attentions[0]
-    assert (float((first - plain[:, :, : words + 1, : words + 1]).abs().max()) > 1e-4) == changes

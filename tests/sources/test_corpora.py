@@ -15,7 +15,8 @@ import pytest
 from pyarrow import ipc, parquet
 
 from attn_cli.errors import AttnError, InputError
-from attn_cli.sources.corpora import Corpus, files_of, open_corpus, records
+from attn_cli.sources import corpora
+from attn_cli.sources.corpora import Corpus, files_of, open_corpus
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
 
@@ -132,7 +133,7 @@ def test_standard_input_is_lines_unless_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_bad_records_are_named_and_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "LONGEST_RECORD", 40)
+    monkeypatch.setattr(corpora, "LONGEST_RECORD", 40)
     lines = [b'{"text": "good"}', b'{"text": "\xff"}', b"{broken", b'{"other": 1}', b'{"text": null}', b'{"text": ""}',
              b'{"text": "\\ud800"}', b"[1]", b"", b'{"text": "' + b"a" * 90 + b'"}', b'{"text": "last"}']  # fmt: skip
     file = tmp_path / "a.jsonl"
