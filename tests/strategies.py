@@ -56,26 +56,14 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
     d, e = draw(st.integers(1, 5)), draw(st.integers(1, 5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     offset = m - n
-    mask: Mask = draw(
-        st.sampled_from(
-            [
-                Mask(),
-                causal(),
-                causal(offset),
-                all_of(causal(offset), window(3, offset)),
-                window(2, offset, both_sides=True),
-                dilated(3, 2, offset),
-                all_of(causal(offset), dilated(2, 3, offset)),
-                padding(rng.random(m) < 0.7),
-                all_of(causal(), padding(np.arange(m) > m // 3)),
-                prefix(2, offset),
-                given_mask(rng.random((n, m)) < 0.6),
-                given_mask(rng.random((heads, n, m)) < 0.6),
-                mask_function(lambda i, j: (i + j) % 3 != 0),
-                all_of(window(4, offset), prefix(2, offset)).part(0, 1, m),
-            ]
-        )
-    )
+    every_mask: list[Mask] = [
+        Mask(), causal(), causal(offset), all_of(causal(offset), window(3, offset)), window(2, offset, both_sides=True),
+        dilated(3, 2, offset), all_of(causal(offset), dilated(2, 3, offset)), padding(rng.random(m) < 0.7),
+        all_of(causal(), padding(np.arange(m) > m // 3)), prefix(2, offset), given_mask(rng.random((n, m)) < 0.6),
+        given_mask(rng.random((heads, n, m)) < 0.6), mask_function(lambda i, j: (i + j) % 3 != 0),
+        all_of(window(4, offset), prefix(2, offset)).part(0, 1, m),
+    ]  # fmt: skip
+    mask = draw(st.sampled_from(every_mask))
     alibi = Alibi(rng.random(heads), offset)
     given = rng.normal(size=(heads, n, m))
     bias = draw(st.sampled_from([None, given, rng.normal(size=(1, 1, m)), alibi, BiasSum((GivenBias(given), alibi))]))

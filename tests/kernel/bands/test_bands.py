@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.arrays import to_numpy
-from attn_cli.kernel.bands.band import Band, Buffers, Work
 from attn_cli.kernel.bands.bands import bands
-from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
+from attn_cli.kernel.bands.passes import SAFE_SCORE
 from attn_cli.kernel.bands.plan import Plan, largest_score, plan_of
 from attn_cli.kernel.bands.threads import in_order
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, padding, window
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, padding, window
 from attn_cli.kernel.definition.rule import Rule
 from tests.strategies import Problem, as_tensors, problems
 
@@ -148,74 +147,9 @@ def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_another_executor_computes_the_bands_of_a_plan_that_names_it() -> None:
-    sizes = []
-
-    def counting(work: Work, buffers: Buffers) -> Band:
-        assert buffers.weights is None
-        sizes.append((work.q.shape, work.k_across.shape, work.v.shape))
-        return in_passes(work, buffers)
-
-    x = np.random.default_rng(0).normal(size=(2, 6, 3))
-    rule = Rule(0.5, mask=causal())
-    walked = bands(x, x[:1], x[:1], rule, Plan(range(6), 2, 4, executor=counting))
-    output = np.concatenate([band.output for band in walked], axis=1)
-    np.testing.assert_allclose(output, dense.attend(x, x[:1], x[:1], rule).output, **CLOSE)
-    assert sizes == [((2, 4, 3), (1, 3, 4), (1, 4, 3)), ((2, 2, 3), (1, 3, 6), (1, 6, 3))]
-
-
-@given(problems())
-def test_rows_sum_to_one_or_are_all_zero(problem: Problem) -> None:
-    if problem.rule.sink is not None:
-        return
-    _, weights, _ = assembled(problem, height=7)
-    sums = weights.sum(-1)
-    assert np.all((sums == 0) | (abs(sums - 1) < 1e-12))
-
-
-@given(problems(), st.integers(0, 2**31))
-def test_permuting_keys_permutes_columns(problem: Problem, seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(problem.k.shape[1])
-    open_rule = Rule(scale=problem.rule.scale, softcap=problem.rule.softcap, sink=problem.rule.sink)
-    plain = dense.attend(problem.q, problem.k, problem.v, open_rule)
-    moved = dense.attend(problem.q, problem.k[:, order], problem.v[:, order], open_rule)
-    np.testing.assert_allclose(moved.weights, plain.weights[..., order], **CLOSE)
-    np.testing.assert_allclose(moved.output, plain.output, **CLOSE)
-
-
-@given(problems())
-def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
-    rule = Rule(scale=1.0, mask=causal())
-    before = dense.attend(problem.q, problem.k, problem.v, rule).output
-    k, v = problem.k.copy(), problem.v.copy()
-    k[:, 1:], v[:, 1:] = 9.0, -9.0
-    after = dense.attend(problem.q, k, v, rule).output
-    np.testing.assert_array_equal(before[:, 0], after[:, 0])
-
-
 def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:
     x = np.zeros((1, 12, 2))
     near = all_of(causal(), window(4))
     spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=near), Plan(range(12), 1, 4))]
     # rows 4..7 see keys 4-3=1 .. 7; rows 8..11 see 5 .. 11
     assert spans == [(0, 0, 4), (4, 1, 8), (8, 5, 12)]
-
-
-def test_a_fully_masked_row_is_zero_and_not_nan() -> None:
-    x = np.ones((1, 2, 2))
-    rule = Rule(1.0, mask=given_mask(np.array([[False, False], [True, True]])))
-    for band in bands(x, x, x, rule, plan_of(x, x, rule)):
-        assert band.weights.tolist() == [[[0.0, 0.0], [0.5, 0.5]]]
-        assert band.output.tolist() == [[[0.0, 0.0], [1.0, 1.0]]]
-
-
-@pytest.mark.parametrize("rows", [[0], [1, 2, 3, 7], [5, 6, 7, 8, 9]])
-def test_only_the_rows_of_the_plan_are_walked(rows: list[int]) -> None:
-    x = np.random.default_rng(0).normal(size=(2, 10, 3))
-    whole = dense.attend(x, x, x, Rule(0.5, mask=causal())).weights
-    seen: list[int] = []
-    rule = Rule(0.5, mask=causal())
-    for band in bands(x, x, x, rule, replace(plan_of(x, x, rule, rows=rows), height=2)):
-        seen += range(band.start, band.stop)
-        np.testing.assert_allclose(band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE)
-    assert seen == rows

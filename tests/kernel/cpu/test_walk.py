@@ -1,10 +1,10 @@
-"""The compiled walk is the definition: outputs and all that is noted of rows, for every width of vectors."""
+"""The compiled walk and bands are the definition: outputs and all statistics of rows, for every width of vectors."""
 
 import multiprocessing
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,16 +12,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.bands.threads import available_cores
 from attn_cli.kernel.cpu.library import is_built, widest_vectors
 from attn_cli.kernel.cpu.walk import NOTED_MOMENTS, compiled_stats, numpy_stats, suits
 from attn_cli.kernel.cpu.walk import walked as walked_by
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
-from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, intervals, padding, prefix, window
-from attn_cli.kernel.definition.mask import dense as dense_mask
+from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, padding, prefix, window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, RowStats, TopK, Wanted
+from attn_cli.kernel.stats.of_bands import stats_of_bands
+from attn_cli.kernel.stats.topk import heaviest
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
+from attn_cli.prompt import Token
+from tests.strategies import Problem, as_tensors, problems
 
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -55,24 +60,6 @@ def masks(n: int, m: int) -> dict[str, Mask]:
         "given, one for all heads": given_mask(np.tri(n, m, dtype=bool)[None]),
         "part of a batch": all_of(causal(2), window(6, 2)).part(2, 1, m),
     }
-
-
-@pytest.mark.parametrize("name", masks(1, 1))
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
-def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
-    mask = masks(n, m)[name]
-    seen = intervals(mask, n, m)
-    first, last = seen.first, seen.last
-    j = np.arange(m)
-    cells = (j >= first[:, None]) & (j < last[:, None])
-    np.testing.assert_array_equal(cells, dense_mask(mask, n, m, like=np.empty(0)).reshape(n, m))
-
-
-def test_masks_with_holes_have_no_intervals() -> None:
-    assert intervals(given_mask(np.array([[True, True, True], [True, False, True]])), 2, 3) is None
-    assert intervals(given_mask(np.ones((2, 2, 2), dtype=bool)), 2, 2) is None  # a mask for each head
-    assert intervals(padding(np.array([True, False, True])), 3, 3) is None
-    assert intervals(all_of(causal(), padding(np.array([True, False, True]))), 3, 3) is None
 
 
 def asked(
@@ -112,52 +99,20 @@ def ranked(numbers: RowStats) -> RankedKeys:
     return found
 
 
-def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: Wanted) -> None:
-    """Everything that was noted is what float64 says of the dense weights."""
-    sink = None if rule.sink is None else np.asarray(rule.sink, dtype=np.float64)
-    bias = None if rule.bias is None else np.asarray(rule.bias, dtype=np.float64)
-    exact = Rule(rule.scale, rule.softcap, bias, rule.mask, sink)
-    whole = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (q, k, v)), exact)
-    weights, scores = whole.weights, whole.scores
-    live = weights.sum(axis=-1) > 0
-    n, m = weights.shape[1:]
-    np.testing.assert_allclose(numbers.output, whole.output, **CLOSE)
-    picked = list(range(n)) if needs.rows is None else list(needs.rows)
-    exponentials = np.exp(np.where(np.isneginf(scores), -np.inf, scores)).sum(axis=-1)
-    exponentials += 0 if sink is None else np.exp(sink)[:, None]
-    with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(numbers.logsumexp, np.log(exponentials)[:, picked], **CLOSE)
-    weights, scores, live = weights[:, picked], scores[:, picked], live[:, picked]
-    with np.errstate(divide="ignore"):
-        entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
-    np.testing.assert_allclose(numbers.maximum[live], scores.max(axis=-1)[live], **CLOSE)
-    np.testing.assert_allclose(numbers.weight_sum, weights.sum(axis=-1), **CLOSE)
-    np.testing.assert_allclose(numbers.entropy_nats, entropy, **CLOSE)
-    far = np.abs(np.array(picked)[:, None] + (m - n) - np.arange(m))
-    np.testing.assert_allclose(numbers.distance, (weights * far).sum(axis=-1), rtol=2e-5, atol=1e-3)
-    for number, keys in enumerate(keys[picked] for keys in needs.key_sets):
-        sums = np.where(keys >= 0, weights[:, np.arange(len(picked))[:, None], np.maximum(keys, 0)], 0).sum(axis=-1)
-        np.testing.assert_allclose(numbers.key_sums[..., number], sums, **CLOSE)
-    for number, vector in enumerate(needs.vectors):
-        np.testing.assert_allclose(numbers.vector_sums[..., number], weights @ vector, **CLOSE)
-    (column_sums,), (pooled,), top = numbers.column_sums.values(), numbers.pooled.values(), ranked(numbers)
-    np.testing.assert_allclose(column_sums, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
-    count = min(needs.tops[0].count, m)
-    np.testing.assert_allclose(top.weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
-    named = top.keys >= 0
-    by_key = np.take_along_axis(weights, np.maximum(top.keys, 0), axis=-1)
-    np.testing.assert_allclose(top.weights[named], by_key[named], **CLOSE)
-    their_scores = np.take_along_axis(scores, np.maximum(top.keys, 0), axis=-1)
-    np.testing.assert_allclose(top.scores, np.where(named, their_scores, -np.inf), **CLOSE)
-    edges = [np.arange(0, size, step) for size, step in ((len(picked), needs.pools[0].rows), (m, needs.pools[0].keys))]
-    largest = np.maximum.reduceat(np.maximum.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
-    np.testing.assert_allclose(pooled, largest, rtol=2e-5, atol=1e-4)
-
-
 @built
 def test_masks_with_holes_are_left_to_bands() -> None:
     q = np.ones((1, 3, 4), np.float32)
     assert numpy_stats(q, q, q, Rule(1.0, mask=padding(np.array([True, False, True]))), asked()) is None
+
+
+def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> None:
+    """The output and everything that was noted are what float64 says of the dense weights."""
+    wide = [None if x is None else np.asarray(x, np.float64) for x in (rule.bias, rule.sink)]
+    problem = Problem(*(x.astype(np.float64) for x in (q, k, v)), replace(rule, bias=wide[0], sink=wide[1]))
+    assert_are_the_definitions(numbers, call_of(problem), {"rtol": 2e-5, "atol": 1e-4})
+    np.testing.assert_allclose(
+        numbers.output, dense.attend(problem.q, problem.k, problem.v, problem.rule).output, **CLOSE
+    )
 
 
 def key_lists(random: np.random.Generator, n: int, m: int, columns: int) -> np.ndarray:
@@ -192,7 +147,7 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     top = data.draw(st.integers(1, 20))
     rows = data.draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3)), tuple(range(n // 2, n))]))
     needs = asked(key_sets, tuple(marks), column_sums=True, top=top, pool=pool, rows=rows)
-    agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
+    agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule)
 
 
 @built
@@ -204,7 +159,7 @@ def test_large_calls(n: int, m: int, d: int) -> None:
     q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
     rule = Rule(d**-0.5, mask=causal(m - n))
     needs = asked((np.arange(n)[:, None],), column_sums=True, top=4, pool=Pool(7, 50))
-    agree(walked(q, k, v, rule, needs), q, k, v, rule, needs)
+    agree(walked(q, k, v, rule, needs), q, k, v, rule)
 
 
 @built
@@ -274,20 +229,6 @@ def test_half_precision_is_raised_before_anything_is_multiplied(dtype: torch.dty
 
 
 @built
-def test_a_bias_is_read_where_it_lies() -> None:
-    random = torch.Generator().manual_seed(4)
-    q, k, v = (torch.randn(4, 30, 8, generator=random) for _ in "qkv")
-    shared = torch.randn(1, 1, 30, generator=random).expand(4, 30, 30)
-    turned = torch.randn(4, 30, 30, generator=random).mT
-    for bias in (shared, turned, torch.randn(30, 4, 30, generator=random).transpose(0, 1)):
-        there = torch.zeros(4, 30, 8)
-        compiled_stats(q, k, v, Rule(0.5, bias=bias, mask=causal()), Wanted(), there)
-        mask = bias.masked_fill(~torch.ones(30, 30, dtype=torch.bool).tril(), -torch.inf)
-        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5)
-        torch.testing.assert_close(there, expected, rtol=1e-5, atol=1e-5)
-
-
-@built
 def test_it_writes_where_a_model_reads_and_takes_arrays_with_gaps() -> None:
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 50, 4, 16, generator=random)[0].transpose(0, 1) for _ in "qkv")  # [h, n, d], gaps in rows
@@ -329,3 +270,210 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     child.start()
     child.join(30)
     assert child.exitcode == 0
+
+
+DOUBLE = {"rtol": 1e-9, "atol": 1e-9}
+SINGLE = {"rtol": 3e-5, "atol": 3e-5}
+
+
+def call_of(problem: Problem, *, single: bool = False) -> AttentionCall:
+    (h, n, _), m = problem.q.shape, problem.k.shape[1]
+    place = Place(0, "toy", tuple(range(h)), (0,) * h)
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    if single:
+        q, k, v = (torch.tensor(x, dtype=torch.float32) for x in (q, k, v))
+        rule = as_tensors(rule, lambda x: torch.tensor(x).float() if x.dtype == np.float64 else torch.tensor(x))
+    tokens = [tuple(Token(i, str(i)) for i in range(count)) for count in (n, m)]
+    return AttentionCall(q, k, v, rule, place, *tokens)
+
+
+MOMENTS_ASKED = [(), MOMENTS, ("masked", *NOTED_MOMENTS), ("masked", "distance"), ("weight_sum", "entropy_nats")]
+
+
+@st.composite
+def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def rows() -> Rows:
+        return draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3))]))
+
+    def keys(columns: int) -> np.ndarray:
+        named = random.integers(0, m, size=(n, columns))
+        return np.where(np.arange(columns) < random.integers(0, columns + 1, size=(n, 1)), named, -1)
+
+    sizes = st.integers(1, 9)
+    return Wanted(
+        rows=rows(),
+        moments=draw(st.sampled_from(MOMENTS_ASKED)),
+        key_sets=tuple(keys(columns) for columns in draw(st.sampled_from([(), (1, 1), (1, 5)]))),
+        vectors=tuple(random.integers(0, 2, size=(draw(st.integers(0, 2)), m)).astype(np.float32)),
+        tops=draw(st.sampled_from([(), (TopK(1),), (TopK(3), TopK(5), TopK(2, mean_heads=True))])),
+        column_sums=draw(st.sampled_from([(), (ColumnSums(),), (ColumnSums(rows()), ColumnSums((0,)))])),
+        pools=draw(st.sampled_from([
+            (), (Pool(draw(sizes), draw(sizes)),),
+            (Pool(3, 4, picked=rows()), Pool(2, 9, mean_heads=True, picked=rows()),
+             Pool(2, 2, of="scores"), Pool(1, 1),
+             Pool(2, 2, columns=tuple(range(0, m, 2)))),
+        ])),
+    )  # fmt: skip
+
+
+def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict[str, float]) -> None:
+    """Everything that was wanted is what the dense weights say."""
+    wanted, (n, m) = stats.wanted, (call.n, call.m)
+    whole = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (call.q, call.k, call.v)), call.rule)
+    picked = np.arange(n) if wanted.rows is None else np.array(wanted.rows)
+    weights, scores = whole.weights[:, picked], whole.scores[:, picked]
+    with np.errstate(divide="ignore"):
+        sums = np.exp(scores).sum(axis=-1)
+        sums += 0 if call.rule.sink is None else np.exp(call.rule.sink)[:, None]
+        logsumexp = np.log(sums)
+    far = np.abs(picked[:, None] + (m - n) - np.arange(m))
+    moments = {
+        "masked": np.isneginf(scores).all(axis=-1),
+        "maximum": scores.max(axis=-1),
+        "logsumexp": logsumexp,
+        "weight_sum": weights.sum(axis=-1),
+        "entropy_nats": -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1),
+        "distance": (weights * far).sum(axis=-1),
+    }
+    for name in wanted.moments:
+        np.testing.assert_allclose(getattr(stats, name), moments[name], err_msg=name, **close)
+    for keys in wanted.key_sets:
+        sums = np.where(keys[picked] >= 0, np.take_along_axis(weights, np.maximum(keys[picked], 0)[None], -1), 0)
+        np.testing.assert_allclose(stats.on_keys(keys), sums.sum(axis=-1), **close)
+    for at, vector in enumerate(wanted.vectors):
+        np.testing.assert_allclose(stats.vector_sums[..., at], weights @ vector, **close)
+    for top, ranked in stats.tops.items():
+        of = weights.mean(axis=0, keepdims=True) if top.mean_heads else weights
+        count = min(top.count, m)
+        np.testing.assert_allclose(ranked.weights, -np.sort(-of, axis=-1)[..., :count], **close)
+        by_key = np.take_along_axis(of, np.maximum(ranked.keys, 0), axis=-1)
+        np.testing.assert_allclose(ranked.weights, np.where(ranked.keys >= 0, by_key, 0), **close)
+        theirs = scores.mean(axis=0, keepdims=True) if top.mean_heads else scores
+        theirs = np.take_along_axis(theirs, np.maximum(ranked.keys, 0), axis=-1)
+        np.testing.assert_allclose(ranked.scores, np.where(ranked.keys >= 0, theirs, -np.inf), **close)
+    for columns, sums in stats.column_sums.items():
+        rows = slice(None) if columns.rows is None else list(columns.rows)
+        np.testing.assert_allclose(sums, whole.weights[:, rows].sum(axis=1), **close)
+    for pool, blocks in stats.pooled.items():
+        cells = whole.scores if pool.of == "scores" else whole.weights
+        cells = cells[:, slice(None) if pool.picked is None else list(pool.picked)]
+        cells = cells.mean(axis=0, keepdims=True) if pool.mean_heads else cells
+        cells = cells if pool.columns is None else cells[..., list(pool.columns)]
+        np.testing.assert_allclose(blocks, in_blocks(cells, pool), **close)
+
+
+def in_blocks(cells: np.ndarray, pool: Pool) -> np.ndarray:
+    for axis, step in ((1, pool.rows), (2, pool.keys)):
+        cells = np.maximum.reduceat(cells, range(0, cells.shape[axis], step), axis=axis)
+    return cells
+
+
+@settings(max_examples=150, deadline=None)
+@given(problem=problems(), data=st.data())
+def test_bands_say_what_the_definition_says(problem: Problem, data: st.DataObject) -> None:
+    call = call_of(problem)
+    wanted = data.draw(wanteds(call.n, call.m))
+    assert_are_the_definitions(stats_of_bands(call, wanted), call, DOUBLE)
+
+
+@pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), data=st.data())
+def test_compiled_code_says_the_same(problem: Problem, data: st.DataObject) -> None:
+    exact, call = call_of(problem), call_of(problem, single=True)
+    wanted = data.draw(wanteds(call.n, call.m))
+    wanted = replace(wanted, pools=tuple(x for x in wanted.pools if x.of == "weights"))
+    stats = call.compiled_stats(wanted)
+    if stats is not None:
+        assert_are_the_definitions(stats, exact, SINGLE)
+    assert_are_the_definitions(call.row_stats(wanted), exact, SINGLE)
+
+
+@dataclass(frozen=True, eq=False)
+class _More(Wanted):
+    """A request with a field that only bands know."""
+
+    squares: bool = False
+
+
+@pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
+def test_a_wish_that_compiled_code_does_not_know_is_left_to_bands() -> None:
+    call = call_of(Problem(*np.random.default_rng(0).normal(size=(3, 2, 5, 4)), Rule(1.0)), single=True)
+    known = ("masked", *NOTED_MOMENTS)
+    assert call.compiled_stats(_More(moments=known)) is not None
+    assert call.compiled_stats(_More(moments=known, squares=True)) is None
+    assert call.compiled_stats(Wanted(moments=(*known, "gini"))) is None
+    assert _More(squares=True).notes_rows and not _More(column_sums=(ColumnSums(),)).notes_rows
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_two_wishes_at_once_are_both_met(data: st.DataObject) -> None:
+    problem = data.draw(problems())
+    call = call_of(problem)
+    some, more = (data.draw(wanteds(call.n, call.m)) for _ in range(2))
+    both = stats_of_bands(call, some | more)
+    for wanted in (some, more):
+        alone = stats_of_bands(call, wanted)
+        for name in wanted.moments:
+            np.testing.assert_allclose(both.of_rows(getattr(both, name), wanted.rows), getattr(alone, name), **DOUBLE)
+        for keys in wanted.key_sets:
+            np.testing.assert_allclose(both.of_rows(both.on_keys(keys), wanted.rows), alone.on_keys(keys), **DOUBLE)
+        for top in wanted.tops:
+            np.testing.assert_allclose(
+                both.of_rows(both.tops[top].weights, wanted.rows), alone.tops[top].weights, **DOUBLE
+            )
+        for columns in wanted.column_sums:
+            np.testing.assert_allclose(both.column_sums[columns], alone.column_sums[columns], **DOUBLE)
+        for pool in wanted.pools:
+            np.testing.assert_allclose(both.pooled[pool], alone.pooled[pool], **DOUBLE)
+
+
+LENGTHS = (1, 2, 5, 16, 64, 65, 81, 255, 256, 1000, 2050)
+
+
+def kinds(random: np.random.Generator, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Rows with hardly a tie, with many, with nothing else, and with zeros of both signs."""
+    x = random.normal(size=shape)
+    return {
+        "few ties": x,
+        "many ties": np.round(x),
+        "nothing but ties": np.zeros(shape),
+        "mostly zeros": np.maximum(x, 0) * random.integers(0, 2, shape),
+        "negative": -np.abs(np.round(x, 1)),
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 17, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("tensors", [False, True])
+def test_the_heaviest_are_what_a_stable_sort_puts_first(count: int, dtype: type, tensors: bool) -> None:
+    random = np.random.default_rng(0)
+    for length in (c for c in LENGTHS if c >= count):
+        for kind, rows in kinds(random, (2, 3, length)).items():
+            rows = rows.astype(dtype)
+            expected = np.argsort(-rows, axis=-1, kind="stable")[..., :count]
+            values, positions = heaviest(torch.from_numpy(rows) if tensors else rows, count)
+            assert isinstance(positions, torch.Tensor if tensors else np.ndarray)
+            np.testing.assert_array_equal(np.asarray(positions), expected, err_msg=f"{kind}, {length} entries")
+            np.testing.assert_array_equal(np.asarray(values), np.take_along_axis(rows, expected, axis=-1))
+
+
+@pytest.mark.parametrize("length", [50, 300])
+def test_rows_with_nan_leave_the_others_right(length: int) -> None:
+    rows = np.random.default_rng(1).normal(size=(4, length)).astype(np.float32)
+    rows[1], rows[2, :3] = np.nan, np.nan
+    _, positions = heaviest(rows, 5)
+    expected = np.argsort(-rows, axis=-1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(positions[[0, 3]], expected[[0, 3]])
+    assert ((positions >= 0) & (positions < length)).all()
+
+
+def test_a_slice_of_a_larger_array_is_read_where_it_is() -> None:
+    whole = np.random.default_rng(2).normal(size=(2, 9, 500)).astype(np.float32)
+    part = whole[:, 2:6, 30:430]
+    expected = np.argsort(-part, axis=-1, kind="stable")[..., :5]
+    for rows in (part, torch.from_numpy(whole)[:, 2:6, 30:430]):
+        np.testing.assert_array_equal(np.asarray(heaviest(rows, 5)[1]), expected)
