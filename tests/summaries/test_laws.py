@@ -28,10 +28,7 @@ CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 @pytest.fixture(scope="module", params=["one tile", "small tiles"], autouse=True)
 def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
     """Problems of tests fit into one band; here they are cut as large ones are, too."""
-    plans = {
-        "one tile": plan_of,
-        "small tiles": planned_by(in_parts={"heads": 1, "height": 5}),
-    }
+    plans = {"one tile": plan_of, "small tiles": planned_by(in_parts={"heads": 1, "height": 5})}
     token = planner.set(plans[request.param])
     yield
     planner.reset(token)

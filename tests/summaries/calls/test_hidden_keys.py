@@ -51,20 +51,6 @@ def test_the_matrix(made) -> None:
 
 
 @given(hidden_calls(), st.booleans())
-def test_a_pooled_matrix_has_no_hidden_columns(made, mean: bool) -> None:
-    problem, call, left = made
-    if not left.any():
-        return
-    found = reduce(call, MatrixOf((50, 50), mean_heads=mean)).part(Matrix)
-    weights = weights_of(problem)[:, :, left]
-    weights = weights.mean(0, keepdims=True) if mean else weights
-    np.testing.assert_allclose(found.weights, weights, **CLOSE)
-    pooled = reduce(call, MatrixOf((1, 1), mean_heads=mean))
-    expected = weights.max(axis=(1, 2))
-    np.testing.assert_allclose(pooled.part(Matrix).weights[:, 0, 0], expected, **CLOSE)
-
-
-@given(hidden_calls(), st.booleans())
 def test_top_keys(made, mean: bool) -> None:
     problem, call, left = made
     top = reduce(call, TopKeys(call.m, mean_heads=mean)).part(Top)

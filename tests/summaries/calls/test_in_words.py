@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.kernel.definition.dense import attend
-from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token, Word
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
@@ -85,29 +84,6 @@ def test_the_matrix_is_the_dense_one_merged(made, mean: bool, data: st.DataObjec
     np.testing.assert_allclose(found.weights, expected if rows is None else expected[:, rows], **CLOSE)
 
 
-@given(calls())
-def test_rows_add_to_what_they_did(made) -> None:
-    problem, call = made
-    found = reduce(InWords(call), MatrixOf()).part(Matrix)
-    sums = attend(problem.q, problem.k, problem.v, problem.rule).weights.sum(axis=-1)
-    starts = words_of(call.queries).starts
-    means = np.add.reduceat(sums, starts[:-1], axis=1) / np.diff(starts)
-    np.testing.assert_allclose(found.weights.sum(axis=-1), means, **CLOSE)
-
-
-@given(calls())
-def test_words_of_one_piece_change_nothing(made) -> None:
-    _, call = made
-    one = [tuple(replace(token, word=Word(token.text)) for token in tokens) for tokens in (call.queries, call.keys)]
-    shown = InWords(replace(call, queries=one[0], keys=one[1]))
-    assert [word.text for word in shown.queries] == [token.text for token in call.queries]
-    reducers = (MatrixOf, ReceivedShares, lambda: MatrixOf((4, 4)))
-    for make in reducers:
-        plain, words = reduce(call, make()).parts[0].arrays(), reduce(shown, make()).parts[0].arrays()
-        for name in plain:
-            np.testing.assert_allclose(plain[name], words[name], rtol=1e-12)
-
-
 @given(calls(), st.integers(1, 9))
 def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> None:
     problem, call = made
@@ -122,26 +98,6 @@ def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> Non
     at = np.take_along_axis(weights, np.maximum(top.keys, 0), axis=-1)
     np.testing.assert_allclose(at[named], top.weights[named], **CLOSE)
     assert top.numbers["score"] is None
-
-
-def test_heads_are_described_word_by_word() -> None:
-    """A causal call of ten tokens as five words: every number from the merged matrix, one row at a time."""
-    q, k, v = np.random.default_rng(1).normal(size=(3, 2, 10, 4)) * 2
-    problem = Problem(q, k, v, Rule(0.5, mask=causal()))
-    tokens = labelled([0, 3, 1, 4, 1])
-    for tensors in (False, True):
-        call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)
-        weights = by_hand(problem, call)
-        found = reduce(InWords(call), HeadStatistics()).part(Heads)
-        i, j = np.indices((5, 5))
-        bits = -(weights * np.log2(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1).mean(axis=-1)
-        np.testing.assert_allclose(found.entropy_bits, bits, **CLOSE)
-        np.testing.assert_allclose(found.distance, (weights * abs(i - j)).sum(axis=-1).mean(axis=-1), **CLOSE)
-        np.testing.assert_allclose(found.first_weight, weights[:, :, 0].mean(axis=-1), **CLOSE)
-        np.testing.assert_allclose(found.self_weight, weights[:, range(5), range(5)].mean(axis=-1), **CLOSE)
-        previous = weights[:, range(1, 5), range(4)].sum(axis=-1) / 5
-        np.testing.assert_allclose(found.previous_weight, previous, **CLOSE)
-        assert (found.masked_rows == 0).all()
 
 
 def test_induction_follows_words() -> None:

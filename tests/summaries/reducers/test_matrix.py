@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 
+from attn_cli.call import Place
+from attn_cli.errors import LoadError
+from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import rule_of
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.keys import Top, TopKeys
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
+from attn_cli.weights_call import WeightsCall
 from tests.explore.recordings import recording
 
 
@@ -22,11 +31,43 @@ def test_picked_keys_are_columns(rows: list[int] | None, keys: list[int], mean: 
         np.testing.assert_allclose(values, whole.arrays()[name][:, some][..., keys], rtol=1e-5)
 
 
-def test_rows_beyond_the_most_are_pooled() -> None:
-    call = recording(n=20).layers[0]
-    picked = reduce(call, MatrixOf((7, None), keys=[4])).part(Matrix)
-    assert picked is not None and picked.weights is not None
-    assert picked.block == (3, 1)
-    column = call.weights(0, slice(None), slice(4, 5))[:, 0]
-    largest = [column[at : at + 3].max() for at in range(0, 20, 3)]
-    np.testing.assert_allclose(picked.weights[0, :, 0], largest, rtol=1e-5)
+@pytest.fixture
+def call() -> WeightsCall:
+    """Weights of 2 heads, 5 queries and 5 keys, some of them 0 and one row masked."""
+    scores = 3 * torch.randn((2, 5, 5), generator=torch.Generator().manual_seed(0))
+    scores[:, 0, 3:] = -torch.inf
+    weights = scores.softmax(-1)
+    weights[1, 4] = 0
+    tokens = tuple(Token(number, str(number)) for number in range(5))
+    return WeightsCall(weights, None, Place(0, "seen", (0, 1), (0, 1)), tokens, tokens, rule_of(weights))
+
+
+def test_entropies_are_those_of_the_weights(call: WeightsCall) -> None:
+    heads = reduce(call, HeadStatistics()).part(Heads)
+    assert heads is not None
+    weights = call.weights.numpy().astype(np.float64)
+    entropies = -np.where(weights > 0, weights * np.log2(np.where(weights > 0, weights, 1)), 0).sum(-1)  # [h, n]
+    np.testing.assert_allclose(heads.entropy_bits, [entropies[0].mean(), entropies[1, :4].mean()], rtol=1e-6)
+    assert heads.masked_rows.tolist() == [0, 1]
+
+
+def test_hidden_keys_are_left_out_of_them(call: WeightsCall) -> None:
+    heads = reduce(HiddenKeys(call, [0]), HeadStatistics()).part(Heads)
+    assert heads is not None
+    weights = call.weights.numpy().astype(np.float64)[0]
+    np.testing.assert_allclose(heads.rest[0], weights[:, 1:].sum(-1).mean(), rtol=1e-6)
+    entropies = -np.where(weights > 0, weights * np.log2(np.where(weights > 0, weights, 1)), 0).sum(-1)
+    np.testing.assert_allclose(heads.entropy_bits[0], entropies.mean(), rtol=1e-5)  # the hidden key counts as one
+
+
+def test_the_heaviest_keys_come_without_scores(call: WeightsCall) -> None:
+    top = reduce(call, TopKeys(2)).part(Top)
+    assert top is not None
+    assert top.numbers["score"] is None
+    np.testing.assert_array_equal(top.weights, -np.sort(-call.weights.numpy(), axis=-1)[..., :2])
+    assert top.keys[0, 0].tolist() == call.weights[0, 0].argsort(descending=True)[:2].tolist()
+
+
+def test_scores_that_were_asked_for_are_refused(call: WeightsCall) -> None:
+    with pytest.raises(LoadError, match="returns weights but shows no scores"):
+        reduce(call, MatrixOf(kinds=("weights", "scores")))

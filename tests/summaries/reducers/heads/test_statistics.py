@@ -1,7 +1,7 @@
 """Every statistic against plain NumPy on dense weights; what holds for all of them; columns that say nothing."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,10 +15,40 @@ from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import RULES, STATISTICS, Heads, HeadStatistics
 from tests.strategies import Problem, problems
-from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
 from tests.summaries.test_laws import CLOSE, attended, call_of
 
 NAMES = [statistic.name for statistic in STATISTICS]
+
+
+@dataclass
+class Row:
+    """The weights `[m]` of one query, the key that it stands at, and what the learned sink takes."""
+
+    weights: np.ndarray
+    query: int
+    sink: float
+
+    def at(self, key: int) -> float:
+        return float(self.weights[key]) if 0 <= key < len(self.weights) else 0.0
+
+
+def mean_over_rows(problem: Problem, of_row: Callable[[Row], float]) -> np.ndarray:
+    """The mean `[h]` of a number of every row that may attend to anything, 0 where none may."""
+    weights = attended(problem).weights
+    _, n, m = weights.shape
+    has_sink = problem.rule.sink is not None
+    means = []
+    for head in weights:
+        rows = [Row(row, i + m - n, 1 - row.sum() if has_sink else 0.0) for i, row in enumerate(head) if row.sum() > 0]
+        means.append(sum(map(of_row, rows)) / max(len(rows), 1))
+    return np.array(means)
+
+
+def heads_of(problem: Problem, *, tensors: bool, stream: str = "self") -> Heads:
+    call = call_of(problem, tensors=tensors)
+    heads = reduce(replace(call, place=replace(call.place, stream=stream)), HeadStatistics()).part(Heads)
+    assert heads is not None
+    return heads
 
 
 def entropy(row: Row) -> float:
@@ -105,15 +135,3 @@ def test_of_weights_alone_there_is_no_largest_score() -> None:
     assert heads is not None
     assert np.isnan(heads.max_score).all()
     assert heads.ruled.tolist() == [0.0, 0.0]
-
-
-def test_induction_of_a_text_without_repeats_is_unknown() -> None:
-    heads = heads_of(Problem(*np.ones((3, 1, 4, 2)), Rule(1.0)), tensors=False)
-    assert np.isnan(heads.induction_weight).all()
-
-
-@given(problems(), st.booleans())
-def test_masked_rows_are_counted(problem: Problem, tensors: bool) -> None:
-    heads = heads_of(problem, tensors=tensors)
-    masked = (attended(problem).weights.sum(axis=-1) == 0).sum(axis=-1)
-    assert heads.masked_rows.tolist() == masked.tolist()
