@@ -10,7 +10,6 @@ from hypothesis import given, settings
 
 from attn_cli.attention_call import Ingredients
 from attn_cli.errors import LoadError, OutputError
-from attn_cli.kernel.definition.mask import causal
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.file import chunks
@@ -83,44 +82,12 @@ def test_prompts_come_back_whole(tmp_path: Path) -> None:
     assert again.tokens[0].word.text == word.text and again.tokens[2].word is None
 
 
-def test_save_writes_whole_files_and_replaces_them(tmp_path: Path) -> None:
-    recording = Recording(ABOUT, Prompt("a", (Token(0, "a"),)), ())
-    recording.save(tmp_path / "x.attn")
-    recording.save(tmp_path / "x.attn")
-    assert [file.name for file in tmp_path.iterdir()] == ["x.attn"]
-    assert Recording.load(tmp_path / "x.attn").prompt.text == "a"
-
-
 def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     recording = Recording(ABOUT, Prompt("", ()), ())
     with pytest.raises(OutputError, match="pipe is not a file"):
         recording.save(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
-
-
-@pytest.fixture(scope="module")
-def content() -> bytes:
-    from attn_cli.kernel.definition.bias import Alibi
-    from attn_cli.kernel.definition.mask import all_of, given_mask, padding
-    from attn_cli.kernel.definition.rule import Rule
-
-    rng = np.random.default_rng(0)
-    given = given_mask(np.tril(np.ones((9, 9), bool)))
-    mask = all_of(causal(), given.part(1, 1, 8), padding(np.arange(8) != 3))
-    rule = Rule(0.5, 3.0, Alibi(rng.random(4)), mask, rng.random(4))
-    shapes = ((4, 8, 6), (2, 8, 6), (2, 8, 5))
-    recording = recording_of(Problem(*(rng.normal(size=shape) for shape in shapes), rule))
-    return b"".join(chunks(recording))
-
-
-def test_the_safetensors_library_reads_it(content: bytes, tmp_path: Path) -> None:
-    from safetensors import safe_open
-
-    (tmp_path / "x.safetensors").write_bytes(content)
-    with safe_open(tmp_path / "x.safetensors", framework="np") as file:
-        assert file.metadata()["attn"] == "recording/1"
-        assert file.get_tensor("0.q").shape == (4, 8, 6)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Received, ReceivedShares
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import recorded
-from tests.kernel.definition.test_cells import places
 from tests.program import attn, strict_json
 from tests.strategies import Problem, as_tensors, problems
 
@@ -42,6 +41,13 @@ def call_of(problem: Problem, *, torches: bool = False) -> AttentionCall:
         rule = as_tensors(rule, lambda x: torch.tensor(x, dtype=torch.bool if x.dtype == bool else torch.float32))
     heads, groups = tuple(range(h)), tuple(head // (h // g) for head in range(h))
     return AttentionCall(q, k, v, rule, Place(0, "test", heads, groups), tokens(n), tokens(m))
+
+
+def places(count: int) -> st.SearchStrategy[slice | np.ndarray]:
+    """Some of so many rows or keys: a run of them, or picked ones."""
+    run = st.tuples(st.integers(0, count), st.integers(0, count)).map(lambda ends: slice(min(ends), max(ends)))
+    picked = st.sets(st.integers(0, count - 1), min_size=1).map(lambda some: np.array(sorted(some)))
+    return run | picked
 
 
 @settings(max_examples=30)
