@@ -15,10 +15,8 @@ from attn_cli.scans import ray_workers
 from attn_cli.scans.scan import scan
 from attn_cli.scans.texts import Shard
 from attn_cli.sources.corpora import open_corpus
-from tests.scans.corpora import files_of, sentences, small_parts, written
+from tests.scans.corpora import files_of, sentences, written
 from tests.scans.word_texts import open_words
-
-__all__ = ["small_parts"]
 
 
 @pytest.mark.usefixtures("small_parts")

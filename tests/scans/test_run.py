@@ -8,23 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.cpu import walk as cpu
-from attn_cli.scans.scan import ScanProgress, scan
+from attn_cli.scans.scan import scan
 from attn_cli.scans.show import open_scan
 from attn_cli.selection import Selection
-from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import environment
-from tests.scans.corpora import files_of, sentences, small_parts, written
+from tests.scans.corpora import files_of, sentences, written
 from tests.scans.word_texts import open_words
 
-__all__ = ["small_parts"]
 # Ends itself by SIGKILL in the N-th of all moments at which a file is written, half of it done, or a part begins.
 _KILLED = """
 import os, signal, sys
@@ -119,36 +114,8 @@ def test_two_processes_share_the_parts_by_themselves(tmp_path: Path, monkeypatch
     assert open_scan(str(tmp_path / "scan")).progress["documents"] == 30
 
 
-@pytest.mark.usefixtures("small_parts")
-def test_progress_moves_with_every_part_and_begins_with_what_is_kept(tmp_path: Path) -> None:
-    file, said = written(tmp_path, sentences(10)), list[ScanProgress]()
-
-    def interrupted(progress: ScanProgress) -> None:
-        said.append(progress)
-        if progress.records == 6:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        words_scan(file, tmp_path / "scan", report=interrupted)
-    assert [progress.records for progress in said] == [0, 3, 6]
-    again = list[ScanProgress]()
-    words_scan(file, tmp_path / "scan", report=again.append)
-    assert [(progress.records, progress.fresh_records) for progress in again] == [
-        (0, 0),
-        (3, 0),
-        (6, 0),
-        (9, 3),
-        (10, 4),
-    ]
-
-
-@pytest.mark.parametrize("walk", ["compiled", "bands"])
-def test_passes_end_with_the_last_attention_and_no_byte_changes(
-    walk: str, tmp_path: Path, minilm: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passes_end_with_the_last_attention_and_no_byte_changes(tmp_path: Path, minilm: LoadedModel) -> None:
     """The first pass of a model is a whole one."""
-    if walk == "bands":
-        monkeypatch.setattr(cpu, "suits", lambda *_: False)
     file, source, ran = written(tmp_path, sentences(3, 4, 9)), ModelSource(minilm), []
     block = minilm.model.get_submodule("encoder.layer.1.intermediate")
     hook = block.register_forward_hook(lambda *_: ran.append(len(found)))
@@ -175,21 +142,6 @@ def test_other_documents_options_and_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="other files"):
         words_scan(file, folder)
     assert files_of(folder) == before
-
-
-def test_standard_input_must_be_the_same_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from io import BytesIO, TextIOWrapper
-
-    def given(lines: list[str]) -> None:
-        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO("\n".join(lines).encode())))
-
-    given(sentences(4))
-    scan(open_words(), open_corpus(["-"]), str(tmp_path / "scan"))
-    given(sentences(4))
-    assert scan(open_words(), open_corpus(["-"]), str(tmp_path / "scan"))["documents"] == 4
-    given(sentences(4, seed=1))
-    with pytest.raises(InputError, match="is of other documents"):
-        scan(open_words(), open_corpus(["-"]), str(tmp_path / "scan"))
 
 
 def test_a_folder_of_another_version_is_neither_gone_on_with_nor_shown(tmp_path: Path) -> None:

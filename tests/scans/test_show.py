@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import random
 import shlex
 from functools import cache
 from pathlib import Path
@@ -12,16 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("pyarrow")
-
+from attn_cli.scans import texts
 from attn_cli.scans.results import estimates, two_sided_p
 from attn_cli.scans.scan import scan
 from attn_cli.scans.show import Scan, differences_of, open_scan
+from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.summaries.answer import head_choice
 from attn_cli.summaries.reducers.heads import STATISTICS
 from tests.program import attn, refused, strict_json
 from tests.real_models import MINILM
+from tests.views.test_golden import GoldenScreen, on_screen
 from tests.views.test_schemas import hold
 
 NAMES = [statistic.name for statistic in STATISTICS]
@@ -100,21 +102,6 @@ def test_numbers_equal_those_added_up_by_hand_from_heads_line_by_line(scans: Sca
         assert width == pytest.approx(2.0096 * values.std(ddof=1) / np.sqrt(len(values)), rel=0.02, abs=1e-5)
 
 
-def test_kinds_equal_those_added_up_by_hand(scans: Scans) -> None:
-    scanned = scans["one"]
-    heads = by_hand(scanned.file, scanned.model, "--kinds")
-    tables = strict_json(show(scans, "--head", "2.9", "--json"))["tables"]
-    assert len(tables["kinds"]) > 10
-    for row in tables["kinds"]:
-        shares = column(heads[2, 9], f"{row['kind']}_share")
-        assert (row["documents"], row["named"]) == (len(shares), row["kind"] == "duplicate")
-        assert row["share"] == pytest.approx(shares.mean(), abs=1e-4)
-        chances = column(heads[2, 9], f"{row['kind']}_baseline")
-        assert (
-            row["baseline"] is None if not len(chances) else row["baseline"] == pytest.approx(chances.mean(), abs=1e-4)
-        )
-
-
 def test_heads_come_in_the_order_asked_for(scans: Scans) -> None:
     rows = list(csv.DictReader(io.StringIO(show(scans, "--sort", "induction", "-k", "9", "-f", "csv"))))
     values = [float(row["document_mean"]) for row in rows]
@@ -161,16 +148,6 @@ def test_the_next_line_opens_the_strongest_example(scans: Scans) -> None:
     matrix = attn(*words[1:], "-f", "json").json["tables"]["matrices"][0]
     cell = np.array(matrix["weights"])[0, strongest[0]["query"], strongest[0]["key"]]
     assert cell == pytest.approx(strongest[0]["weight"], abs=1e-5)
-
-
-def test_pieces_of_long_documents_have_the_text_that_the_model_read(tmp_path: Path, scans: Scans) -> None:
-    file, folder = tmp_path / "long.txt", tmp_path / "long"
-    file.write_text("first\n" + " ".join(scans["longer"].lines))
-    made = attn("scan", file, "-m", scans["one"].model, "-o", folder, "--max-tokens", "64", "-q")
-    assert made.code == 0, made.errors
-    results = attn("scan", "show", folder, "--head", "0.2", "--json").json["tables"]
-    assert {each["piece"] for each in results["examples"]} > {1, 2, 3}
-    assert all(each["text"] in file.read_text() for each in results["examples"])
 
 
 def test_scans_of_documents_alike_do_not_differ(scans: Scans) -> None:
@@ -251,13 +228,57 @@ def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -
     refused(attn("scan", "show", tmp_path / "begun"), 2, "has no document yet")
 
 
-def test_columns_of_all_documents_are_for_other_programs(scans: Scans) -> None:
-    import duckdb
+SHOWN = [
+    "he",
+    "sat",
+    "on",
+    "the",
+    "river",
+    "bank",
+    "[bold]",
+    "[/]",
+    "\x1b[31m",
+    "\u202ebank",
+    "\u4e2d\u56fd",
+    "loan",
+    ".",
+]
+SCREENS = {"overview": ("one",), "head": ("one", "--head", "1.6"), "against": ("one", "--against", "other", "-k", "4")}
 
-    scanned = scans["one"]
-    found = duckdb.sql(
-        f"SELECT layer, head, avg(distance) FROM '{scanned.folder}/part-*.parquet' GROUP BY ALL"
-    ).fetchall()
-    means = estimates(scanned.results.values("distance"))["document_mean"]
-    assert [mean for *_, mean in sorted(found)] == pytest.approx(means)
-    assert len(scanned.results.table(["document", "distance"])) == 50 * 72
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two scans, and one that was interrupted after its first part."""
+    folder: Path = tmp_path_factory.mktemp("screens")
+    (folder / "minilm").symlink_to(MINILM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(texts, "DOCUMENTS", 20)
+        source = open_source("./minilm")
+        for seed, name in enumerate(("one", "other", "begun")):
+            words = random.Random(seed)
+            lines = [" ".join(words.choices(SHOWN, k=words.randint(4, 14 + 6 * seed))) for _ in range(30)]
+            (folder / f"{name}.txt").write_text("\n".join([*lines, "", "x" * 4000]) + "\n")
+            report = (lambda progress: None) if name != "begun" else lambda progress: 1 / (progress.records == 0)
+            try:
+                scan(source, f"{name}.txt", name, selection=Selection(layers=(0, 1)), report=report)
+            except ZeroDivisionError:
+                assert name == "begun"
+    return folder
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screens(name: str, folder: Path, golden_screen: GoldenScreen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+    def draw(width: int) -> str:
+        text = on_screen("scan", "show", *SCREENS[name], width=width, depth="none")
+        assert "\u202e" not in text
+        return text
+
+    golden_screen(f"scan-{name}", draw)
+
+
+def test_a_scan_that_was_interrupted_shows_what_is_there(folder: Path) -> None:
+    assert "over 20 documents" in attn("scan", "show", folder / "begun").text
+    assert "tokens so far" in attn("scan", "show", folder / "begun").text

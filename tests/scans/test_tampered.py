@@ -7,20 +7,20 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-pytest.importorskip("pyarrow")
 import pyarrow as pa
+import pytest
+import torch
 from pyarrow import parquet
 
 from attn_cli.errors import AttnError, InputError
 from attn_cli.scans.scan import scan
 from attn_cli.scans.show import differences_of, open_scan
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn, refused
-from tests.scans.corpora import files_of, sentences, small_parts, written
+from tests.scans.corpora import files_of, sentences, written
 from tests.scans.word_texts import open_words
-
-__all__ = ["small_parts"]
+from tests.sources.huggingface.conftest import minilm
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def _asks_all(folder: Path) -> None:
 def test_bytes_that_are_changed_or_cut_off_are_refused_or_change_nothing(folder: Path, whole: Path) -> None:
     source, good = random.Random(0), files_of(folder)
     refusals = 0
-    for case in range(60):
+    for case in range(40):
         name = source.choice(list(good))
         content = bytearray(good[name])
         if case % 4 == 0:
@@ -68,7 +68,7 @@ def test_bytes_that_are_changed_or_cut_off_are_refused_or_change_nothing(folder:
                 assert error.code == 2 and "\n" not in error.message and error.hint
             assert files_of(folder) == before
         (folder / name).write_bytes(good[name])
-    assert refusals > 60
+    assert refusals > 40
 
 
 @pytest.mark.parametrize(
@@ -143,3 +143,49 @@ def test_pipes_and_links_in_place_of_files(folder: Path, whole: Path, tmp_path: 
     with pytest.raises(AttnError):
         _goes_on(folder, whole)
     assert (tmp_path / "letter").read_text() == "dear"
+
+
+__all__ = ["minilm"]
+GOOD = ["he sat on the bank .", "the river and the bank of the river", "a boat , a boat"]
+BAD = {"not UTF-8": b"caf\xe9 au lait", "empty": b"", "too long": b"bank " * 600, "not finite": b"he fed the parrot"}
+
+
+@pytest.fixture(scope="module")
+def overflowing(minilm):  # type: ignore[no-untyped-def]
+    """MiniLM with a number that isn't finite in the embedding of the word parrot."""
+    number = minilm.tokenizer.convert_tokens_to_ids("parrot")
+    embedding = minilm.model.embeddings.word_embeddings.weight
+    with torch.no_grad():
+        before = embedding[number].clone()
+        embedding[number, 3] = float("inf")
+    yield ModelSource(minilm)
+    with torch.no_grad():
+        embedding[number] = before
+
+
+def lines(folder: Path, *content: bytes) -> str:
+    file = folder / "lines.txt"
+    file.write_bytes(b"\n".join(content) + b"\n")
+    return str(file)
+
+
+def test_every_reason_is_counted_and_named_and_changes_no_number(overflowing: ModelSource, tmp_path: Path) -> None:
+    good, layers = [line.encode() for line in GOOD], Selection(layers=(0, 1))
+    file = lines(
+        tmp_path, good[0], BAD["not UTF-8"], BAD["not finite"], good[1], BAD["empty"], BAD["too long"], good[2]
+    )
+    done = scan(overflowing, file, str(tmp_path / "all"), selection=layers)
+    assert (done["documents"], done["records"], done["rejected"]) == (3, 7, 4)
+    assert done["reasons"] == dict.fromkeys(BAD, 1)
+    rows = parquet.read_table(tmp_path / "all" / "rejects-00000.parquet").to_pylist()
+    named = [(row["document"], row["record"], row["reason"]) for row in rows]
+    assert named == [(1, 2, "not UTF-8"), (2, 3, "not finite"), (4, 5, "empty"), (5, 6, "too long")]
+    assert "602 tokens, and the model reads 512" in rows[-1]["detail"]
+    scan(overflowing, lines(tmp_path, *good), str(tmp_path / "good"), selection=layers)
+    one, other = (open_scan(str(tmp_path / name)).values("entropy_bits") for name in ("all", "good"))
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_text_of_one_token_or_none_has_nothing_to_attend_to(tmp_path: Path) -> None:
+    done = scan(open_words(), lines(tmp_path, b"river bank", b"bank", b"xyzzy"), str(tmp_path / "scan"))
+    assert (done["documents"], done["reasons"]) == (1, {"one token": 1, "no token": 1})
