@@ -5,18 +5,23 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import ipc, parquet
 
 from attn_cli.errors import AttnError, InputError
+from attn_cli.prompt import EncodedText
 from attn_cli.sources import corpora
-from attn_cli.sources.corpora import Corpus, files_of, open_corpus
+from attn_cli.sources.corpora import Corpus, Document, files_of, open_corpus, pieces_of
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
 
@@ -94,16 +99,6 @@ def test_every_kind_gives_back_its_texts_as_often_as_asked(tmp_path: Path, name:
     assert [(item.number, item.file, item.record) for item in corpus.documents()] == [
         (at, str(file), at + 1) for at in range(len(TEXTS))
     ]
-
-
-def test_inputs_of_all_kinds_are_one_sequence(tmp_path: Path) -> None:
-    for name, write in WRITERS.items():
-        (tmp_path / name).write_bytes(write([f"{name} {at}" for at in range(5)]))
-    corpus = open_corpus([str(tmp_path)])
-    everything = texts_of(corpus)
-    assert everything == [f"{name} {at}" for name in sorted(WRITERS) for at in range(5)]
-    places = [(item.number, item.file, item.record) for item in corpus.documents()]
-    assert places[4:6] == [(4, str(tmp_path / "a.arrow"), 5), (5, str(tmp_path / "a.csv"), 1)]
 
 
 def test_folders_globs_and_hidden_files(tmp_path: Path) -> None:
@@ -199,17 +194,6 @@ def test_a_sample_is_exactly_so_many_documents_drawn_by_the_seed(tmp_path: Path)
     assert len(texts_of(open_corpus([str(tmp_path)], sample=9999))) == 5000
 
 
-def test_a_damaged_table_ends_no_scan(tmp_path: Path) -> None:
-    content = bytearray(as_parquet([text * 50 for text in TEXTS]))
-    place = content.index(b"seven")
-    content[place - 60 : place + 40] = b"\xff" * 100
-    (tmp_path / "a.parquet").write_bytes(content)
-    (tmp_path / "b.txt").write_bytes(b"after\n")
-    corpus = open_corpus([str(tmp_path)])
-    assert texts_of(corpus)[-1] == "after"
-    assert poisons_of(corpus)[-1][1] == "not readable"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
@@ -241,3 +225,48 @@ def test_inputs_that_are_not_there(tmp_path: Path) -> None:
             open_corpus([str(tmp_path / name)])
     with pytest.raises(InputError, match="more than once"):
         open_corpus(["-", "-"])
+
+
+ADDED = 2  # tokens around every text
+
+
+def encode(texts: Sequence[str]) -> list[EncodedText]:
+    """Words in tokens of up to three letters, with the space before a word, between a token at each end."""
+    return [_encoded(text) for text in texts]
+
+
+def _encoded(text: str) -> EncodedText:
+    spans = [
+        (start, min(start + 3, match.end()))
+        for match in re.finditer(r"\s*\S+", text)
+        for start in range(match.start(), match.end(), 3)
+    ]
+    starts, ends = (np.array([-1, *(span[at] for span in spans), -1]) for at in range(2))
+    return EncodedText(np.zeros(len(starts), np.int64), starts < 0, starts, ends)
+
+
+def document(text: str) -> Document:
+    return Document(3, "a.txt", 4, text)
+
+
+def words_of(text: str) -> list[str]:
+    (tokens,) = encode([text])
+    return [text[start:end] for start, end in zip(tokens.starts, tokens.ends, strict=True) if start >= 0]
+
+
+words = st.lists(st.text("abc", min_size=1, max_size=7), min_size=1, max_size=60).map(" ".join)
+
+
+@given(words, st.integers(ADDED + 1, 30))
+def test_pieces_are_the_document(text: str, size: int) -> None:
+    pieces = list(pieces_of(document(text), encode, size))
+    assert "".join(piece.text for piece in pieces) == text
+    assert all(len(words_of(piece.text)) + ADDED <= size for piece in pieces)
+    assert [(piece.number, piece.piece) for piece in pieces] == [(3, at) for at in range(len(pieces))]
+    if size >= ADDED + 8:  # room for the longest word in the second half of a piece
+        assert [word for piece in pieces for word in words_of(piece.text)] == words_of(text)
+
+
+def test_a_size_that_cuts_nothing() -> None:
+    with pytest.raises(InputError):
+        list(pieces_of(document("abc " * 50), encode, 2))

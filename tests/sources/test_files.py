@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 
 from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
 from attn_cli.sources import memory
-from attn_cli.sources.files import checks, raw
+from attn_cli.sources.files import raw
 from attn_cli.sources.files.array_file import read_array
 
 Q = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
@@ -210,27 +210,6 @@ def test_a_mask_may_hold_minus_infinity():
     refused("mask.npy", name="q")
     np.save("mask.npy", -mask)
     assert refused("mask.npy", name="mask").message == "mask.npy: 1 Inf among 4 numbers, the first at [0, 1]"
-
-
-@given(
-    array=hnp.arrays(np.float32, (2, 3, 4), elements=st.sampled_from([0, 1, np.nan, np.inf, -np.inf])),
-    chunk=st.integers(1, 30),
-    fortran=st.booleans(),
-)
-@settings(max_examples=80, deadline=None)
-def test_the_pieces_of_the_finite_check_do_not_matter(array, chunk, fortran):
-    bad = np.argwhere(~np.isfinite(array))
-    stored = np.asfortranarray(array) if fortran else array
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "_CHUNK", chunk)
-        if not len(bad):
-            checks.require_finite(stored, "q", "q.npy")
-            return
-        with pytest.raises(InputError) as caught:
-            checks.require_finite(stored, "q", "q.npy")
-    counts = {"NaN": int(np.isnan(array).sum()), "Inf": int(np.isinf(array).sum())}
-    said = " and ".join(f"{count} {word}" for word, count in counts.items() if count)
-    assert caught.value.message == f"q.npy: {said} among 24 numbers, the first at {bad[0].tolist()}"
 
 
 # Text

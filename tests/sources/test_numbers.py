@@ -1,5 +1,7 @@
 """Scores beyond their dtype are refused by row, exactly where the definition makes numbers that are none."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.sources import memory
+from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.numbers import require_finite_scores
-from tests.program import attn, refused
+from tests.program import SHORT, attn, refused
 
 
 @given(
@@ -49,3 +53,53 @@ def test_commands_name_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     refused(attn("compute", "--q", "q.npy", "--k", "k.npy", "--scale", "2"), 2, "scores of queries 1,3 are larger")
     Path("t.txt").write_text("river 1e30 1e30 1e30\nbank 1e30 1e30 1e30\n")
     refused(attn("top", "river bank", "-m", "t.txt"), 2, "scores of queries 0-1 are larger than float32's largest")
+
+
+def test_files_that_a_group_has_read_are_given_up_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = memory.free_memory()
+    assert without is None or without > 0
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 200\ninactive_file 500\nactive_file 100\n")
+    monkeypatch.setattr(memory, "_CONTROL_GROUP", tmp_path)
+    assert memory.free_memory() == 1000 - (900 - 500 - 100)
+    assert memory.free_memory(swap=True) == 700
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free_memory() != 700
+
+
+_PEAK = """
+from attn_cli.sources.memory import peak_memory
+print(peak_memory())
+held = bytearray(80_000_000)
+print(peak_memory())
+"""
+
+
+def test_the_peak_of_a_process_is_its_own_and_not_that_of_the_one_that_started_it() -> None:
+    held = np.ones(25_000_000)  # 200 MB
+    done = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, timeout=SHORT, check=True)
+    before, after = map(int, done.stdout.split())
+    assert before < held.nbytes / 2
+    assert 79_000_000 < after - before < 90_000_000
+
+
+@given(st.lists(st.integers(1, 3000)), st.integers(1, 40))
+def test_every_text_once_and_no_batch_too_large(lengths: list[int], most: int) -> None:
+    batches = batches_by_length(lengths, most)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[place] for place in batch)
+        assert len(batch) <= most and (len(batch) <= 8 or len(batch) * longest <= 2048)
+    flat = [lengths[place] for batch in batches for place in batch]
+    assert flat == sorted(flat)
+
+
+@given(st.lists(st.integers(1, 3000)))
+def test_texts_that_are_alike_share_a_batch_within_its_tokens(lengths: list[int]) -> None:
+    batches = batches_by_length(lengths, 2000, tokens=4096, together=1, alike=1.25)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    for batch in batches:
+        of_batch = [lengths[place] for place in batch]
+        assert len(batch) == 1 or len(batch) * max(of_batch) <= 4096
+        assert max(of_batch) <= 1.25 * min(of_batch) + 4

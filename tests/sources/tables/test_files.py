@@ -4,7 +4,10 @@ import gzip
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attn_cli.errors import AttnError
+from attn_cli import open_source
+from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
+from attn_cli.sources.tables import MINILM_FILE, TABLE_NAMES, VectorTable, open_table
 from attn_cli.sources.tables.files import open_table_file
+from attn_cli.sources.tables.source import split_words
+from tests.make_minilm import MODEL_PACKAGE, model_folder, table_file
 from tests.program import attn, refused
 
 Vectors = np.ndarray
@@ -160,3 +167,133 @@ def test_looking_words_up_does_not_load_the_table(name: str, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     # the vectors alone are 16 MB; 16 bytes a word, a buffer and what Python takes are a few
     assert int(done.stdout) < 8 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("he sat on the river bank", ["he", "sat", "on", "the", "river", "bank"]),
+        ("Well, I'm here...", ["Well", ",", "I", "'", "m", "here", ".", ".", "."]),
+        ("don’t", ["don", "’", "t"]),
+        ("in 2012 at 3.5%", ["in", "2012", "at", "3", ".", "5", "%"]),
+        ("snake_case well-known", ["snake", "_", "case", "well", "-", "known"]),
+        ("cafe\u0301 naïve", ["cafe\u0301", "naïve"]),  # an accent stays on its letter, however it is coded
+        ("हिन्दी में", ["हिन्दी", "में"]),  # vowel signs are marks, not letters
+        ("日本 語", ["日本", "語"]),
+        ("I ❤️ you", ["I", "❤️", "you"]),
+        ("a\tb\nc\u00a0d\u200be", ["a", "b", "c", "d", "e"]),
+        ("\ufeffbank \u0301", ["bank", "\u0301"]),
+        ("", []),
+        ("  \n", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert [word for word, _, _ in split_words(text)] == words
+
+
+@given(st.text())
+def test_offsets_point_at_the_words_in_order(text: str) -> None:
+    found = split_words(text)
+    assert all(word and text[start:end] == word for word, start, end in found)
+    assert all(first[2] <= second[1] for first, second in pairwise(found))
+    covered = {at for _, start, end in found for at in range(start, end)}
+    assert all(at in covered for at, character in enumerate(text) if character.isalnum())
+
+
+def test_a_table_drops_the_punctuation_that_it_lacks_and_nothing_else() -> None:
+    small = open_table("the-cat-sat")
+    assert split_words("The cat, sat + slept.", small) == [
+        ("The", 0, 3),
+        ("cat", 4, 7),
+        ("sat", 9, 12),
+        ("+", 13, 14),
+        ("slept", 15, 20),
+    ]
+    assert split_words("cat,", open_table("minilm")) == [("cat", 0, 3), (",", 3, 4)]
+
+
+@pytest.mark.parametrize(("text", "words"), [("a " * 200_001, "200,001 words"), ("a" * 4_000_001, "4,000,001 letters")])
+def test_a_text_of_hours_is_refused_at_once(text: str, words: str) -> None:
+    with pytest.raises(LimitError, match=f"has {words}, and a table reads 200,000") as caught:
+        open_source("toy").read([text])
+    assert "--lines" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", TABLE_NAMES)
+def test_every_table_is_whole(name: str) -> None:
+    table = open_table(name)
+    assert table.name == name
+    assert table.vectors.shape[0] == len(table.words)
+    assert table.vectors.shape[1] % table.heads == 0
+    assert (table.q is None) == (table.k is None)
+    assert [table.index(word) for word in table.words] == list(range(len(table.words)))
+
+
+def test_a_word_is_found_in_any_case_its_own_first() -> None:
+    table = open_table("my-name-is-ankit")
+    assert table.index("Ankit") == table.index("ankit") == table.index("ANKIT") == 3
+    assert table.index("mine") is None
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        open_table("minilmm")
+    assert caught.value.message == "no built-in table is named 'minilmm'"
+    assert all(name in caught.value.hint for name in TABLE_NAMES)
+    assert caught.value.code == ExitCode.USAGE
+
+
+@pytest.fixture(scope="module")
+def minilm() -> VectorTable:
+    return open_table()
+
+
+def attention_of(table: VectorTable, text: str, word: str) -> dict[str, float]:
+    """The weights of `word` on each word of the text: x as q, k and v, scale 1/sqrt(head size), the mean over heads."""
+    rows = [table.index(found) for found, _, _ in split_words(text, table)]
+    x = table.vectors[rows].astype(np.float64).reshape(len(rows), table.heads, -1).transpose(1, 0, 2)
+    scores = x @ x.transpose(0, 2, 1) / np.sqrt(x.shape[-1])
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    words = [found for found, _, _ in split_words(text, table)]
+    return dict(zip(words, weights.mean(axis=0)[words.index(word)].tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "companion"),
+    [
+        ("he sat on the river bank", "bank", "river"),
+        ("the bank approved my loan application", "bank", "loan"),
+        ("I love apple phone", "apple", "phone"),
+        ("the king and queen ruled a country", "queen", "king"),
+        ("the teacher gave students a book to read", "teacher", "students"),
+    ],
+)
+def test_a_word_looks_to_its_companion_before_any_other(
+    minilm: VectorTable, text: str, word: str, companion: str
+) -> None:
+    weights = attention_of(minilm, text, word)
+    del weights[word]
+    assert max(weights, key=weights.__getitem__) == companion
+
+
+def test_the_file_is_small_plain_and_half_precision() -> None:
+    assert MINILM_FILE.stat().st_size <= 3_000_000
+    with zipfile.ZipFile(MINILM_FILE) as archive:
+        assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
+    with np.load(MINILM_FILE, allow_pickle=False) as file:
+        assert file["words"].dtype == np.uint8
+        assert file["vectors"].dtype == np.float16
+        steps = file["vectors"].astype(np.float64) * 256
+    assert np.array_equal(steps, np.round(steps))
+
+
+def test_the_licence_lies_beside_the_file() -> None:
+    licence = MINILM_FILE.with_name("LICENSE-minilm").read_text(encoding="utf-8")
+    assert "sentence-transformers/all-MiniLM-L6-v2" in licence
+    assert "Apache License" in licence
+
+
+@pytest.mark.skipif(find_spec(MODEL_PACKAGE) is None, reason="the model that the table is made from is not installed")
+def test_the_file_is_made_again_byte_for_byte() -> None:
+    assert table_file(model_folder()) == MINILM_FILE.read_bytes()
