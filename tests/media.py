@@ -8,7 +8,7 @@ import torch
 import transformers
 from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from attn_cli.sources.huggingface.read.processor import NoVideo, without_videos
 
@@ -90,32 +90,20 @@ def llava(folder: Path) -> Path:
 
 
 def qwen2_vl(folder: Path) -> Path:
-    tower = {"embed_dim": 32, "hidden_size": 32, "depth": 2, "num_heads": 4, "patch_size": 8, "mlp_ratio": 1}
-    return _qwen("Qwen2VL", folder, tower, max_pixels=1536)
-
-
-def qwen2_5_vl(folder: Path) -> Path:
-    """A Qwen2.5-VL whose tower sees 4 x 4 patches at a time in its first layer, and all in its second."""
-    tower = {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 48, "depth": 2, "num_heads": 4,
-             "patch_size": 8, "window_size": 32, "fullatt_block_indexes": [1]}  # fmt: skip
-    return _qwen("Qwen2_5_VL", folder, tower, max_pixels=4096)
-
-
-def _qwen(family: str, folder: Path, tower: dict[str, object], *, max_pixels: int) -> Path:
-    """A model of one of the families that transformers names its classes after."""
     torch.manual_seed(0)
+    tower = {"embed_dim": 32, "hidden_size": 32, "depth": 2, "num_heads": 4, "patch_size": 8, "mlp_ratio": 1}
     text = TEXT | {"num_key_value_heads": 2, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
-    config = getattr(transformers, f"{family}Config")(
+    config = transformers.Qwen2VLConfig(
         vision_config=tower,
         text_config=text,
         image_token_id=SPECIAL.index("<|image_pad|>"),
         video_token_id=SPECIAL.index("<|video_pad|>"),
         vision_start_token_id=SPECIAL.index("<|see|>"),
     )
-    image = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=max_pixels)
+    image = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=1536)
     with without_videos():
-        processor = getattr(transformers, f"{family}Processor")(image, tokenizer(), NoVideo(), chat_template=TEMPLATE)
-        return saved(getattr(transformers, f"{family}ForConditionalGeneration")(config), folder, processor)
+        processor = transformers.Qwen2VLProcessor(image, tokenizer(), NoVideo(), chat_template=TEMPLATE)
+        return saved(transformers.Qwen2VLForConditionalGeneration(config), folder, processor)
 
 
 def llava_next(folder: Path) -> Path:
@@ -178,7 +166,7 @@ def wav2vec2(folder: Path) -> Path:
     return saved(transformers.Wav2Vec2Model(config), folder, transformers.Wav2Vec2FeatureExtractor())
 
 
-_ALL = (vit, vit_mae, clip, siglip, llava, llava_next, qwen2_vl, qwen2_5_vl, trocr, whisper, wav2vec2)
+_ALL = (vit, vit_mae, clip, siglip, llava, llava_next, qwen2_vl, trocr, whisper, wav2vec2)
 KINDS = {kind.__name__: kind for kind in _ALL}
 
 
@@ -206,3 +194,22 @@ def audio_file(file: Path, *, seconds: float = 0.5, rate: int = RATE, width: int
         opened.setframerate(rate)
         opened.writeframes(data)
     return file
+
+
+_SIZES = {"vocab_size": len(SPECIAL) + len(WORDS), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+          "intermediate_size": 16, "max_position_embeddings": 64}  # fmt: skip
+_TEMPLATE = "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }} {% endfor %}"
+
+
+def encoder(folder: Path) -> Path:
+    torch.manual_seed(0)
+    BertModel(BertConfig(**_SIZES)).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def chatting(folder: Path) -> Path:
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(**_SIZES, num_key_value_heads=1)).save_pretrained(folder)
+    tokenizer(chat_template=_TEMPLATE).save_pretrained(folder)
+    return folder

@@ -14,15 +14,8 @@ from unittest import mock
 from attn_cli.cli import main
 
 TERMINAL_VARIABLES = (
-    "TERM",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR_FORCE",
-    "ATTN_DEBUG",
-    "PYTHONUNBUFFERED",
+    *("TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"),
+    *("ATTN_DEBUG", "PYTHONUNBUFFERED"),
 )
 SHORT = 60  # seconds that any process of these tests may take on a slow machine; most take half of one
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attn_cli import record
-from tests.chat_models import chatting, encoder
+from tests.media import chatting, encoder
 from tests.program import attn
 from tests.views.test_golden import SCREENS, SENTENCE
 

@@ -1,6 +1,5 @@
 """A model run with capture on, and run plainly: what the tests of captured attention compare."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,6 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 
 TEXT = "He sat on the river bank, and the bank approved his loan."
-OTHER = "Short text."
 
 
 @dataclass
@@ -57,25 +55,3 @@ def run_captured(model: PreTrainedModel, inputs: dict[str, Any], selection: Sele
 def run_plain(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> Any:
     with torch.no_grad():
         return model(**inputs, **options)
-
-
-def encoded(loaded: Any, *texts: str, side: str = "right") -> dict[str, torch.Tensor]:
-    tokenizer = loaded.tokenizer
-    kept = tokenizer.padding_side
-    tokenizer.padding_side = side
-    try:
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        return dict(tokenizer(list(texts), return_tensors="pt", padding=len(texts) > 1))
-    finally:
-        tokenizer.padding_side = kept
-
-
-def eager_by_stream(returned: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
-    """The weights `[h, n, m]` of all layers of each stream, as the model's eager attention returns them."""
-    names = {"attentions": "self", "encoder_attentions": "encoder", "decoder_attentions": "decoder",
-             "cross_attentions": "cross"}  # fmt: skip
-    return {
-        stream: [x[0].double().numpy() for x in returned[name] if x is not None]
-        for name, stream in names.items() if returned.get(name)
-    }  # fmt: skip
