@@ -35,19 +35,16 @@ class Moved:
     weights  the largest difference of a weight
     model    the same of the model's own eager outputs, relative to the largest of them
     watched  the largest difference of the outputs with capture on and off, on the same inputs
-    kept     the largest difference of a weight from what eager returns on the same inputs; None if it returns nothing
     """
 
     weights: float
     model: float
     watched: float
-    kept: float | None
 
     def __str__(self) -> str:
         if self.weights <= TOLERANCE:
             return f"{self.weights:.0e}" if self.weights else "0"
-        faithful = self.watched <= TOLERANCE and (self.kept is None or self.kept <= TOLERANCE)
-        if faithful and self.model > TOLERANCE:
+        if self.watched <= TOLERANCE < self.model:
             return f"model's own {self.model:.0e}"
         return f"differs {self.weights:.0e}"
 
@@ -86,7 +83,7 @@ def moved_by_padding(model: PreTrainedModel, inputs: Inputs, batch: Inputs, side
     """The difference of weights of both texts of `batch` from those of `inputs` alone, and of its first 8 tokens."""
     together, output = weights_and_output(deepcopy(model), batch, tokens=(LONG, SHORT))
     plain = run(deepcopy(model), batch)
-    moved = Moved(0.0, 0.0, 0.0, None)
+    moved = Moved(0.0, 0.0, 0.0)
     for text, length in enumerate((LONG, SHORT)):
         part = _cut(inputs, length)
         alone, _ = weights_and_output(deepcopy(model), part, tokens=(length,))
@@ -96,8 +93,6 @@ def moved_by_padding(model: PreTrainedModel, inputs: Inputs, batch: Inputs, side
         of_text, expected = list(_of(plain, text, real)), list(_of(run(deepcopy(model), part), 0, slice(None)))
         moved.model = max([moved.model, *map(_apart, expected, of_text)])
         moved.watched = max([moved.watched, *map(_apart, of_text, _of(output, text, real))])
-    if moved.weights > TOLERANCE:
-        moved.kept = _from_returned(model, batch, together, side)
     return moved
 
 
@@ -117,7 +112,7 @@ def cached(model: PreTrainedModel, inputs: Inputs) -> str:
     then, output = weights_and_output(watched, _next(inputs, output, count, cache) | positions)
     plain = run(eager := deepcopy(model), first)
     plain = run(eager, _next(inputs, plain, count, cache) | positions)
-    moved = Moved(0.0, 0.0, furthest(output, plain), None)
+    moved = Moved(0.0, 0.0, furthest(output, plain))
     for place, weights in everything.items():
         if place in then:
             moved.weights = max(moved.weights, _last_rows(then[place], weights))
@@ -211,24 +206,6 @@ def _of(output: Any, text: int, real: slice) -> Iterator[torch.Tensor]:
 def _apart(x: torch.Tensor, y: torch.Tensor) -> float:
     """The relative difference of two tensors; 0 for such that can't be compared, as their sizes are of the batch."""
     return difference(x, y) if x.shape == y.shape else 0.0
-
-
-def _from_returned(model: PreTrainedModel, inputs: Inputs, together: Weights, side: str) -> float | None:
-    """The largest difference of the shorter text's weights from what eager returns on the same batch."""
-    output = run(deepcopy(model), inputs, output_attentions=True)
-    own = [x for (text, _, _), x in together.items() if text == 1]
-    worst: float | None = None
-    for name in ("attentions", "encoder_attentions"):
-        for layer in getattr(output, name, None) or ():
-            if not isinstance(layer, torch.Tensor) or layer.ndim != 4 or layer.shape[::3] != (2, LONG):
-                continue
-            if bool((layer < 0).any()):  # scores before their softmax
-                continue
-            real = slice(0, SHORT) if side == "right" else slice(LONG - SHORT, LONG)
-            expected = layer[1, :, real, real].float().numpy()
-            near = min((float(np.abs(x - expected).max()) for x in own if x.shape == expected.shape), default=np.inf)
-            worst = max(worst or 0.0, near)
-    return worst
 
 
 def _steps(inputs: Inputs) -> tuple[int, Inputs, Inputs]:

@@ -275,7 +275,6 @@ SPECIAL: dict[str, Callable[[Any], Inputs]] = {
     "seggpt": _prompted,
     "clap": lambda model: _text(input_features=_noise(1, 1, 64, 64), is_longer=torch.zeros(1, 1, dtype=torch.bool)),
     "clvp": lambda model: _text(input_features=_noise(1, 80, 64)),
-    "depth_pro": lambda model: {"pixel_values": _noise(1, 3, 128, 128)},
     "fun_asr_nano_encoder": lambda model: {
         "input_features": _noise(1, 12, 560), "input_features_mask": torch.ones(1, 12, dtype=torch.bool),
     },
@@ -283,7 +282,6 @@ SPECIAL: dict[str, Callable[[Any], Inputs]] = {
         "pixel_values": _noise(4, 2 * model.config.patch_size, 2 * model.config.patch_size, 3),
         "image_grid_thw": torch.tensor([[1, 2, 2]]),
     },
-    "maskformer": lambda model: {"pixel_values": _noise(1, 3, 128, 128)},
     "neucodec": _wave_and_features,
     "pe_video": lambda model: _text(pixel_values_videos=_noise(1, 2, 3, 32, 32)),
     "pe_video_encoder": lambda model: {"pixel_values_videos": _noise(1, 2, 3, 32, 32)},
@@ -328,21 +326,9 @@ SPECIAL |= dict.fromkeys(
     ("minicpm_ocr_vision", "minicpmv4_7_vision"),
     lambda model: {"pixel_values": _noise(1, 3, 32, 32), "target_sizes": torch.tensor([[4, 4]])},
 )
-SPECIAL |= dict.fromkeys(
-    ("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec"),
-    lambda model: {"pixel_values": _noise(1, 3, 48, 320)},
-)
 SPECIAL |= dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), _queries)
-SPECIAL |= dict.fromkeys(
-    (
-        "rt_detr",
-        "rt_detr_v2",
-        "d_fine",
-        "deimv2",
-        "deformable_detr",
-        "pp_doclayout_v3",
-        "pp_doclayout_v4",
-        "mask2former",
-    ),
-    lambda model: {"pixel_values": _noise(1, 3, 128, 128)},
-)
+_LINES = "pp_ocrv5_mobile_rec pp_ocrv5_server_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec"
+_LARGE = """rt_detr rt_detr_v2 d_fine deimv2 deformable_detr pp_doclayout_v3 pp_doclayout_v4 mask2former depth_pro
+    maskformer"""
+SPECIAL |= dict.fromkeys(_LINES.split(), lambda model: {"pixel_values": _noise(1, 3, 48, 320)})
+SPECIAL |= dict.fromkeys(_LARGE.split(), lambda model: {"pixel_values": _noise(1, 3, 128, 128)})
