@@ -18,12 +18,10 @@ from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.check import built
-from tests.architectures.tiny import each_of, every_type
+from tests.architectures.tiny import each_of, every_type, tiny_model
 from tests.releases import skip_on_older
 
-BUILT = set(every_type())
-IN_A_ROW = "siglip2_vision_model"  # whose pixels are rows of patches
-TOWERS = sorted(BEFORE_PATCHES.keys() - {IN_A_ROW})
+TOWERS = sorted(BEFORE_PATCHES.keys() - {"siglip2_vision_model"})  # whose pixels are rows of patches
 IN_TEXT = """aya_vision cohere2_vision cohere_compass cosmos3_edge cosmos3_omni deepseek_vl dots3_note ernie4_5_vl_moe
     exaone4_5 gemma3 glm46v glm4v glm4v_moe glm5_next glm_ocr glmga hyperclovax_vision_v2 idefics3 janus
     lfm3_vl llava minimax_m3_vl ovis2 paligemma qwen2_5_omni_thinker qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe
@@ -34,7 +32,8 @@ DAILY = "vit clip_vision_model dinov2_with_registers pixtral idefics3_vision sig
 _OUT_OF_ATTENTION = ("out_proj", "attn.proj", "o_proj", "projection_layer")
 # A type that has each kind of tower: the tower alone, or what its name begins with.
 HOLDERS = {
-    kind: kind if kind in BUILT else kind.removesuffix("_vision_model").removesuffix("_vision") for kind in TOWERS
+    kind: kind if kind in every_type() else kind.removesuffix("_vision_model").removesuffix("_vision")
+    for kind in TOWERS
 } | {"blip_2_vision_model": "blip-2", "kosmos_2_vision_model": "kosmos-2"}
 
 
@@ -77,7 +76,7 @@ def brighter(inputs: dict[str, Any], place: tuple[int, int], columns: int) -> to
 def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
     """In the first block of a tower a token's key holds its own patch alone."""
     holder = HOLDERS.get(kind, kind)
-    if holder not in BUILT:
+    if holder not in every_type():
         skip_on_older(f"it has no {holder} yet")
     model, inputs = built(holder)
     (grid,) = set(image_grids(model.config, inputs))
@@ -88,6 +87,16 @@ def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
     for place in ((0, 0), (0, last[1]), (last[0], 0), (1, 0), last):
         pixels = brighter(inputs, place, last[1] + 1)
         assert changed_keys(model, inputs, pixels, {"vision", "self"}) == [patches[place]]
+
+
+def test_mixtures_of_all_patches_and_what_does_not_divide_have_no_names() -> None:
+    config = tiny_model("mistral3", "tiny").config
+    tokens = labels(None, [9, 21, *[config.image_token_id] * 6, 33])
+    assert [token.row for token in with_patches(config, tokens, [(4, 6)])][2:8] == [0, 0, 0, 1, 1, 1]
+    for grids in [], [(4, 5)], [(4, 4)], [(4, 6), (4, 6)]:
+        assert all(token.row is None for token in with_patches(config, tokens, grids))
+    stages = tiny_model("florence2", "tiny").config  # each with patches of its own
+    assert image_grids(stages, {"pixel_values": torch.zeros(1, 3, 32, 32)}) == []
 
 
 @pytest.mark.parametrize("kind", each_of(IN_TEXT.split(), daily=DAILY))
