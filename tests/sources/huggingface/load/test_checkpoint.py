@@ -11,23 +11,24 @@ from typing import Any
 
 import gguf
 import numpy as np
+import peft
 import pytest
 import torch
-from safetensors.torch import save_file
+import transformers
 from torch import nn
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from attn_cli.call import Call
+from attn_cli.cli.kit.options.command import opened as opened_by_command
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
-from attn_cli.selection import ALL, Selection
-from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.anatomy.parameters import fingerprint
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
-from attn_cli.sources.huggingface.source import ModelSource
-from tests.media import tokenizer
+from attn_cli.sources.huggingface.source import source_of
+from tests.media import TEXT, tokenizer
+from tests.program import attn
+from tests.program import refused as is_refused
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
-from tests.sources.huggingface.models import GROUPED, sentence, tiny
+from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import run_captured, run_plain
 
 QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
@@ -147,18 +148,14 @@ def test_weights_larger_than_the_free_memory(
     opened(minilm_folder)
 
 
-@pytest.mark.parametrize("size", ["vocab_size", "num_hidden_layers", "intermediate_size"])
-def test_more_numbers_than_its_weight_files_hold(folder: Path, size: str) -> None:
-    edited_config(folder, **{size: 2 * 10**6})
-    with pytest.raises(LoadError, match=f"config.json says {size} 2,000,000 and hidden_size 384, and its weight files"):
-        opened(folder)
-
-
-@pytest.mark.parametrize("size", ["max_position_embeddings", "type_vocab_size"])
-def test_more_parameters_than_its_weight_files_hold(folder: Path, size: str) -> None:
-    edited_config(folder, **{size: 3 * 10**6})
-    with pytest.raises(LoadError, match=r"config.json says sizes that make 1,\d{3},\d{3},\d{3} parameters, and its"):
-        opened(folder)
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [("vocab_size", "vocab_size 3,000,000 and hidden_size 384"), ("num_hidden_layers", "num_hidden_layers 3,000,000"),
+     ("max_position_embeddings", "sizes that make 1,1")],
+)  # fmt: skip
+def test_more_numbers_than_its_weight_files_hold(folder: Path, size: str, said: str) -> None:
+    message = refused(edited_config(folder, **{size: 3 * 10**6})).message
+    assert f"config.json says {said}" in message and "its weight files" in message
 
 
 @pytest.mark.parametrize(
@@ -215,25 +212,6 @@ def test_weights_quantised_by_a_package_that_is_not_there(folder: Path, config: 
     assert (error.hint, "not installed here" in error.message) == (f"pip install {package}", True)
 
 
-@pytest.mark.parametrize("config", [{}, {"quant_method": None}, 4])
-def test_a_quantisation_that_nobody_can_read(folder: Path, config: object) -> None:
-    refused(edited_config(folder, quantization_config=config))
-
-
-def test_a_model_that_opens_with_its_head_makes_the_logits_of_one_token(tmp_path: Path) -> None:
-    from tests.architectures.tiny import tiny_model  # here: it loads transformers' models
-    from tests.media import tokenizer
-
-    tiny_model("llama", "tiny").save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
-    # A checkpoint of more layers than the configuration says is opened as what it was saved from, with its head.
-    source = ModelSource(opened(edited_config(tmp_path, num_hidden_layers=1)))
-    rows: list[int] = []
-    source.loaded.model.lm_head.register_forward_hook(lambda _, x, logits: rows.append(logits.shape[1]))
-    source.each(source.read(["the cat sat"]), Selection(), lambda _: None)
-    assert rows == [1]
-
-
 def test_weights_in_several_files(tmp_path: Path) -> None:
     model = tiny("llama")
     model.save_pretrained(tmp_path, max_shard_size="10KB")
@@ -243,15 +221,9 @@ def test_weights_in_several_files(tmp_path: Path) -> None:
     inputs = sentence(model)
     expected = run_plain(model, inputs, output_attentions=True).attentions[1][0]
     torch.testing.assert_close(torch.from_numpy(run_captured(loaded, inputs).weights(1)), expected, atol=1e-5, rtol=0)
-
-
-def test_a_file_of_several_that_is_not_there(tmp_path: Path) -> None:
-    tiny("llama").save_pretrained(tmp_path, max_shard_size="10KB")
-    lost = sorted(tmp_path.glob("*.safetensors"))[1]
-    lost.unlink()
-    with pytest.raises(LoadError) as error:
+    shards[1].unlink()
+    with pytest.raises(LoadError, match=shards[1].name):
         load(find(str(tmp_path), OriginOptions(reads_text=False)))
-    assert lost.name in error.value.message
 
 
 class Code:
@@ -291,45 +263,105 @@ def test_any_number_counts(place: tuple[int, int], dtype: torch.dtype) -> None:
     assert fingerprint(model) == before
 
 
-TEXT = "the cat sat"
-_BLOCK = 32
-
-
-def fp8_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A matrix `[out, in]` as eight-bit floats, and a factor for each 32 x 32 of them."""
-    blocks = x.reshape(x.shape[0] // _BLOCK, _BLOCK, -1, _BLOCK)
-    scale = blocks.abs().amax(dim=(1, 3), keepdim=True) / 448
-    return (blocks / scale).to(torch.float8_e4m3fn).reshape(x.shape), scale[:, 0, :, 0].float()
-
-
-def test_weights_of_eight_bits_in_blocks(tmp_path: Path) -> None:
+@pytest.fixture
+def adapter(minilm_folder: Path, tmp_path: Path) -> Path:
+    """A LoRA of MiniLM's queries and values with weights drawn at random, saved with a relative path to its base."""
     torch.manual_seed(0)
-    sizes = GROUPED | {"hidden_size": 64, "intermediate_size": 64, "head_dim": 16, "initializer_range": 0.2}
-    model = LlamaForCausalLM(LlamaConfig(**sizes))
-    tensors: dict[str, torch.Tensor] = {}
-    for name, x in model.state_dict().items():
-        if "proj.weight" in name:
-            tensors[name], tensors[f"{name}_scale_inv"] = fp8_blocks(x)
-        else:
-            tensors[name] = x
-    model.config.quantization_config = {"quant_method": "fp8", "weight_block_size": [_BLOCK, _BLOCK]}
-    model.config.architectures = ["LlamaForCausalLM"]
-    model.config.save_pretrained(tmp_path)
-    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    tokenizer().save_pretrained(tmp_path)
+    linked(minilm_folder, tmp_path / "base")
+    base = transformers.AutoModel.from_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(r=4, target_modules=["query", "value"], init_lora_weights=False)
+    folder = tmp_path / "lora"
+    peft.get_peft_model(base, config).save_pretrained(folder)
+    edited(folder, base_model_name_or_path="../base")
+    return folder
 
-    source = open_source(str(tmp_path))
-    prompt = source.read([TEXT])[0]
-    weights: dict[int, np.ndarray] = {}
 
-    def visit(call: Call) -> None:
-        weights[call.place.layer] = np.concatenate([band.weights.float().numpy() for band in call.bands()], axis=-2)
+def edited(folder: Path, **changes: Any) -> None:
+    file = folder / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
-    source.each([prompt], ALL, visit)
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
-    with torch.no_grad():
-        ids = torch.tensor([[token.id for token in prompt.tokens]])
-        expected = theirs(ids, output_attentions=True).attentions
-    assert len(expected) == len(weights) == 2
-    for layer, each in enumerate(expected):
-        np.testing.assert_allclose(weights[layer], each[0].float().numpy(), atol=2e-6)
+
+@torch.no_grad()
+def test_an_adapter_is_its_base_model_with_its_weights(adapter: Path, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    run = attn("matrix", "the river bank", "-m", adapter, "-l", "0-5", "-q", "-o", tmp_path / "w.npz")
+    assert run.code == 0, run.errors
+    model = transformers.AutoModel.from_pretrained(base, attn_implementation="eager")
+    inputs = transformers.AutoTokenizer.from_pretrained(base)("the river bank", return_tensors="pt")
+    plain = torch.stack(model(**inputs, output_attentions=True).attentions)[:, 0]
+    adapted = torch.stack(peft.PeftModel.from_pretrained(model, adapter)(**inputs, output_attentions=True).attentions)
+    found = np.load(tmp_path / "w.npz")["weights"]
+    np.testing.assert_allclose(found, adapted[:, 0], atol=1e-5)
+    assert np.abs(found - plain.numpy()).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"base_model_name_or_path": "/no/such/model"}, "lora is an adapter of /no/such/model: no model at /no/such"),
+        ({"base_model_name_or_path": None}, "lora: adapter_config.json names no base model"),
+        ({"target_modules": ["key"]}, "of its weights: base_model.model.encoder.layer.0.attention.self.key.lora_A"),
+        ({"target_modules": ["query"]}, "weights that its base lacks: base_model.model.encoder.layer.0."),
+        ({"target_modules": ["nothing"]}, "lora doesn't fit its base model: "),
+        ({"peft_type": "NONSENSE"}, "lora doesn't fit its base model: "),
+    ],
+)
+def test_an_adapter_that_is_not_whole_is_refused(adapter: Path, changes: dict[str, Any], words: str) -> None:
+    edited(adapter, **changes)
+    is_refused(attn("heads", "the river bank", "-m", adapter), ExitCode.LOAD, words)
+
+
+WORDS = "the cat sat what is the cat"
+PREDICTING = [("inspect",), ("knock",), ("parts", "--cut", "words")]
+ASKED = [("heads",), ("top", "--by", "output"), ("matrix", "-H", "2.1", "--by", "value"), *PREDICTING]
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("llama")
+    LlamaForCausalLM(LlamaConfig(**TEXT | {"num_hidden_layers": 3, "num_key_value_heads": 2})).save_pretrained(path)
+    tokenizer().save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def on_disk(larger: Path, tmp_path: Path) -> LlamaForCausalLM:
+    """The model with two of three layers, and its head, on disk."""
+    places = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "model.layers.0": "cpu",
+              "model.layers.1": "disk", "model.layers.2": "disk", "lm_head": "disk"}  # fmt: skip
+    model = LlamaForCausalLM.from_pretrained(
+        larger, device_map=places, offload_folder=str(tmp_path / "offloaded"), attn_implementation="eager"
+    )
+    assert {x.device.type for x in model.parameters()} == {"cpu", "meta"}
+    return model
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
+def test_layers_on_disk_answer_as_in_memory(asked: tuple[str, ...], larger: Path, on_disk: LlamaForCausalLM) -> None:
+    words = (asked[0], WORDS, *asked[1:], "-m", larger, "--json")
+    plain = attn(*words)
+    predicts = asked in PREDICTING
+    before = opened_by_command.set(source_of(on_disk if predicts else on_disk.model, tokenizer(), predicts=predicts))
+    try:
+        spread = attn(*words)
+    finally:
+        opened_by_command.reset(before)
+    assert spread.code == plain.code == 0, spread.errors
+    results = "tables" if "tables" in plain.json else "result"
+    assert_alike(plain.json[results], spread.json[results])
+
+
+def assert_alike(mine: Any, other: Any) -> None:
+    if isinstance(mine, dict):
+        assert mine.keys() == other.keys()
+        for name in mine:
+            assert_alike(mine[name], other[name])
+    elif isinstance(mine, list):
+        assert len(mine) == len(other)
+        for one, another in zip(mine, other, strict=True):
+            assert_alike(one, another)
+    elif isinstance(mine, float):
+        assert other == pytest.approx(mine, abs=1e-4)
+    else:
+        assert mine == other
