@@ -123,19 +123,6 @@ def test_what_takes_the_model_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("opened")
 @pytest.mark.parametrize("source", ["gemma2"], indirect=True)
-@pytest.mark.parametrize("more", [[], ["--mean"], ["-H", "1,2"]], ids=str)
-def test_lengths_of_values_are_all_that_by_value_takes(more: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "x.attn"
-    assert attn("heads", TEXT, "-m", "live", "-o", file).code == 0
-    words = ["matrix", "--by", "value", *more, "-f", "npz"]
-    recorded, live = (
-        np.load(io.BytesIO(attn(*words, *source).bytes)) for source in (["-m", file], [TEXT, "-m", "live"])
-    )
-    np.testing.assert_allclose(recorded["value_share"], live["value_share"], atol=1e-5)
-
-
-@pytest.mark.usefixtures("opened")
-@pytest.mark.parametrize("source", ["gemma2"], indirect=True)
 def test_short_memory_keeps_the_numbers_of_all_layers(tmp_path: Path) -> None:
     file = tmp_path / "x.attn"
     one_layer = 2 * 4 * (4 + 2) * len(TEXT.split()) * 8  # twice the bytes of q and k of a layer, or a bit more

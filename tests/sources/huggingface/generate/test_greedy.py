@@ -20,23 +20,19 @@ from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.generate import TextGenerator
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.model_classes import stack_of
-from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.tokenize import detokenize
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.check import built
-from tests.architectures.tiny import each_of, tiny_model
+from tests.architectures.knock import speaking
+from tests.architectures.tiny import tiny_model
 from tests.attention_name import all_named
 from tests.media import KINDS, audio_file, image_file, tokenizer
 from tests.real_models import SMOL
 
 TEXT = "the cat sat on a photo"
-CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss", "qwen3", "bloom", "opt", "mpt",
-          "deepseek_v3", "jamba", "qwen3_next")  # fmt: skip
-HALVES = ("t5", "bart", "marian", "mbart", "pegasus")
 Folder = Callable[[str], Path]
 
 
@@ -117,9 +113,7 @@ def agrees(source: ModelSource, prompt: Prompt) -> None:
         assert all(s.queries[-1].generated for s in found if s.place.stream == stream)
 
 
-@pytest.mark.parametrize(
-    "kind", each_of([*CAUSAL, *HALVES], daily="gpt2 mistral gemma2 gpt_oss bloom deepseek_v3 qwen3_next t5 bart")
-)
+@pytest.mark.parametrize("kind", ["gpt2", "mistral", "gpt_oss", "bloom", "deepseek_v3", "qwen3_next", "t5", "bart"])
 def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, folder_of: Folder) -> None:
     source = opened(folder_of(kind), generate=6)
     (prompt,) = source.read([TEXT])
@@ -144,7 +138,7 @@ def test_inputs_of_a_file_go_on_as_the_models_own_generate_does(kind: str, folde
         opened(folder_of(kind), generate=4, inputs=str(file)).read([])
 
 
-@pytest.mark.parametrize("kind", ["llava", "qwen2_vl", "trocr", "whisper"])
+@pytest.mark.parametrize("kind", ["llava", "whisper"])
 def test_so_it_is_with_an_image_or_audio(kind: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"image": str(image_file(tmp_path / "cat.png", bright=(1, 2)))}
     if kind == "whisper":
@@ -154,51 +148,6 @@ def test_so_it_is_with_an_image_or_audio(kind: str, tmp_path: Path) -> None:
     (prompt,) = source.read([text])
     agrees(source, prompt)
     assert all(prompt.text[x.start : x.end] == x.text for x in prompt.tokens if x.start is not None)
-
-
-@pytest.mark.usefixtures("loads_once")
-def test_a_text_ends_with_the_words_that_the_folder_ends_it_with(
-    smollm_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = opened(smollm_file, generate=5)
-    monkeypatch.setattr(head_of(source).generation_config, "stop_strings", ["Paris"])
-    (prompt,) = source.read(["The capital of France is"])
-    assert prompt.text == "The capital of France is Paris"
-    assert prompt.generated is not None
-    assert prompt.generated.ended
-
-
-def test_a_decoder_goes_on_with_what_it_is_given(folder_of: Folder) -> None:
-    source = opened(folder_of("bart"), generate=4, decoder_text="the cat")
-    (prompt,) = source.read([TEXT])
-    decoder = prompt.others["decoder"]
-    (bare,) = opened(folder_of("bart"), decoder_text="the cat").read([TEXT])
-    given = len(bare.others["decoder"])
-    assert decoder[:given] == bare.others["decoder"]
-    assert [token.text for token in decoder[:given]][-2:] == ["the", "cat"]
-    assert all(token.generated for token in decoder[given:])
-    agrees(source, prompt)
-
-
-@pytest.mark.parametrize("kind", ["llama", "t5", "bart"])
-def test_texts_are_read_as_alone(kind: str, folder_of: Folder) -> None:
-    source = opened(folder_of(kind), generate=6)
-    prompts = source.read([TEXT, "a cat", "what is here ?"])
-    if source.batch_size == 1:
-        for prompt in prompts:
-            agrees(source, prompt)
-        return
-    found: dict[int, list[np.ndarray]] = {0: [], 1: [], 2: []}
-
-    def visit(call: Call) -> None:
-        matrix = reduce(call, MatrixOf()).part(Matrix)
-        assert matrix is not None
-        found[call.place.text].append(matrix.weights)
-
-    source.each(prompts, Selection(), visit)
-    for text, prompt in enumerate(prompts):
-        alone = weights(seen(source, prompt), "self")
-        np.testing.assert_allclose(np.stack(found[text]), alone, atol=1e-5)  # products of another size are summed
 
 
 def test_an_end_is_no_token(folder_of: Folder, tmp_path: Path) -> None:
@@ -230,26 +179,17 @@ def with_settings(folder: Path, target: Path, settings: dict[str, Any]) -> Path:
     return target
 
 
-NEEDLESS = {
-    "num_return_sequences": 1, "cache_implementation": "static", "prompt_lookup_num_tokens": 3, "max_length": 3,
-    "custom_generate": "somebody/code", "output_attentions": True, "return_dict_in_generate": True,
-    "temperature": 0.1, "top_k": 3, "use_cache": False, "early_stopping": True, "length_penalty": 3.0,
-}  # fmt: skip
-
-
-def test_settings_of_speed_and_form_and_code_of_a_checkpoint_change_nothing(folder_of: Folder, tmp_path: Path) -> None:
-    (plain,) = opened(folder_of("opt"), generate=6).read([TEXT])
-    folder = with_settings(folder_of("opt"), tmp_path / "opt", NEEDLESS)
+def test_settings_of_speed_and_code_of_a_checkpoint_change_nothing(folder_of: Folder, tmp_path: Path) -> None:
+    settings = {"custom_generate": "somebody/code", "max_length": 3, "use_cache": False, "num_return_sequences": 1}
+    folder = with_settings(folder_of("opt"), tmp_path / "opt", settings | {"cache_implementation": "static"})
     (folder / "custom_generate").mkdir()
     (folder / "custom_generate" / "generate.py").write_text("raise SystemExit('code of the checkpoint was run')")
-    (prompt,) = opened(folder, generate=6).read([TEXT])
+    (plain,), (prompt,) = (opened(each, generate=6).read([TEXT]) for each in (folder_of("opt"), folder))
     assert (generated_ids(prompt)[0], prompt.warnings) == (generated_ids(plain)[0], plain.warnings)
 
 
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {}, {"repetition_penalty": 1.8}, {"no_repeat_ngram_size": 2},
-    {"guidance_scale": 2.0},
-    {"forced_eos_token_id": 5, "min_length": 3}, {"bad_words_ids": [[7], [57]], "sequence_bias": [[[11], 50.0]]},
+    {}, {"repetition_penalty": 1.8, "no_repeat_ngram_size": 2}, {"forced_eos_token_id": 5, "min_length": 3},
 )  # fmt: skip
 FORCED = {"forced_bos_token_id": 9, "suppress_tokens": [7, 8]}
 
@@ -277,10 +217,8 @@ def test_it_is_what_the_models_own_generate_gives(
     ("settings", "note"),
     [({"do_sample": True, "temperature": 0.7, "top_p": 0.9},
       "greedy; the folder asks for sampling (temperature 0.7, top_p 0.9)"),
-     ({"do_sample": True, "num_beams": 3}, "greedy; the folder asks for sampling, beams"),
-     ({"penalty_alpha": 0.6, "top_k": 4}, "greedy; the folder asks for contrastive search"),
-     ({"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0},
-      "greedy; the folder asks for beams, groups of beams"),
+     ({"num_beams": 4, "num_beam_groups": 2, "penalty_alpha": 0.6, "top_k": 4},
+      "greedy; the folder asks for contrastive search, beams, groups of beams"),
      ({"dola_layers": "high", "max_time": 5.0, "token_healing": True},
       "greedy; the folder asks for DoLa, a limit of time, token healing")],
 )  # fmt: skip
@@ -306,21 +244,6 @@ def test_a_models_settings_and_attention_are_put_back(folder_of: Folder) -> None
     assert set(names) == {"sdpa"}  # not eager, which holds all weights
     assert model.config._attn_implementation == "eager"
     assert model.generation_config is before
-
-
-def test_a_checkpoint_without_its_head_is_refused_unless_the_head_is_the_embedding(tmp_path: Path) -> None:
-    for kind, refused in (("gpt2", False), ("llama", True)):
-        model = tiny_model(kind, "tiny")
-        assert isinstance(model, PreTrainedModel)
-        model.config.tie_word_embeddings = not refused
-        model.base_model.save_pretrained(tmp_path / kind)
-        tokenizer().save_pretrained(tmp_path / kind)
-        if refused:
-            with pytest.raises(LoadError, match="lacks its language-model head"):
-                opened(tmp_path / kind, generate=2)
-        else:
-            source = opened(tmp_path / kind, generate=2)
-            agrees(source, source.read([TEXT])[0])
 
 
 @pytest.mark.parametrize("kind", ["bert", "vit", "t5-encoder", "bert-generation"])
@@ -401,10 +324,7 @@ def rows_of_generate(model: PreTrainedModel, inputs: dict[str, Any], most: int) 
     return output.sequences[0].tolist(), rows
 
 
-@pytest.mark.parametrize(
-    "kind", each_of(["paligemma", "gemma3", "idefics", "kosmos-2", "mllama", "qwen2_vl", "ernie4_5_vl_moe", "gpt2"],
-                    daily="paligemma gemma3 idefics kosmos-2 mllama qwen2_vl gpt2"),
-)  # fmt: skip
+@pytest.mark.parametrize("kind", ["paligemma", "idefics", "kosmos-2", "mllama", "qwen2_vl", "gpt2"])
 def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(kind: str) -> None:
     model, inputs = built(kind)
     model.generation_config.eos_token_id = None
@@ -412,9 +332,7 @@ def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(
     ids = inputs["input_ids"]
     if kind == "gpt2":
         inputs |= {"position_ids": torch.arange(7, 7 + ids.shape[1])[None]}
-    stack = stack_of(model, model.config)
-    origin = Origin(kind, kind, OriginOptions())
-    source = ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, generating=model))
+    source = speaking(model)
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
     prompt = TextGenerator(source.loaded, 5)(ArrayPrompt("", tokens, arrays=inputs))
     assert isinstance(prompt, ArrayPrompt)
@@ -432,11 +350,11 @@ def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
     tokenizer = source.loaded.tokenizer
     assert tokenizer is not None
     ids = tokenizer(text, return_tensors="pt")["input_ids"]
-    own = head_of(source).generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=40, do_sample=False)
+    own = head_of(source).generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=30, do_sample=False)
     whole = tokenizer.decode(own[0])
     (prompt,) = source.read([text])
     grown = 0
-    for most in (1, 2, 3, 5, 8, 13, 21):
+    for most in (1, 3, 8, 13):
         generated = source.written(prompt, most).generated
         assert generated is not None and generated.tokens < most + 8
         longer = text + generated.text

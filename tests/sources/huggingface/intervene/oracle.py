@@ -9,11 +9,9 @@ from transformers import PreTrainedModel
 
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.prompt import Prompt
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.model_classes import stack_of
-from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.source import ModelSource
+from tests.architectures.knock import speaking
 from tests.architectures.tiny import tiny_model
 from tests.attention_name import all_named
 
@@ -22,10 +20,7 @@ IDS = (9, 21, 33, 45, 57, 69, 7, 81, 93, 101, 9, 17)
 
 def speaking_source(kind: str) -> ModelSource:
     """A tiny model of that kind with its head of words, as a source without a tokenizer."""
-    model = tiny_model(kind, "tiny")
-    stack = stack_of(model, model.config)
-    loaded = LoadedModel(stack, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), model)
-    return ModelSource(loaded)
+    return speaking(tiny_model(kind, "tiny"))
 
 
 def prompt_of(ids: Sequence[int] = IDS, **others: Sequence[int]) -> Prompt:

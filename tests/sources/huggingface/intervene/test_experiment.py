@@ -1,5 +1,6 @@
 """Interventions equal whole passes in which W_O's input is cut, or in which the mask is written out."""
 
+from math import log
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,13 @@ from attn_cli.call import Look
 from attn_cli.model.intervention import Change, HeadPlace
 from attn_cli.prompt import Prompt
 from attn_cli.selection import ALL
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.parts.answer import read_parts
-from attn_cli.summaries.parts.text_parts import parts_of
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from tests.architectures.tiny import each_of
-from tests.loaded import load_once
+from tests.architectures.tiny import each_of, tiny_model
+from tests.media import tokenizer
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
-from tests.summaries.parts.test_answer import eager_weights, effects_of, hidden_keys, masked_log2_p, rows_of
 
 # kind: the path of W_O in block {}, and how many heads
 OUTPUTS = {
@@ -39,11 +36,6 @@ OUTPUTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def smollm(smollm_file: Any) -> ModelSource:
-    return ModelSource(load_once(find(str(smollm_file), OriginOptions(predicts=True))))
-
-
 def bits_of_oracle(source: ModelSource, prompt: Prompt, head: HeadPlace, rows: Any, path: str, h: int) -> float:
     """log2 p of the likeliest next token, silenced less plain."""
     model, arguments = source.loaded.generating, source.reader.arguments([prompt])
@@ -53,50 +45,6 @@ def bits_of_oracle(source: ModelSource, prompt: Prompt, head: HeadPlace, rows: A
         silenced = log2_p(model, arguments)[-1]
     best = int(plain.argmax())
     return float(silenced[best] - plain[best])
-
-
-def test_the_heads_that_paris_rests_on(smollm: ModelSource) -> None:
-    prompt = smollm.read(["The capital of France is"])[0]
-    experiment = smollm.experiment(prompt)
-    assert experiment.target is not None
-    assert experiment.target.tokens[0].text.strip() == "Paris"
-    assert experiment.target.probability == pytest.approx(0.773, abs=5e-4)
-    heads = [HeadPlace(23, 4), HeadPlace(12, 0), HeadPlace(12, 4), HeadPlace(11, 0)]
-    outcomes = list(experiment.outcomes([Change((head,)) for head in heads]))
-    assert [outcome.bits for outcome in outcomes] == pytest.approx([-2.40, -0.65, -0.20, 0.18], abs=6e-3)
-    for head, outcome in zip(heads[:2], outcomes[:2], strict=True):
-        oracle = bits_of_oracle(smollm, prompt, head, [4], OUTPUTS["llama"], 9)
-        assert outcome.bits == pytest.approx(oracle, abs=1e-4)
-    everywhere = smollm.experiment(prompt, everywhere=True)
-    kl = [x.kl_bits for x in everywhere.outcomes([Change((HeadPlace(23, 4),)), Change((HeadPlace(0, 4),))])]
-    assert kl == pytest.approx([1.733, 1.334], abs=6e-4)
-    (outcome,) = everywhere.outcomes([Change((HeadPlace(0, 4),))])
-    oracle = bits_of_oracle(smollm, prompt, HeadPlace(0, 4), None, OUTPUTS["llama"], 9)
-    assert outcome.bits == pytest.approx(oracle, abs=1e-4)
-
-
-NOTES = """The ferry to Bergen leaves at seven.
-The clerk keeps a parrot called Solomon.
-Answer: The parrot is called"""
-
-
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: ModelSource, everywhere: bool) -> None:
-    prompt = smollm.read([NOTES])[0]
-    parts = parts_of(prompt, "lines")
-    answer = read_parts(smollm, prompt, parts, everywhere=everywhere)
-    rows, n = parts[-1].tokens, len(prompt.tokens)
-    assert answer["answer"][0]["token"].strip() == "Solomon"
-    weights = eager_weights(smollm, prompt)
-    for part, row in zip(parts, rows_of(answer), strict=True):
-        share = np.mean([layer[:, rows][:, :, part.tokens].sum(-1).mean() for layer in weights])
-        assert row["share"] == pytest.approx(share, abs=1e-5)
-    best, plain = answer["answer"][0]["id"], masked_log2_p(smollm, prompt, (), ())
-    for part, effect in zip(parts, effects_of(answer), strict=True):
-        after = range(part.tokens[-1] + 1, n)
-        hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, hidden_keys(answer, part))
-        assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert answer["run"][0]["run_mode"] == "cache" and answer["parts"][0]["part"] == 1
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt_oss", "gptj", "bloom"])  # by the registry, with sinks, from own code
@@ -231,23 +179,64 @@ def test_the_loss_of_the_text_is_that_of_its_own_tokens() -> None:
     assert outcome.loss_bits == pytest.approx(float(change), abs=1e-4)
 
 
-def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedModel) -> None:
-    """Its columns set to 0 by a pre-hook on the dense layer after attention; the mean vector."""
-    source = ModelSource(minilm)
-    prompt = source.read(["The parrot sat on the river bank and sang."])[0]
-    arguments = source.reader.arguments([prompt])
-    experiment = source.experiment(prompt)
-    heads = [HeadPlace(0, 2), HeadPlace(2, 9), HeadPlace(5, 7)]
+TEXT = "the cat sat on a photo"
 
-    def vectors() -> torch.Tensor:
-        with torch.no_grad():
-            return minilm.model(**arguments).last_hidden_state[0].double().mean(0)
 
-    plain = vectors()
-    outcomes = experiment.outcomes([Change((head,)) for head in heads])
-    for head, outcome in zip(heads, outcomes, strict=True):
-        with Silenced(
-            minilm.model, [head], {head.layer: f"encoder.layer.{head.layer}.attention.output.dense"}, 12, None
-        ):
-            turned = 1 - float(torch.cosine_similarity(plain, vectors(), dim=0))
-        assert outcome.cosine_distance == pytest.approx(turned, abs=1e-6) and turned > 1e-5, head
+@pytest.fixture(scope="module", params=["llama", "gemma2", "gpt2", "gpt_oss"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model with grouped heads, a softcap and windows, learned positions, or sinks."""
+    folder = tmp_path_factory.mktemp("estimates") / request.param
+    tiny_model(request.param, "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_they_are_the_slopes_of_the_whole_model_near_its_own_heads(folder: str) -> None:
+
+    source = open_source(folder, predicts=True)
+    assert isinstance(source, ModelSource)
+    prompt = source.read([TEXT])[0]
+    row = len(prompt.tokens) - 1
+    experiment = source.experiment(prompt, (row,))
+    estimates = experiment.estimated_effects()
+    heads = [head for layer in experiment.layers for head in layer.heads]
+    assert set(estimates) == set(heads)
+    target = experiment.target
+    assert target is not None
+    for layer in experiment.layers:
+        slopes = _slopes(source, layer.layer, len(layer.heads), row, prompt, int(target.tokens[0].id or 0))
+        for head, slope in zip(layer.heads, slopes, strict=True):
+            assert estimates[head] == pytest.approx(-slope / log(2), rel=2e-3, abs=2e-3)
+    assert experiment.noise == 0.0  # nothing else ran
+
+
+def _slopes(source: ModelSource, layer: int, heads: int, row: int, prompt: Prompt, target: int) -> list[float]:
+    """The derivatives of log p by the heads of a layer, by the central difference of two whole runs a head."""
+
+    model = source.loaded.generating
+    assert model is not None
+    outputs = {name: module for name, module in model.named_modules()
+               if name.endswith(("o_proj", "c_proj")) and "attn" in name}  # fmt: skip
+    own = [module for name, module in outputs.items() if f".{layer}." in name]
+    ids = torch.tensor([[token.id for token in prompt.tokens]])
+    slopes = []
+    for head in range(heads):
+        values = []
+        for more in (5e-3, -5e-3):
+
+            def scaled(
+                module: torch.nn.Module, inputs: tuple[torch.Tensor], more: float = more, head: int = head
+            ) -> torch.Tensor:
+                x = inputs[0].clone()
+                factors = torch.full((heads,), 0.9)
+                factors[head] += more if any(module is each for each in own) else 0.0
+                x[..., row, :] *= factors.repeat_interleave(x.shape[-1] // heads)
+                return x
+
+            hooks = [module.register_forward_pre_hook(scaled) for module in outputs.values()]
+            with torch.no_grad():
+                values.append(float(model(input_ids=ids, use_cache=False).logits[0, row].log_softmax(-1)[target]))
+            for hook in hooks:
+                hook.remove()
+        slopes.append((values[0] - values[1]) / 1e-2)
+    return slopes

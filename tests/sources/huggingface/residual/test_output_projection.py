@@ -11,15 +11,13 @@ from attn_cli.model.blocks import BlockVectors
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.residual import Projections, matrix_rows, recording_blocks
+from attn_cli.sources.huggingface.residual import Projections, recording_blocks
 from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from tests.architectures.inputs import inputs_of
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.runs import encoded
 
 # Grouped, Conv1D, post-norm, a norm after attention, a learned sink, latent keys, an encoder-decoder, parallel blocks.
 FOUND = ("llama", "gpt2", "bert", "gemma2", "gpt_oss", "deepseek_v3", "t5", "gpt_neox", "cohere", "jamba")
@@ -39,64 +37,6 @@ def dense(module: torch.nn.Module) -> np.ndarray:
     """W_O `[h * e, width]` as its weights lie in a Linear or a Conv1D."""
     weight = module.weight.detach().double().numpy()
     return np.asarray(weight if isinstance(module, Conv1D) else weight.T)
-
-
-def test_adapters_are_part_of_it() -> None:
-    """A wrapper that shows the wrapped weight is called whole, with what it adds."""
-
-    class Adapted(torch.nn.Module):
-        def __init__(self, inner: torch.nn.Linear) -> None:
-            super().__init__()
-            self.inner = inner
-            self.more = torch.nn.Parameter(torch.randn(inner.in_features, inner.out_features))
-
-        @property
-        def weight(self) -> torch.Tensor:
-            return self.inner.weight
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.inner(x) + x @ self.more
-
-    model = tiny_model("llama", "tiny")
-    inputs = inputs_of(model, "llama")
-    layer = model.model.layers[0].self_attn
-    plain = layer.o_proj.weight.detach().T
-    layer.o_proj = Adapted(layer.o_proj)
-    found = Projections(model, inputs).found["model.layers.0.self_attn"]
-    assert found is not None and found[0] is layer.o_proj
-    h, e = model.config.num_attention_heads, plain.shape[0] // model.config.num_attention_heads
-    with torch.no_grad():
-        torch.testing.assert_close(matrix_rows(*found, range(h), h, e), plain + layer.o_proj.more, atol=1e-5, rtol=0)
-
-
-MEASURED = {  # of a dense script: layer, head, query, key, weight, share by value, share by output
-    "smollm": ("The capital of France is", (23, 4, 4, 3), (0.903, None, 0.978)),
-    "minilm": ("he sat on the river bank", (4, 5, 6, 0), (0.974, 0.535, 0.522)),
-}
-
-
-@pytest.mark.parametrize("name", MEASURED)
-def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> None:
-    loaded: LoadedModel = request.getfixturevalue(name)
-    text, (layer, head, query, key), expected = MEASURED[name]
-    inputs = encoded(loaded, text)
-    projections = Projections(loaded.model, inputs)
-    found: list[float] = []
-
-    def visit(call: object) -> None:
-        for by in ("value", "output"):
-            matrix = reduce(ReadShares(call, by), MatrixOf(kinds=("weights", "shares"), by=by)).part(Matrix)  # type: ignore[arg-type]
-            assert matrix is not None and matrix.weights is not None and matrix.shares is not None
-            found.extend([float(matrix.weights[0, query, key]), float(matrix.shares[0, query, key])])
-
-    with capture(loaded.model, visit, selection=Selection((layer,), (head,))) as ledger:
-        ledger.end_after_selection()
-        ledger.projections = projections.rows
-        with torch.no_grad():
-            loaded.model(**inputs)
-    weight, by_value, _, by_written = found
-    for number, truth in zip((weight, by_value, by_written), expected, strict=True):
-        assert truth is None or round(number, 3) == truth
 
 
 @pytest.mark.parametrize("kind", [*FOUND, "mistral", "olmo2"])
