@@ -11,10 +11,96 @@ from attn_cli.kernel.definition.mask import causal as causal_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.mistakes.problem import Problem
 from attn_cli.kernel.lessons.mistakes.register import mistakes
-from attn_cli.summaries.answers.check_cause import places
-from tests.cli import kernels
-from tests.cli.kernels import Arrays, Kernel, causal, repeat, reshaped, soft, turned
 from tests.program import attn, file_words
+
+Arrays = dict[str, np.ndarray]
+
+
+def arrays(seed: int, h: int = 4, n: int = 48, d: int = 16, g: int | None = None, m: int | None = None) -> Arrays:
+    random = np.random.default_rng(seed)
+    shapes = {"q": (h, n, d), "k": (g or h, m or n, d), "v": (g or h, m or n, d)}
+    return {name: random.normal(size=shape) for name, shape in shapes.items()}
+
+
+def soft(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        top = np.max(scores, axis=axis, keepdims=True)
+        powers = np.exp(scores - np.where(np.isfinite(top), top, 0))
+        total = powers.sum(axis=axis, keepdims=True)
+    return powers / np.where(total > 0, total, 1)
+
+
+def repeat(x: np.ndarray, h: int) -> np.ndarray:
+    return np.repeat(x, h // len(x), axis=0)
+
+
+def causal(n: int, m: int, offset: int = 0) -> np.ndarray:
+    return np.arange(m)[None] <= np.arange(n)[:, None] + offset
+
+
+def plain(a: Arrays, scale: float | None = None, mask: np.ndarray | None = None, k: np.ndarray | None = None,
+          q: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+    q = a["q"] if q is None else q
+    keys, values = repeat(a["k"] if k is None else k, len(q)), repeat(a["v"], len(q))
+    scores = q @ keys.swapaxes(1, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    allowed = causal(*scores.shape[1:]) if mask is None else mask
+    return soft(np.where(allowed, scores, -np.inf)) @ values
+
+
+def half(x: np.ndarray, dtype: torch.dtype = torch.bfloat16) -> np.ndarray:
+    return torch.from_numpy(np.asarray(x, dtype=np.float32)).to(dtype).float().numpy().astype(np.float64)
+
+
+def scores_of(a: Arrays) -> np.ndarray:
+    return a["q"] @ repeat(a["k"], len(a["q"])).swapaxes(1, 2) * a["q"].shape[-1] ** -0.5
+
+
+def weights_of(scores: np.ndarray) -> np.ndarray:
+    return soft(np.where(causal(*scores.shape[1:]), scores, -np.inf))
+
+
+def flash(a: Arrays, tile: int, *, rescale: str = "both", sums: Callable[[np.ndarray], np.ndarray] = np.asarray,
+          last: bool = True) -> np.ndarray:  # fmt: skip
+    """The loop of flash attention: a running maximum, a running sum, an accumulator."""
+    q, k, v = a["q"], repeat(a["k"], len(a["q"])), repeat(a["v"], len(a["q"]))
+    h, n, d = q.shape
+    m = k.shape[1]
+    top, total, acc = np.full((h, n, 1), -1e30), np.zeros((h, n, 1)), np.zeros((h, n, v.shape[-1]))
+    stop = m if last else (m - 1) // tile * tile
+    for start in range(0, stop, tile):
+        s = q @ k[:, start : start + tile].swapaxes(1, 2) * d**-0.5
+        allowed = causal(n, m)[:, start : start + tile]
+        s = np.where(allowed, s, -1e30)
+        new = np.maximum(top, s.max(axis=-1, keepdims=True))
+        alpha, p = np.exp(top - new), np.where(allowed, np.exp(s - new), 0)
+        total = sums(total * (alpha if rescale in ("both", "sum") else 1) + p.sum(axis=-1, keepdims=True))
+        acc = sums(acc * (alpha if rescale in ("both", "acc") else 1) + p @ v[:, start : start + tile])
+        top = new
+    return acc / np.where(total > 0, total, 1)
+
+
+def turned(x: np.ndarray, first: int = 0, base: float = 10000.0, sign: int = 1) -> np.ndarray:
+    n, d = x.shape[-2:]
+    angles = sign * np.arange(first, first + n)[:, None] * base ** (-np.arange(d // 2) * 2 / d)
+    pairs = (x[..., : d // 2] + 1j * x[..., d // 2 :]) * np.exp(1j * angles)
+    return np.concatenate((pairs.real, pairs.imag), axis=-1)
+
+
+def reshaped(x: np.ndarray) -> np.ndarray:
+    """The memory of [n, h, d] taken for [h, n, d]."""
+    return np.ascontiguousarray(x.swapaxes(0, 1)).reshape(x.shape)
+
+
+def zero_rows(output: np.ndarray, tile: int) -> np.ndarray:
+    output = output.copy()
+    output[:, (output.shape[1] - 1) // tile * tile :] = 0
+    return output
+
+
+def tf32(x: np.ndarray) -> np.ndarray:
+    bits = np.asarray(x, dtype=np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -76,15 +162,10 @@ Planted = tuple[tuple[str, ...], Callable[[Arrays], np.ndarray], str]
 
 TILES: dict[str, Planted] = {
     "diagonal tile unmasked": (CAUSAL, under(lambda i, j: j < i // T * T + T), "is not masked: rows see all its"),
-    "unmasked from the second tile": (
-        CAUSAL, under(lambda i, j: np.where(i < T, j <= i, j < i // T * T + T)), "on, the tile on the diagonal"),
     "one ahead within a tile": (
         CAUSAL, under(lambda i, j: (j <= i + 1) & (j // T <= i // T)), "off by one within a tile of"),
-    "strict from the second tile": (CAUSAL, under(lambda i, j: j <= i - (i >= T)), "on: it blocks the diagonal too"),
     "ahead from the second tile of queries": (
         CAUSAL, under(lambda i, j: j <= i + (i >= T)), "queries on: a query sees one key ahead"),
-    "ahead from the second tile of keys": (
-        CAUSAL, under(lambda i, j: j <= i + (j >= T)), "keys on: a query sees one key ahead"),
     "places in tiles": (CAUSAL, under(lambda i, j: (j % T <= i % T) & (j // T <= i // T)), "compares places within"),
     "mask of the first tile": (CAUSAL, under(lambda i, j: j <= i % T), "queries is that of the first"),
     "own tile alone": (CAUSAL, under(lambda i, j: (j <= i) & (j // T == i // T)), "see the keys of their own tile"),
@@ -93,10 +174,10 @@ TILES: dict[str, Planted] = {
     "last tile left out": (OPEN, under(lambda i, j: j < j.size // T * T + 0 * i), "the last 8 keys were left out"),
     "last key left out": (OPEN, under(lambda i, j: j < j.size - 1 + 0 * i), "the last key was left out"),
     "accumulator not rescaled": (
-        CAUSAL, lambda a: kernels.flash(a, 16, rescale="sum"), "the accumulator is not rescaled"),
-    "nothing rescaled": (CAUSAL, lambda a: kernels.flash(a, T, rescale="none"), "neither the accumulator nor the sum"),
+        CAUSAL, lambda a: flash(a, 16, rescale="sum"), "the accumulator is not rescaled"),
+    "nothing rescaled": (CAUSAL, lambda a: flash(a, T, rescale="none"), "neither the accumulator nor the sum"),
     "last tile of queries zero": (
-        CAUSAL, lambda a: kernels.zero_rows(kernels.plain(a), 16), "the last tile of queries"),
+        CAUSAL, lambda a: zero_rows(plain(a), 16), "the last tile of queries"),
     "tiles divided": (OPEN, lambda a: attention(a, of=lambda s: np.concatenate(
         [soft(s[..., at : at + T]) for at in range(0, s.shape[-1], T)], -1)), "is divided by its own sum"),
     "padded keys taken in": (
@@ -109,7 +190,6 @@ MASKS: dict[str, Planted] = {
     "diagonal blocked": (CAUSAL, under(lambda i, j: j < i), "causal mask blocks the diagonal"),
     "aligned at the top": (PAST, lambda a: attention(a, seen=tril(a)), "the causal mask is aligned the other"),
     "causal unasked": (OPEN, lambda a: attention(a, seen=tril(a)), "a causal mask was applied without"),
-    "window unasked": (CAUSAL, under(lambda i, j: (j <= i) & (j > i - 40)), "a window of 40 keys was applied without"),
     "window of the half": (WINDOW, under(lambda i, j: (j <= i) & (j > i - 10)), "the window is 10 keys wide, 20 were"),
     "window aligned at the top": (
         ("--mask", "window:20", *PAST), lambda a: attention(a, seen=tril(a, 24) & ~tril(a, -20) & (
@@ -117,7 +197,6 @@ MASKS: dict[str, Planted] = {
     "window wide": (WINDOW, under(lambda i, j: (j <= i) & (j > i - 21)), "the window is one key too wide"),
     "padding seen": (LENGTHS, attention, "the mask is missing (padding)"),
     "padding mirrored": (LENGTHS, under(lambda i, j: j >= j.size - 37 + 0 * i), "of padding on the other side"),
-    "padding inverted": (LENGTHS, under(lambda i, j: j >= 37 + 0 * i), "padding is inverted"),
     "length one more": (LENGTHS, under(lambda i, j: j <= 37 + 0 * i), "takes one key of padding in"),
     "prefix causal": (PREFIX, under(lambda i, j: j <= i), "the prefix is masked causally too"),
     "given mask transposed": (CELLS, lambda a: attention(a, seen=a["cells"].T), "the mask is transposed"),
@@ -157,8 +236,6 @@ SCORES: dict[str, Planted] = {
     "softcap before the scale": (
         CAP, lambda a: attention(a, seen=tril(a), scale=1.0, cap=2.0, of=lambda s: soft(s * a["q"].shape[-1] ** -0.5)),
         "the softcap was applied before the scale"),
-    "softcap missing, causal unasked": (
-        CAP[:2], lambda a: attention(a, seen=tril(a)), "a causal mask was applied without; and the softcap is missing"),
     "sink missing": (SINK, attention, "the sink is missing"),
 }  # fmt: skip
 OPERANDS: dict[str, Planted] = {
@@ -169,12 +246,9 @@ OPERANDS: dict[str, Planted] = {
     "one key head": (CAUSAL, lambda a: attention(a | {x: a[x][:1] for x in "kv"}, seen=tril(a)), "read key head 0"),
     "heads by a reshape": (
         CAUSAL, lambda a: attention(recut(a, reshaped), seen=tril(a)), "heads were cut by a reshape"),
-    "heads by a reshape, rotated": (
-        ROTARY, lambda a: attention(rotated(recut(a, reshaped)), seen=tril(a)), "heads were cut by a reshape"),
     "heads joined by a reshape": (
         CAUSAL, lambda a: attention(a, seen=tril(a)).reshape(72, -1), "heads were joined by a reshape"),
     "keys reshaped": (OPEN, lambda a: attention(a | {"k": a["k"].reshape(len(a["k"]), -1, 72).mT}), "k was reshaped"),
-    "values reshaped": (OPEN, lambda a: attention(a | {"v": a["v"].reshape(len(a["v"]), -1, 72).mT}), "v was reshaped"),
     "keys late": (OPEN, lambda a: attention(a | {"k": np.roll(a["k"], 1, -2)}), "keys stand one place too late"),
     "new keys first": (
         PAST, lambda a: attention(a | {x: np.roll(a[x], 72, -2) for x in "kv"}, seen=tril(a, 24)),
@@ -183,7 +257,6 @@ OPERANDS: dict[str, Planted] = {
                          "the last 72 keys were left out"),
     "not rotated": (ROTARY, lambda a: attention(a, seen=tril(a)), "q and k were not rotated"),
     "keys not rotated": (ROTARY, lambda a: attention(rotated(a) | {"k": a["k"]}, seen=tril(a)), "k was not rotated"),
-    "queries not rotated": (ROTARY, lambda a: attention(rotated(a) | {"q": a["q"]}, seen=tril(a)), "q was not rotated"),
     "keys rotated one place off": (
         ROTARY, lambda a: attention(a | {"q": turned(a["q"]), "k": turned(a["k"], 1)}, seen=tril(a)),
         "keys are rotated one place"),
@@ -193,13 +266,9 @@ OPERANDS: dict[str, Planted] = {
     "rotated in pairs": (
         ROTARY, lambda a: attention(a | {x: in_pairs(a[x]) for x in "qk"}, seen=tril(a)),
         "the rotated pairs are columns 2i"),
-    "rotated in pairs of another base": (
-        ROTARY, lambda a: attention(a | {x: in_pairs(a[x], base=5e5) for x in "qk"}, seen=tril(a)),
-        "the rotated pairs are columns 2i; and rotary positions is 500,000"),
     "usual base": (
         (*CAUSAL, "--positions", "rotary:500000"), lambda a: attention(rotated(a), seen=tril(a)),
         "base of rotary positions is 10,000"),
-    "other base": (ROTARY, lambda a: attention(rotated(a, base=5e5), seen=tril(a)), "rotary positions is 500,000"),
     "frequencies of i / d": (
         ROTARY, lambda a: attention(rotated(a, base=100.0), seen=tril(a)), "the base of rotary positions is 100,"),
     "positions of a cache": (
@@ -218,15 +287,15 @@ SHAPES |= {"groups tiled": {"g": 2}, "q for k": {"g": 4}, "k and v": {"g": 4}}
 def named(name: str, seed: int, dtype: Any, d: int = 16) -> str:
     """The cause that is named for a planted mistake, in arrays of that seed, type and width; else the picture."""
     options, kernel, _ = PLANTED[name]
-    a = kernels.arrays(seed, **{"h": 4, "n": 72, "d": d, "g": (4, 2)[seed % 2]} | SHAPES.get(name, {}))
+    a = arrays(seed, **{"h": 4, "n": 72, "d": d, "g": (4, 2)[seed % 2]} | SHAPES.get(name, {}))
     random = np.random.default_rng(seed)
     n, m = a["q"].shape[1], a["k"].shape[1]
     a |= {"bias": random.normal(size=(4, n, m)), "sink": random.normal(size=(1, 4))}
     is_low = dtype is torch.bfloat16
-    a = {array: kernels.half(x) if is_low else x.astype(dtype).astype(np.float64) for array, x in a.items()}
+    a = {array: half(x) if is_low else x.astype(dtype).astype(np.float64) for array, x in a.items()}
     a["cells"] = random.random((n, m)) < 0.7
     output = kernel(a)
-    check = said(a, kernels.half(output) if is_low else output, options, np.float32 if is_low else dtype)
+    check = said(a, half(output) if is_low else output, options, np.float32 if is_low else dtype)
     return str(check["cause"] or check["picture"])
 
 
@@ -287,8 +356,8 @@ def in_tiles(a: Arrays, tile: int, rounded: dict[str, Of], *, seen: Any = True, 
     return rounded["out"](output / total)
 
 
-ROUNDINGS = (np.asarray, np.asarray, kernels.tf32, np.float32, kernels.half,
-             lambda x: kernels.half(x, torch.float16))  # fmt: skip
+ROUNDINGS = (np.asarray, np.asarray, tf32, np.float32, half,
+             lambda x: half(x, torch.float16))  # fmt: skip
 
 
 def innocent(seed: int) -> dict[str, Any]:
@@ -296,7 +365,7 @@ def innocent(seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     options = list(RIGHT)[random.integers(len(RIGHT))]
     g, n, d = random.choice([1, 2, 4]), random.integers(38, 100), 2 ** random.integers(3, 7)
-    a = kernels.arrays(seed, h=4, n=n, d=d, g=g, m=n + 24 * (options == PAST))
+    a = arrays(seed, h=4, n=n, d=d, g=g, m=n + 24 * (options == PAST))
     a |= {"bias": random.normal(size=(4, n, n)), "sink": random.normal(size=(1, 4))}
     a = {name: x.astype(np.float32).astype(np.float64) for name, x in a.items()}
     rounded = {what: ROUNDINGS[random.integers(len(ROUNDINGS))] for what in ("in", "scores", "powers", "out")}
@@ -304,60 +373,9 @@ def innocent(seed: int) -> dict[str, Any]:
     return said(a, output, options, (np.float64, np.float32)[seed % 2])
 
 
-def assert_innocent(seed: int) -> None:
-    assert innocent(seed)["cause"] is None, seed
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_no_innocent_kernel_gets_a_cause(seed: int) -> None:
-    assert_innocent(seed)
-
-
-@pytest.mark.parametrize("name", kernels.INNOCENT)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_an_innocent_kernel_is_never_called_wrong(name: str, dtype: type) -> None:
-    """Right, or right for a lower precision: no cause is named, nothing is said to be out of place."""
-    at = list(kernels.INNOCENT).index(name)
-    size = ({"h": 4, "n": 48, "d": 16}, {"h": 4, "n": 80, "d": 32, "g": 2}, {"h": 4, "n": 130, "d": 8})[at % 3]
-    a = {array: x.astype(dtype).astype(np.float64) for array, x in kernels.arrays(at % 2, **size).items()}
-    found = said(a, kernels.INNOCENT[name](a), CAUSAL, dtype)
-    assert (found["cause"], found["picture"]) == (None, None), found
-    assert found["right"] or found["rounding"] in ("float32", "float16", "bfloat16"), found
-
-
-@pytest.mark.every_size
-def test_five_hundred_innocent_kernels_get_no_cause() -> None:
-    for seed in range(100, 600):
-        assert_innocent(seed)
-
-
-@pytest.mark.every_size
-@pytest.mark.parametrize("d", [8, 16, 64])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, torch.bfloat16])
-def test_mistakes_of_every_type_and_size_get_their_own_names(d: int, dtype: Any) -> None:
-    for seed in range(3):
-        for name in PLANTED:
-            if name not in FAINT or dtype in (np.float64, np.float32):
-                assert_own_name(name, seed, dtype, d)
-
-
-@pytest.mark.parametrize("g", [8, 2])
-@pytest.mark.parametrize("mask", [(), CAUSAL])
-def test_rows_before_heads_in_all_arrays_are_recognised(mask: tuple[str, ...], g: int) -> None:
-    """FlashAttention's layout, [batch, n, heads, d]."""
-    a = kernels.arrays(1, h=8, n=64, d=32, g=g)
-    output = kernels.plain(a, mask=None if mask else np.ones((1, 1), dtype=bool))
-    found = said({name: x.swapaxes(0, 1)[None] for name, x in a.items()}, output.swapaxes(0, 1)[None], mask)
-    assert "read as 8 heads of 64, the output is right" in found["cause"]
-
-
-def spoilt(change: Callable[[np.ndarray], None]) -> Kernel:
-    def kernel(a: Arrays) -> np.ndarray:
-        output = kernels.plain(a)
-        change(output)
-        return output
-
-    return kernel
+    assert innocent(seed)["cause"] is None
 
 
 def noise(part: np.ndarray) -> None:
@@ -368,55 +386,28 @@ def noise(part: np.ndarray) -> None:
     ("change", "picture"),
     [
         (lambda out: noise(out[:, 16:]), "rows 0-15 of every head are right, from row 16 on they are wrong"),
-        (lambda out: noise(out[:, :1]), "row 0 of every head is wrong"),
-        (lambda out: noise(out[:, :20]), "rows 0-19 of every head are wrong"),
         (lambda out: noise(out[2]), "every row of head 2 is wrong"),
         (lambda out: noise(out[1:3, 5]), "row 5 of heads 1-2 is wrong"),
         (lambda out: noise(out[..., 12:]), "every row of every head is wrong, in columns 12-15 alone"),
     ],
 )  # fmt: skip
 def test_what_is_in_no_register_is_described_and_not_explained(change: Callable, picture: str) -> None:
-    a = kernels.arrays(3)
-    found = said(a, spoilt(change)(a), CAUSAL)
+    a = arrays(3)
+    output = plain(a)
+    change(output)
+    found = said(a, output, CAUSAL)
     assert found["cause"] is None
     assert found["rounding"] is None
     assert picture in found["picture"]
 
 
-def test_the_verdict_is_a_sentence_before_the_numbers() -> None:
-    a = kernels.arrays(3)
-    first_lines = {}
-    unknown = spoilt(lambda out: noise(out[:, 16:]))(a)
-    outputs = {"right": kernels.plain(a), "coarse": kernels.half(kernels.plain(a)) + 1e-12,
-               "wrong": kernels.plain(a, 1.0), "unknown": unknown}  # fmt: skip
-    for name, output in outputs.items():
-        said(a, output, CAUSAL)
-        files = (word for each in "qkv" for word in (f"--{each}", f"{each}.npy"))
-        first_lines[name] = attn("compute", *files, *CAUSAL, "--expect", "mine.npy").text.split("\n\n")[1]
-    assert first_lines["right"].startswith("right: output within 1e-10 of the definition\n")
-    assert first_lines["coarse"].startswith("not right for float64, but within the rounding of float16 (--tol 0.005")
-    assert first_lines["wrong"].startswith(
-        "wrong, likely because the scale is missing: q kᵀ was not multiplied by 0.25\n"
-    )
-    assert first_lines["unknown"].startswith("wrong, cause unknown: rows 0-15 of every head are right, from row 16 on")
-
-
 def test_every_mistake_of_the_register_has_one_sentence_and_changes_something() -> None:
-    q, k, v = kernels.arrays(0, h=4, n=24, d=4, g=2).values()
+    q, k, v = arrays(0, h=4, n=24, d=4, g=2).values()
     problem = Problem(q, k, v, Rule(0.5, mask=causal_mask(), softcap=3.0), 16, None, np.ones(24, bool))
     found = list(mistakes(problem))
     assert len({words for words, _ in found}) == len(found)
     for words, make in found:
         assert not np.allclose(make().output, problem.right.output, 0, 1e-12) or "rescaled" in words
-
-
-def test_places_of_no_order_are_counted() -> None:
-    bad = np.zeros((2, 10, 1), dtype=bool)
-    bad[0, ::3] = bad[1, 1::5] = True
-    assert places(bad) == "30% of the rows of every head are wrong, not the same in each"
-    bad = np.zeros((1, 10, 1), dtype=bool)
-    bad[0, [1, 4, 5]] = True
-    assert places(bad) == "rows 1, 4-5 are wrong"
 
 
 def cause(given: Arrays, expected: Arrays, *options: str, dtype: type = np.float64) -> str:
@@ -435,37 +426,31 @@ def dropped(x: np.ndarray, p: float, seed: int) -> np.ndarray:
 
 
 def uncovered(a: Arrays) -> np.ndarray:
-    return kernels.soft(kernels.scores_of(a))
+    return soft(scores_of(a))
 
 
 def masked(a: Arrays) -> np.ndarray:
-    return kernels.weights_of(kernels.scores_of(a))
+    return weights_of(scores_of(a))
 
 
 DROPOUT = "dropout was left on, p about"
 
 
 @pytest.mark.parametrize(("weights", "mask"), [(uncovered, ()), (masked, CAUSAL)])
-@pytest.mark.parametrize(("p", "dtype"), [(0.1, np.float64), (0.1, np.float16), (0.33, np.float32), (0.5, np.float64)])
+@pytest.mark.parametrize(("p", "dtype"), [(0.1, np.float16), (0.33, np.float32), (0.5, np.float64)])
 def test_dropout_left_on_is_named_with_its_p(weights, mask: tuple[str, ...], p: float, dtype: type) -> None:
     for seed, g in enumerate((4, 2, 1)):
-        a = {name: x.astype(dtype).astype(float) for name, x in kernels.arrays(seed, n=40, d=64, g=g).items()}
+        a = {name: x.astype(dtype).astype(float) for name, x in arrays(seed, n=40, d=64, g=g).items()}
         right = weights(a)
         wrong = dropped(right, p, seed)
-        output = wrong @ kernels.repeat(a["v"], 4)
+        output = wrong @ repeat(a["v"], 4)
         assert f"{DROPOUT} {p:g}:" in cause(a, {"weights": wrong}, *mask, dtype=dtype)
         if dtype is not np.float16:  # too few digits for the weights behind an output
             assert f"{DROPOUT} {p:g}:" in cause(a, {"output": output, "weights": right}, *mask, dtype=dtype)
             assert f"{DROPOUT} {p:g}:" in cause(a, {"output": output}, *mask, dtype=dtype)
 
 
-def test_dropout_of_the_output_is_named() -> None:
-    a = kernels.arrays(3)
-    named = cause(a, {"output": dropped(kernels.plain(a), 0.25, 1)}, *CAUSAL)
-    assert "dropout was left on for the output, p about 0.25" in named
-
-
-@pytest.mark.parametrize("names", ["q", "k", "v", "o", "qk", "qkv", "qkvo", "vo"])
+@pytest.mark.parametrize("names", ["q", "o", "qkv", "qkvo"])
 @pytest.mark.parametrize(("dtype", "options"), [(np.float64, ()), (np.float32, ("--positions", "rotary", *CAUSAL))])
 def test_square_weights_of_linear_layers_are_named_as_transposed(names: str, dtype: type, options) -> None:
     """The module is torch's own, whose weights are [out, in]; of `names` they were saved as they are."""
@@ -477,8 +462,8 @@ def test_square_weights_of_linear_layers_are_named_as_transposed(names: str, dty
     given = {name: a.astype(dtype).astype(float) for name, a in given.items()}
     wq, wk, wv, wo = (given[f"w{n}"] if n not in names else given[f"w{n}"].T for n in "qkvo")
     q, k, v = ((given["x"] @ w).reshape(20, 4, 8).swapaxes(0, 1) for w in (wq, wk, wv))
-    q, k = (kernels.turned(q), kernels.turned(k)) if options else (q, k)
-    output = kernels.plain({"q": q, "k": k, "v": v}, mask=None if options else np.ones((1, 1), bool))
+    q, k = (turned(q), turned(k)) if options else (q, k)
+    output = plain({"q": q, "k": k, "v": v}, mask=None if options else np.ones((1, 1), bool))
     named = cause(given, {"output": output.swapaxes(0, 1).reshape(20, 32) @ wo}, "--heads", "4", *options, dtype=dtype)
     assert named.startswith(f"{', '.join(f'w{n}' for n in names)} {'is' if len(names) == 1 else 'are'} transposed")
 
@@ -487,7 +472,7 @@ def test_w_o_left_out_is_named() -> None:
     random = np.random.default_rng(0)
     given = {"x": random.normal(size=(9, 8)), "wo": random.normal(size=(8, 8))}
     heads = given["x"].reshape(9, 2, 4).swapaxes(0, 1)
-    output = (kernels.soft(heads @ heads.mT / 2) @ heads).swapaxes(0, 1).reshape(9, 8)
+    output = (soft(heads @ heads.mT / 2) @ heads).swapaxes(0, 1).reshape(9, 8)
     assert "W_O was not applied" in cause(given, {"output": output}, "--heads", "2")
 
 
@@ -497,7 +482,7 @@ def test_mixed_batch_entries_are_named() -> None:
     seen = np.arange(7) < np.array([4, 7, 6])[:, None, None, None]
 
     def attention(k: np.ndarray, v: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        return kernels.soft(np.where(seen, q @ k.mT / 2, -np.inf)) @ v
+        return soft(np.where(seen, q @ k.mT / 2, -np.inf)) @ v
 
     def causes(output: np.ndarray) -> list[str | None]:
         cause({"q": q, "k": k, "v": v}, {"output": output}, "--mask", "lengths:4,7,6")
