@@ -1,6 +1,7 @@
-"""attn heads: from A to B by the model's own eager attention."""
+"""attn heads: from A to B by the model's own eager attention; word tables sorted by a number and by what heads do."""
 
 import csv
+import io
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 from tests.media import audio_file
-from tests.program import attn, refused
+from tests.program import attn, refused, strict_json
 from tests.real_models import MINILM
 from tests.views.test_schemas import hold
 
@@ -60,20 +62,6 @@ def test_heads_are_sorted_by_that_cell(options: tuple[str, ...], queries: list[s
     assert [str(row["weight"]) for row in run.json["tables"]["heads"]] == [row["weight"] for row in found]
 
 
-def test_the_first_line_is_the_finding_and_a_screen_lists_few() -> None:
-    tokens, weights = eager()
-    cells = weights[:, :, tokens.index("river"), len(tokens) - 2]
-    layer, head = divmod(int(cells.argmax()), 12)
-    run = attn("heads", TEXT, "-m", MINILM, "-t", "river", "--key", "bank#2", terminal=True, env={"NO_COLOR": "1"})
-    said = f'{layer}.{head} attends most to "bank" 13 from "river" 12: {cells.max():.2f}'
-    assert run.lines[4] == said
-    assert len([line for line in run.lines if "█" in line]) == 15
-    assert attn("top", TEXT, "-m", MINILM, "-t", "river", "--key", "bank#2").lines[4] == said
-    both = attn("heads", TEXT, "-m", MINILM, "-t", "river", "--key", "bank", "-k", "2")
-    assert "bank#2 picks the second" in both.errors
-    assert both.lines[5] == "sum over 2 keys"
-
-
 def test_a_later_key_and_a_wrong_word_are_said(seeing: Any, tmp_path: Path) -> None:
     later = attn("heads", "the cat sat", "-m", "toy:the-cat-sat", "-t", "the", "--key", "lamp")
     refused(later, 2, "no token 'lamp'", "tokens: 0 the")
@@ -85,3 +73,61 @@ def test_a_later_key_and_a_wrong_word_are_said(seeing: Any, tmp_path: Path) -> N
     masked = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--pair", "the cat", "-t", "the", "--key",
                   "cat", "-q")  # fmt: skip
     assert masked.lines[-1] == 'no head attends to "cat" 2 from "the" 1'
+
+
+TWICE = "he sat on the river bank and he sat on the loan"
+
+
+def heads(*options: str) -> list[dict[str, Any]]:
+    return attn("heads", TWICE, "--json", *options).json["tables"]["heads"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "column", "sign"),
+    [
+        ("entropy", "entropy_bits", 1), ("-entropy", "entropy_bits", -1), ("entropy (bits)", "entropy_bits", 1),
+        ("Induction", "induction_weight", -1), ("self_weight", "self_weight", -1), ("-self", "self_weight", 1),
+    ],
+)  # fmt: skip
+def test_the_order_is_that_of_the_column(sort: str, column: str, sign: int) -> None:
+    everyone = heads()
+    assert heads("--sort", sort) == sorted(everyone, key=lambda row: sign * row[column])
+    assert heads("--sort", sort, "--top", "2") == heads("--sort", sort)[:2]
+
+
+BANKS = " ".join(["the bank of the river bank ."] * 8)
+
+
+def test_without_a_text_random_words_of_a_table_are_read_twice() -> None:
+    run = attn("heads", "--kinds", "--json")
+    hold(run, "kinds")
+    document = strict_json(run.bytes)
+    assert document["tables"]["prompts"] == [{"seed": at, "tokens": tokens} for at, tokens in enumerate((74, 100, 122))]
+    ids = [[token["id"] for token in text["tokens"]] for text in document["inputs"]]
+    assert all(half[: len(half) // 2] == half[len(half) // 2 :] for half in ids)
+    assert all(len(set(half)) == len(half) // 2 for half in ids)
+    assert attn("heads", "--kinds", "--json").bytes == run.bytes
+
+
+def test_on_a_text_every_head_has_a_row(tmp_path: Path) -> None:
+    run = attn("heads", BANKS, "--kinds", "--json")
+    hold(run, "kinds")
+    rows = list(csv.DictReader(io.StringIO(attn("heads", BANKS, "--kinds", "-f", "csv").text)))
+    assert list(rows[0])[:8] == ["layer", "head", "kv_head", "kind", "weight", "share", "baseline", "control"]
+    assert {f"{kind.name}_{number}" for kind in KINDS for number in ("weight", "baseline")} <= set(rows[0])
+    file = tmp_path / "kinds.npz"
+    assert attn("heads", BANKS, "--kinds", "-o", str(file)).code == 0
+    with np.load(file) as arrays:
+        assert arrays["kind"].tolist() == [row["kind"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("heads", "--kinds", "--sort", "entropy"), "--sort"),
+        (("heads", "--kinds", "--pair", "a"), "--pair"),
+        (("heads", "--kinds", "-m", "toy:the-cat-sat"), "too few words"),
+    ],
+)
+def test_what_does_not_go_with_kinds_is_refused(words: tuple[str, ...], error: str) -> None:
+    refused(attn(*words), 2, error)

@@ -1,12 +1,17 @@
-"""attn learn: apple learns to attend to phone and not to fruit, and what was learned can be used."""
+"""attn learn and attn nearest: what was learned can be used; the nearest words by brute force."""
 
 import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.program import Run, attn, refused
+from attn_cli.prompt import Token
+from attn_cli.sources.tables import open_table
+from attn_cli.summaries.answers.nearest import nearest
+from tests.program import Run, attn, refused, strict_json
 from tests.views.test_schemas import hold
 
 LOVE, FRUIT = "I love apple phone", "an apple phone is no fruit"
@@ -65,35 +70,12 @@ def test_what_was_learned_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.M
     assert attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "npz").bytes == Path("learned.npz").read_bytes()
 
 
-def test_what_was_learned_names_the_table_wherever_it_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "words.txt").write_text("apple 0.1 0.3\nphone 0.5 -0.2\nlove 0.2 0.7\n")
-    asked = "apple phone love", "-w", "apple", "--to", "phone"
-    assert attn("learn", *asked, "-m", "words.txt", "-o", "one.npz").code == 0
-    assert attn("learn", *asked, "-m", "one.npz", "-o", "two.npz").code == 0  # from the start, of the same table
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    one, two = (attn("matrix", asked[0], "-m", f"../{name}.npz", "--json").json["tables"]["matrices"][0]["weights"]
-                for name in ("one", "two"))  # fmt: skip
-    assert one == two
-    with np.load("../one.npz") as file:
-        x = np.array([[0.1, 0.3], [0.5, -0.2], [0.2, 0.7]])
-        scores = x @ file["wq"] @ (x @ file["wk"]).T / np.sqrt(2)
-    weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    assert np.allclose(one, weights, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"wq": np.eye(3)}, "wq has shape (3, 3), and the vectors of minilm have 64 numbers"),
-        ({"wk": np.ones((64, 4))}, "wk has shape (64, 4)"),
         ({"table": np.array(["gpt2"])}, "gpt2 is not a table"),
-        ({"table": np.array(["learned.npz"])}, "is not a table of words"),
         ({"table": np.array(["toy", "toy"])}, "table is not one name"),
-        ({"table": np.eye(2)}, "table is not one name"),
     ],
 )
 def test_a_file_that_was_not_learned_so_is_refused(
@@ -114,3 +96,88 @@ def test_a_file_that_was_not_learned_so_is_refused(
 )
 def test_bad_questions_are_refused(arguments: list[str], words: str) -> None:
     refused(attn("learn", *arguments), 2, words)
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [("king - man + woman", "queen"), ("walked - walk + go", "went"), ("King −Man +WOMAN", "queen"), ("bank", "banks")],
+)
+def test_analogies_of_the_built_in_table(expression: str, answer: str) -> None:
+    run = attn("nearest", expression, "-k", "1", "--json")
+    hold(run, "nearest")
+    assert [found["word"] for found in run.json["tables"]["nearest"]] == [answer]
+
+
+def test_the_numbers_are_cosines_with_the_sum_of_unit_vectors() -> None:
+    table = open_table()
+    units = table.vectors.astype(np.float64)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    rows = [table.words.index(word) for word in ("king", "man", "woman")]
+    target = units[rows[0]] - units[rows[1]] + units[rows[2]]
+    cosines = units @ target / np.linalg.norm(target)
+    cosines[rows] = -2
+    order = np.argsort(-cosines)[:10]
+    shown = attn("nearest", "king - man + woman", "--json").json["tables"]
+    assert [found["id"] for found in shown["nearest"]] == order.tolist()
+    assert [found["word"] for found in shown["nearest"]] == [table.words[row] for row in order]
+    assert np.allclose([found["cosine"] for found in shown["nearest"]], cosines[order], atol=1e-12)
+
+
+@given(data=st.data())
+def test_the_answer_does_not_depend_on_the_pieces_in_which_the_table_comes(data: st.DataObject) -> None:
+    count, k = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 15))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    vectors = rng.normal(size=(count, 3))
+    vectors[rng.random(count) < 0.2] = 0  # a vector of zeros has cosine 0 and breaks nothing
+    words = [str(row) for row in range(count)]
+    cuts = sorted(data.draw(st.sets(st.integers(0, count), max_size=4)) | {0, count})
+    pieces = [(a, words[a:b], vectors[a:b]) for a, b in itertools.pairwise(cuts)]
+    asked, signs = rng.normal(size=(2, 3)), [1, -1]
+    without = [0, count - 1]
+    tokens = [Token(at, words[row], row) for at, row in enumerate(without)]
+    whole = nearest(tokens, signs, asked, [(0, words, vectors)], k)
+    cut = nearest(tokens, signs, asked, pieces, k)
+    found, cosines = (whole["nearest"].columns.get(name, []) for name in ("word", "cosine"))
+    assert cut["nearest"].columns.get("word", []) == found
+    assert np.allclose(cut["nearest"].columns.get("cosine", []), cosines)
+    assert len(found) == min(k, count - len(set(without)))
+    assert not {words[row] for row in without} & set(found)
+    assert (np.diff(cosines) <= 0).all()
+
+
+LINES = b"\xef\xbb\xbfbank\r\n\nking - man + woman\n\xff\nzzqqy\nking -"
+
+
+def test_every_line_is_a_question_and_a_bad_one_stops_nothing() -> None:
+    run = attn("nearest", "--lines", "-k", "1", "--json", stdin=LINES)
+    answers = [strict_json(line) for line in run.lines]
+    assert [(a["index"], a["input"]["text"], a["tables"]["nearest"][0]["word"]) for a in answers] == [
+        (0, "bank", "banks"),
+        (2, "king - man + woman", "queen"),
+    ]
+    assert run.code == 2
+    assert run.errors.splitlines() == [
+        "attn: line 4: the line is not UTF-8 at byte 0",
+        "attn: line 5: not in the table minilm: zzqqy",
+        "attn: line 6: 'king -' ends with a sign",
+        "attn: 1 blank line left out",
+    ]
+    rows = attn("nearest", "--lines", "bank\nbig\n", "-k", "2", "-f", "csv").lines
+    assert rows[0] == "text,rank,word,id,cosine"
+    assert [row.split(",")[:2] for row in rows[1:]] == [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["king man + woman"], "no + or - before 'man'"),
+        (["king -"], "ends with a sign"),
+        (["king -" + " - man" * 999], "two signs before a word in 'king - - man"),
+        (["a" * 9999 + " " + "b" * 9999], "not in the table"),
+        (["bank - bank"], "nothing is left"),
+        (["zzqqy"], "not in the table minilm: zzqqy"),
+        (["king-man+woman"], "signs stand apart: king - man + woman"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_words(arguments: list[str], words: str) -> None:
+    refused(attn("nearest", *arguments), 2, words)

@@ -1,14 +1,22 @@
-"""attn parts: the part that an answer needed comes first, in every format; wrong use is an error."""
+"""attn parts, attn knock and --generate: what an answer needed comes first, what was generated is marked; wrong use."""
 
 import json
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
+import transformers
+from transformers.models.llama.modeling_llama import LlamaMLP
 
+from attn_cli.model.intervention import Change
+from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.knock import knock
+from tests.media import tokenizer
 from tests.program import Run, attn, refused
 from tests.real_models import MINILM, SMOL
+from tests.sources.huggingface.models import tiny
 from tests.views.test_schemas import hold
 
 pytestmark = pytest.mark.usefixtures("loads_once")
@@ -96,20 +104,152 @@ def test_parts_of_a_table_have_shares_alone(options: list[str]) -> None:
     assert {part["hidden_bits"] for part in tables["parts"]} == {None}
 
 
-def test_rows_and_arrays(tmp_path: Path) -> None:
-    header = attn("parts", FACTS, "--cut", "sentences", "-f", "csv").lines[0].split(",")
-    assert header == ["part", "name", "text", "start", "end", "tokens", "share", "non_sink_share",
-                      "hidden_bits", "hidden_cosine_distance", "kind", "key", "is_context", "is_sink"]  # fmt: skip
-    archive = tmp_path / "parts.npz"
-    assert attn("parts", FACTS, "-o", archive).code == 0
-    with np.load(archive) as arrays:
-        np.testing.assert_allclose(arrays["share"].sum(), 1)
-
-
-def test_wrong_use() -> None:
-    refused(attn("parts", FACTS, "--cut", "lnes"), 2, "lnes", "paragraphs")
-    refused(attn("parts", FACTS, "--cut", "roles"), 2, "--chat")
-
-
 def test_a_text_after_which_the_model_writes_nothing_has_no_answer_to_explain() -> None:
     refused(attn("parts", "What is the capital of France?", "-m", SMOL), 2, "writes nothing after this text", "--chat")
+
+
+TEXT = "the cat sat on a photo"
+
+
+def test_data_has_every_head(llama: Path) -> None:
+    run = attn("knock", TEXT, "-m", llama, "-k", "1", "--json")
+    hold(run, "knock")
+    heads = run.json["tables"]["heads"]
+    assert sorted((head["layer"], head["head"]) for head in heads) == [(x, y) for x in range(2) for y in range(4)]
+    assert [head["bits"] for head in heads] == sorted(head["bits"] for head in heads) and heads[0]["bits"] < -0.05
+    assert run.json["tables"]["answer"][0]["row"] == 6  # </s>, which the tokenizer puts there, is left out
+    assert all(head["kv_head"] == head["head"] // 2 for head in heads)
+
+
+def test_heads_together_and_one_by_one(llama: Path) -> None:
+    run = attn("knock", TEXT, "-m", llama, "--together", "0.1,1.2", "--json")
+    hold(run, "knock")
+    heads, (together,) = run.json["tables"]["heads"], run.json["tables"]["together"]
+    assert {(head["layer"], head["head"]) for head in heads} == {(0, 1), (1, 2)}
+    assert together["bits"] != pytest.approx(sum(head["bits"] for head in heads), abs=1e-6)
+
+
+def test_everywhere_has_the_loss_of_the_text(llama: Path) -> None:
+    run = attn("knock", TEXT, "-m", llama, "--everywhere", "-H", "0", "--json")
+    hold(run, "knock")
+    assert [row["row"] for row in run.json["tables"]["rows"]] == list(range(7))
+    assert all(head["loss_bits"] is not None for head in run.json["tables"]["heads"])
+
+
+def test_other_rows_and_what_was_written(llama: Path) -> None:
+    picked = attn("knock", TEXT, "-m", llama, "-t", "cat", "-H", "0.1", "--json").json["tables"]
+    assert [row["row"] for row in picked["rows"]] == [2]
+    written = attn("knock", TEXT, "-m", llama, "--generate", "3", "-H", "0.1", "--json")
+    hold(written, "knock")
+    tables = written.json["tables"]
+    assert tables["run"][0]["generated"]
+    assert [token["row"] for token in tables["answer"]] == [row["row"] for row in tables["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-m", "toy"), "attn knock runs a model"), (("-H", "9.9"), "there is no layer 9"), (("--together", "x"), "x"),
+        (("-H", "0.9"), "there is no head 0.9"), (("-t", "cat", "--everywhere"), "--token and --everywhere"),
+        (("--mean",), "mean ablation over 7 rows"),
+        (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:
+    refused(attn("knock", TEXT, "-m", llama, *options), 2, words)
+
+
+def test_positions_are_refused_where_every_row_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelSource, "experiment", lambda *_, **__: pytest.fail("the baseline ran"))
+    run = attn("knock", "the river bank", "-m", MINILM, "-t", "bank")
+    refused(run, 2, "--token is for models that choose next tokens")
+
+
+def test_the_key_that_the_most_needed_head_reads_is_masked(llama: Path) -> None:
+    source = open_source(str(llama), predicts=True)
+    prompt = source.read([TEXT])[0]
+    found = knock(source, TEXT)
+    experiment = source.experiment(prompt)
+    (hidden,), key = found["hidden"], found["heads"][0]["key"]
+    assert key != found["rows"][0]["row"]
+    (expected,) = experiment.outcomes([Change(hidden=(key,))])
+    assert hidden["key"] == key and hidden["bits"] == pytest.approx(expected.bits, abs=1e-4)
+
+
+@pytest.mark.parametrize(("command", "most"), [("knock", 1.2), ("inspect", 1.5)])
+def test_a_long_text_is_run_once_and_its_last_rows_again(
+    command: str, most: float, llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []  # of each call of a block
+    forward = LlamaMLP.forward
+
+    def counted(mlp: LlamaMLP, x: torch.Tensor) -> torch.Tensor:
+        rows.append(x[..., 0].numel())
+        return forward(mlp, x)
+
+    monkeypatch.setattr(LlamaMLP, "forward", counted)
+    assert attn(command, " ".join(f"{TEXT} of cat {at}." for at in range(60)), "-m", llama).code == 0
+    layers = rows.count(max(rows))
+    assert max(rows) > 500 and layers == 2
+    assert sum(rows) / (layers * max(rows)) < most
+
+
+CAPITAL = "The capital of France is"
+ASKED = (CAPITAL, "-m", SMOL, "-l", "-1", "--mean", "--generate", "2")
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bart")
+    transformers.BartForConditionalGeneration(tiny("bart").config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_words_and_numbers_pick_what_was_generated() -> None:
+    by_word, by_number = (attn("top", *ASKED, "--token", pick, "--json").json["tables"] for pick in ("paris", "5"))
+    assert by_word == by_number
+    assert {row["query"] for row in by_word["top"]} == {5}
+    last = attn("top", *ASKED, "--token", "-1", "--json").json["tables"]["top"]
+    assert {row["query"] for row in last} == {6}
+    for pick, rows in (("+", {5, 6}), ("+Paris", {5}), ("+.", {6})):
+        assert {row["query"] for row in attn("top", *ASKED, "--token", pick, "--json").json["tables"]["top"]} == rows
+    for arguments, word in (((*ASKED, "--token", "+France"), "+France"), ((*ASKED[:3], "--token", "+"), "+")):
+        run = attn("top", *arguments)
+        assert (run.code, run.bytes) == (2, b"")
+        assert f"no token {word!r} in the text" in run.errors
+    sums = attn("top", "1 + 2 +", "-m", SMOL, "-l", "0", "--mean", "--token", "+", "--json", "--quiet").json["tables"]
+    assert {row["query_token"] for row in sums["top"]} == {"+"}
+
+
+@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
+def test_data_say_which_tokens_were_generated(command: str) -> None:
+    options = () if command in ("inspect", "heads") else ("--mean",)
+    run = attn(command, CAPITAL, "-m", SMOL, "-l", "-1", "--generate", "2", *options, "--json")
+    hold(run, command)
+    shown = run.json["input"]
+    assert shown["text"] == f"{CAPITAL} Paris."
+    assert shown["generated"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(CAPITAL), "given": False}
+    assert [token.get("generated") for token in shown["tokens"]] == [None] * 5 + [True] * 2
+    assert all(shown["text"][token["start"] : token["end"]] == token["text"] for token in shown["tokens"])
+
+
+def test_a_decoder_shows_what_it_generated_as_a_text_of_its_own(halves: Path) -> None:
+    run = attn("top", "the cat sat", "-m", halves, "--generate", "3", "--json")
+    hold(run, "top")
+    shown = run.json["input"]
+    assert shown["text"] == "the cat sat"
+    decoder = shown["streams"]["decoder"]
+    assert [token.get("generated", False) for token in decoder] == [False] + [True] * (len(decoder) - 1)
+    assert (shown["generated"]["tokens"], shown["generated"]["start"]) == (len(decoder) - 1, None)
+    assert (run.errors, run.json["warnings"]) == ("", [])
+    assert "--generate N gives it more" in attn("top", "the cat sat", "-m", halves).errors
+
+
+def test_wrong_use_is_an_error_of_one_line(halves: Path, tmp_path: Path) -> None:
+    for number in ("0", "-3", "many"):
+        refused(attn("top", CAPITAL, "-m", SMOL, "--generate", number), 2, "--generate")
+    refused(attn("top", CAPITAL, "--generate", "3"), 2, "--generate is for models")
+    refused(attn("top", CAPITAL, "-m", MINILM, "--generate", "3"), 2, "can't generate text", "leave out --generate")
+    refused(attn("top", CAPITAL, "-m", SMOL, "--generate", "3", "--pair", "x"), 2, "--generate and --pair")
+    refused(attn("top", "the cat", "-m", halves, "--generate", "64"), 4, "64 positions", "--generate 63 at most")
