@@ -1,6 +1,9 @@
-"""--image and --audio: files through the model's own processor, labelled by patch and time; queries."""
+"""--image and --audio: files through the model's own processor, labelled by patch and time; figures over an image."""
 
+import base64
 import importlib.util
+import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,7 @@ from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
 from attn_cli.sources.huggingface.read.media import read_audio, read_image
 from attn_cli.sources.huggingface.read.processor import without_videos
-from tests.architectures.tiny import tiny_model
-from tests.media import RATE, audio_file, image_file, saved, tokenizer
+from tests.media import KINDS, RATE, audio_file, image_file
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.folders import hard_link
 
@@ -51,30 +53,51 @@ def eager(name: str, folder: Path) -> Any:
     return getattr(transformers, name).from_pretrained(folder, attn_implementation="eager").eval()
 
 
-@torch.no_grad()
-def test_a_vit_sees_an_image_as_it_does_anywhere(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    folder = seeing("vit")
-    found = arrays(tmp_path, "-m", folder, "--image", cat)
-    given = AutoImageProcessor.from_pretrained(folder)(read_image(str(cat)), return_tensors="pt")
-    returned = eager("ViTModel", folder)(**given, output_attentions=True)
-    np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
-    assert found["tokens"].tolist() == ["[CLS]", *(f"r{row},c{column}" for row in range(4) for column in range(4))]
+PATCHES = [f"r{row},c{column}" for row in range(4) for column in range(4)]
+SEEN: dict[str, tuple[str, str, dict[str, list[str]]]] = {  # class, text, and tokens by stream
+    "vit": ("ViTModel", "", {"": ["[CLS]", *PATCHES]}),
+    "clip": ("CLIPModel", "a photo of the cat", {
+        "vision": ["[CLS]", *PATCHES], "text": ["<s>", "a", "photo", "of", "the", "cat", "</s>"]}),
+    "siglip": ("SiglipModel", "a photo of the cat", {  # whose text is filled up as it was trained
+        "text": ["<s>", "a", "photo", "of", "the", "cat", *["</s>"] * 10]}),
+    "wav2vec2": ("Wav2Vec2Model", "", {"": [f"{at / 50:.2f}s" for at in range(25)]}),
+}  # fmt: skip
 
 
 @torch.no_grad()
-def test_a_clip_sees_an_image_and_reads_a_text(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    folder = seeing("clip")
-    found = arrays(tmp_path, "a photo of the cat", "-m", folder, "--image", cat)
-    given = AutoProcessor.from_pretrained(folder)(
-        images=read_image(str(cat)), text=["a photo of the cat"], return_tensors="pt"
-    )
-    model = eager("CLIPModel", folder)
-    image_part = model.vision_model(given["pixel_values"], output_attentions=True)
-    text_part = model.text_model(given["input_ids"], output_attentions=True)
-    np.testing.assert_allclose(found["vision.weights"], stacked(image_part.attentions), atol=EXACT)
-    np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
-    assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", "</s>"]
-    assert found["vision.tokens"].tolist()[:6] == ["[CLS]", "r0,c0", "r0,c1", "r0,c2", "r0,c3", "r1,c0"]
+@pytest.mark.parametrize("kind", SEEN)
+def test_a_tower_sees_and_hears_as_it_does_anywhere(
+    kind: str, seeing: Seeing, cat: Path, tone: Path, tmp_path: Path
+) -> None:
+    name, text, tokens = SEEN[kind]
+    folder, words = seeing(kind), [text] if text else []
+    found = arrays(tmp_path, *words, "-m", folder, *(("--audio", tone) if kind == "wav2vec2" else ("--image", cat)))
+    if kind == "wav2vec2":
+        given = AutoFeatureExtractor.from_pretrained(folder)(
+            read_audio(str(tone)).samples, sampling_rate=RATE, return_tensors="pt"
+        )
+    elif text:
+        filled = {"padding": "max_length", "max_length": 16} if kind == "siglip" else {}
+        given = AutoProcessor.from_pretrained(folder)(
+            images=read_image(str(cat)), text=[text], return_tensors="pt", **filled
+        )
+    else:
+        given = AutoImageProcessor.from_pretrained(folder)(read_image(str(cat)), return_tensors="pt")
+    model = eager(name, folder)
+    runs = {"": lambda: model(**given, output_attentions=True),
+            "vision": lambda: model.vision_model(given["pixel_values"], output_attentions=True),
+            "text": lambda: model.text_model(given["input_ids"], output_attentions=True)}  # fmt: skip
+    for stream, labels in tokens.items():
+        before = f"{stream}." * bool(stream)
+        np.testing.assert_allclose(found[f"{before}weights"], stacked(runs[stream]().attentions), atol=EXACT)
+        assert found[f"{before}tokens"].tolist() == labels
+
+
+def test_what_was_heard_is_recorded_with_its_seconds(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
+    folder, file = seeing("wav2vec2"), tmp_path / "heard.attn"
+    live = attn("top", "-m", folder, "--audio", tone, "--json").json
+    assert attn("top", "-m", folder, "--audio", tone, "-o", file).code == 0
+    assert attn("top", "-m", file, "--json").json["input"] == live["input"]
 
 
 @torch.no_grad()
@@ -83,10 +106,9 @@ def test_a_llava_gets_its_image_before_the_text_or_where_the_text_says(
 ) -> None:
     folder = seeing("llava")
     processor, model = AutoProcessor.from_pretrained(folder), eager("LlavaForConditionalGeneration", folder)
-    patches = [f"r{row},c{column}" for row in range(4) for column in range(4)]
     for asked, read, labels in (
-        ("what is here?", "<image>what is here?", ["<s>", *patches, "what", "is", "here", "?", "</s>"]),
-        ("what is <image> here?", "what is <image> here?", ["<s>", "what", "is", *patches, "here", "?", "</s>"]),
+        ("what is here?", "<image>what is here?", ["<s>", *PATCHES, "what", "is", "here", "?", "</s>"]),
+        ("what is <image> here?", "what is <image> here?", ["<s>", "what", "is", *PATCHES, "here", "?", "</s>"]),
     ):
         found = arrays(tmp_path, asked, "-m", folder, "--image", cat)
         given = processor(images=read_image(str(cat)), text=[read], return_tensors="pt")
@@ -99,29 +121,6 @@ def test_a_llava_gets_its_image_before_the_text_or_where_the_text_says(
             if token["start"] is not None:
                 assert read[token["start"] : token["end"]] == token["text"]
             assert (token["start"] is None) == ("row" in token or token["text"] in ("<s>", "</s>"))
-
-
-@torch.no_grad()
-def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path: Path) -> None:
-    wide = image_file(tmp_path / "wide.png", bright=(1, 2), columns=6)
-    folder = seeing("qwen2_vl")
-    read = "<s>user : <|see|> <|image_pad|> what is here? </s>"
-    found = arrays(tmp_path, "what is here?", "-m", folder, "--image", wide)
-    with without_videos():
-        processor = AutoProcessor.from_pretrained(folder)
-    given = processor(images=read_image(str(wide)), text=[read], add_special_tokens=False, return_tensors="pt")
-    assert given["image_grid_thw"].tolist() == [[1, 4, 6]]
-    returned = eager("Qwen2VLForConditionalGeneration", folder)(**given, output_attentions=True)
-    np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
-    patches = ["r0,c0", "r0,c1", "r0,c2", "r1,c0", "r1,c1", "r1,c2"]  # 4 x 6 patches, merged 2 x 2
-    assert found["text.tokens"].tolist()[4:10] == patches
-    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json")
-    assert run.json["input"]["text"] == read
-    assert "the chat template adds the image" in run.errors
-    (tmp_path / "m.json").write_text('[{"role": "system", "content": "the cat sat"}]')
-    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--chat", "-F", tmp_path / "m.json")
-    assert run.json["input"]["text"] == f"<s>system : the cat sat </s>{read}"
-    assert run.json["warnings"] == ["not in the model's vocabulary, read as <unk>: system"]
 
 
 @torch.no_grad()
@@ -149,92 +148,6 @@ def processor_ids(folder: Path, text: str) -> list[int]:
     return ids
 
 
-@torch.no_grad()
-def test_a_wav2vec2_hears_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
-    folder = seeing("wav2vec2")
-    found = arrays(tmp_path, "-m", folder, "--audio", tone)
-    given = AutoFeatureExtractor.from_pretrained(folder)(
-        read_audio(str(tone)).samples, sampling_rate=RATE, return_tensors="pt"
-    )
-    returned = eager("Wav2Vec2Model", folder)(**given, output_attentions=True)
-    np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
-    assert found["tokens"].tolist()[:3] == ["0.00s", "0.02s", "0.04s"]  # 20 x 4 x 4 samples at 16,000 a second
-    assert len(found["tokens"]) == 25
-    assert attn("top", "-m", folder, "--audio", tone, "-o", tmp_path / "heard.attn").code == 0
-    live, recorded = (
-        attn("top", "-m", folder, "--audio", tone, "--json"),
-        attn("top", "-m", tmp_path / "heard.attn", "--json"),
-    )
-    assert recorded.json["input"] == live.json["input"]
-    assert recorded.json["warnings"] == live.json["warnings"]
-    assert "attn matrix -m" in attn("top", "-m", tmp_path / "heard.attn", terminal=True).text
-
-
-@torch.no_grad()
-def test_frames_of_audio_have_their_seconds_or_a_note(tone: Path, tmp_path: Path) -> None:
-    config = transformers.MoonshineConfig(vocab_size=64, hidden_size=32, intermediate_size=48,
-                                          encoder_num_hidden_layers=1, decoder_num_hidden_layers=1,
-                                          encoder_num_attention_heads=2, decoder_num_attention_heads=2)  # fmt: skip
-    moonshine = transformers.MoonshineForConditionalGeneration(config)
-    folder = saved(moonshine, tmp_path / "moonshine", transformers.Wav2Vec2FeatureExtractor(), tokenizer())
-    found = arrays(folder, "-m", folder, "--audio", tone)
-    count = moonshine.model.encoder(torch.zeros(1, RATE // 2)).last_hidden_state.shape[1]
-    seconds = [f"{at * 64 * 3 * 2 / RATE:.3f}s" for at in range(count)]  # the strides of its convolutions
-    assert found["encoder.tokens"].tolist() == seconds
-    timeless = transformers.Wav2Vec2BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
-                                               intermediate_size=48, feature_projection_input_dim=160)  # fmt: skip
-    saved(transformers.Wav2Vec2BertModel(timeless), tmp_path / "bert", transformers.SeamlessM4TFeatureExtractor())
-    assert attn("top", "-m", tmp_path / "bert", "--audio", tone, "-k", "1", "--json").json["warnings"] == []
-
-
-@torch.no_grad()
-def test_a_siglip_reads_its_text_filled_up_as_it_was_trained(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    folder = seeing("siglip")
-    found = arrays(tmp_path, "a photo of the cat", "-m", folder, "--image", cat)
-    given = AutoProcessor.from_pretrained(folder)(
-        images=read_image(str(cat)), text=["a photo of the cat"], padding="max_length", max_length=16,
-        return_tensors="pt",
-    )  # fmt: skip
-    text_part = eager("SiglipModel", folder).text_model(given["input_ids"], output_attentions=True)
-    np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
-    assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", *["</s>"] * 10]
-    assert found["vision.patches"].tolist() == [[row, column] for row in range(4) for column in range(4)]
-
-
-@torch.no_grad()
-def test_an_image_in_tiles_keeps_the_tokens_of_the_text(seeing: Seeing, tmp_path: Path) -> None:
-    wide, folder = image_file(tmp_path / "wide.png", bright=(1, 5), columns=12), seeing("llava_next")
-    asked = ("what is here?", "-m", folder, "--image", wide)
-    found = arrays(tmp_path, *asked)
-    given = AutoProcessor.from_pretrained(folder)(
-        images=read_image(str(wide)), text=["<image>what is here?"], return_tensors="pt"
-    )
-    assert given["pixel_values"].shape[:2] == (1, 3)
-    model = eager("LlavaNextForConditionalGeneration", folder)
-    returned = model(**given, output_attentions=True)
-    np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
-    assert set(found["text.tokens"][1:35].tolist()) == {"<image>"}
-
-
-def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, tone: Path) -> None:
-    def streams(*arguments: object) -> list[str]:
-        run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
-        assert run.code == 0, run.errors
-        return [layer["stream"] for layer in run.json["tables"]["layers"]]
-
-    asked = ("the cat", "-m", seeing("clip"), "--image", cat, "--token")
-    assert streams(*asked, "[CLS]") == ["vision"]
-    assert streams(*asked, "r1,c2") == ["vision"]
-    assert streams(*asked, "cat") == ["text"]
-    assert streams(*asked, "0") == ["vision", "text"]
-    assert streams(*asked, "12") == ["vision"]
-    heard = ("-m", seeing("whisper"), "--audio", tone, "--pair", "the cat", "--token")
-    assert streams(*heard, "cat") == ["decoder", "cross"]
-    assert streams(*heard, "0.10s") == ["encoder"]
-    refused(attn("top", *asked, "r9,c9"), 2, "no token 'r9,c9'")
-    refused(attn("top", *asked, "99"), 2, "there is no token 99")
-
-
 def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing, cat: Path, tone: Path) -> None:
     for command in ("inspect", "matrix", "top", "heads"):
         check = jsonschema.Draft202012Validator(strict_json(attn("schema", command).bytes))
@@ -252,8 +165,7 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4])
-@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(("width", "channels"), [(1, 2), (2, 1), (3, 2), (4, 1)])
 def test_audio_of_any_width_is_the_same(width: int, channels: int, tmp_path: Path) -> None:
     file = audio_file(tmp_path / "tone.wav", width=width, channels=channels)
     times = np.arange(RATE // 2) / RATE
@@ -316,38 +228,118 @@ def test_images_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:
     assert (found.size, found.mode) == ((4, 6), "RGB")
 
 
+ASKED = "what is here ?"
+
+
 @pytest.fixture
-def detr(tmp_path: Path) -> Path:
-    model = tiny_model("detr", "tiny")
-    model.save_pretrained(tmp_path / "detr")
-    processor = transformers.DetrImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 128})
-    processor.save_pretrained(tmp_path / "detr")
-    return tmp_path / "detr"
+def pair(tmp_path: Path) -> list[Path]:
+    return [
+        image_file(tmp_path / "wide.png", bright=(1, 5), columns=8),
+        image_file(tmp_path / "small.png", bright=(2, 1)),
+    ]
+
+
+def images(files: list[Path]) -> list[str]:
+    return [word for file in files for word in ("--image", str(file))]
+
+
+def own_inputs(folder: Path, text: str, files: list[Path]) -> Any:
+    with without_videos():
+        processor = transformers.AutoProcessor.from_pretrained(folder)
+    pictures = [read_image(str(file)) for file in files]
+    more = {"add_special_tokens": False} if getattr(processor, "chat_template", None) else {}
+    return processor(images=pictures, text=[text], return_tensors="pt", **more)
 
 
 @torch.no_grad()
-def test_a_detr_sees_an_image_as_it_does_anywhere(detr: Path, tmp_path: Path) -> None:
-    cat = image_file(tmp_path / "cat.png", bright=(1, 2), columns=8)  # 32 x 64 pixels, read as 64 x 128
-    run = attn("matrix", "-m", detr, "--image", cat, "-o", tmp_path / "x.npz")
-    assert run.code == 0 and "patches of the picture have no map (detr)" in run.errors
+@pytest.mark.parametrize("kind", ["llava", "qwen2_vl"])
+def test_two_images_are_read_as_the_model_reads_them(kind: str, pair: list[Path], tmp_path: Path) -> None:
+    folder = KINDS[kind](tmp_path / kind)
+    run = attn("matrix", ASKED, "-m", folder, *images(pair), "-q", "-o", tmp_path / "x.npz")
+    assert run.code == 0, run.errors
     found = dict(np.load(tmp_path / "x.npz"))
-    given = transformers.AutoImageProcessor.from_pretrained(detr)(read_image(str(cat)), return_tensors="pt")
-    model = transformers.AutoModel.from_pretrained(detr, attn_implementation="eager").eval()
-    returned = model(**given, output_attentions=True)
-    for stream in ("encoder", "decoder", "cross"):
-        own = returned[f"{stream}_attentions"]
-        np.testing.assert_allclose(found[f"{stream}.weights"], torch.cat(own).numpy(), atol=1e-5)
-    assert found["decoder.tokens"].tolist() == [str(query) for query in range(6)]
-    refused(attn("matrix", "-m", detr, "--image", cat, "--pair", "a"), 2, "--pair and --image")
+    top = attn("top", ASKED, "-m", folder, *images(pair), "-l", "0", "-H", "0", "--json")
+    read = top.json["input"]
+    assert ("the chat template adds the image" in top.errors) == (kind == "qwen2_vl"), top.errors
+    given = own_inputs(folder, read["text"], pair)
+    assert found["text.token_ids"].tolist() == given["input_ids"][0].tolist()
+    name = transformers.AutoConfig.from_pretrained(folder).architectures[0]
+    model = getattr(transformers, name).from_pretrained(folder, attn_implementation="eager").eval()
+    returned = torch.cat(model(**given, output_attentions=True).attentions)
+    np.testing.assert_allclose(found["text.weights"], returned.numpy(), atol=3e-5)
+    assert read["images"] == [str(file) for file in pair]
+    one = [attn("top", ASKED, "-m", folder, "--image", file, "-l", "0", "-H", "0", "--json", "-q") for file in pair]
+    labels = [[token["text"] for token in run.json["input"]["tokens"] if "row" in token] for run in one]
+    right = [f"{number}:{label}" for number, of in enumerate(labels, 1) for label in of]
+    assert right and [token["text"] for token in read["tokens"] if "row" in token] == right
 
 
-def test_a_decoder_of_other_things_is_refused_or_run(tmp_path: Path) -> None:
-    series = tiny_model("time_series_transformer", "tiny")
-    series.save_pretrained(tmp_path / "series")
-    tone = audio_file(tmp_path / "tone.wav")
-    refused(attn("top", "-m", tmp_path / "series", "--audio", tone), 2, "takes no --audio", "it reads past_values")
-    speech = tiny_model("speecht5", "tiny")
-    speech.save_pretrained(tmp_path / "speech")
-    transformers.SpeechT5FeatureExtractor().save_pretrained(tmp_path / "speech")
-    run = attn("heads", "-m", tmp_path / "speech", "--audio", tone, "--json")
-    assert {layer["stream"] for layer in run.json["tables"]["layers"]} == {"encoder", "decoder", "cross"}
+def test_images_stand_where_the_text_says_and_each_has_its_share(
+    pair: list[Path], seeing: Callable[[str], Path], tmp_path: Path
+) -> None:
+    asked = ("what <image> is <image> here ?", "-m", seeing("llava"), *images(pair), "-l", "1", "-H", "2")
+    shown = attn("matrix", *asked, "-t", "here", "--json", "-q").json
+    names = [token["text"] for token in shown["input"]["tokens"]]
+    assert names[:3] == ["<s>", "what", "1:r0,c0"] and names[18:20] == ["is", "2:r0,c0"] and len(names) == 38
+    weights = np.array(shown["tables"]["matrices"][0]["weights"])[0, 0]
+    text = attn("matrix", *asked, "-t", "here", "-q").text
+    assert f"on image 1 {weights[2:18].sum():.3f} · on image 2 {weights[19:35].sum():.3f}" in text
+    assert "weights of 35 here · image 2 · 4 x 4" in text
+    run = attn("inspect", *asked, "-q", "-o", tmp_path / "run.attn")
+    assert run.code == 0, run.errors
+    again = attn("matrix", "-m", tmp_path / "run.attn", "-t", "here", "-q").text
+    assert f"on image 1 {weights[2:18].sum():.3f}" in again
+    parts = attn("parts", *asked[:7], "--answer", "the cat", "--json", "-q")
+    assert {"image 1", "image 2"} <= {part["name"] for part in parts.json["tables"]["parts"]}
+
+
+def test_models_of_one_image_refuse_two(pair: list[Path], seeing: Callable[[str], Path]) -> None:
+    for kind, text in (("vit", []), ("trocr", []), ("clip", ["a cat"]), ("siglip", ["a cat"])):
+        refused(attn("heads", *text, "-m", seeing(kind), *images(pair)), 2, "reads one image at a time")
+    for marks, said in (("<image>", "1 place for 2 files"), ("<image>" * 3, "3 places for 2 files")):
+        refused(attn("heads", f"{marks} a cat", "-m", seeing("llava"), *images(pair)), 2, said)
+
+
+GREY, WHITE = 0, 255  # of the least and the most
+_PICTURE = re.compile(r'<image[^>]*width="([\d.]+)" height="([\d.]+)"[^>]*base64,([^"]+)"')
+
+
+def pictures(svg: str) -> list[tuple[float, np.ndarray]]:
+    """Width over height of every picture as drawn, and its grey pixels."""
+    return [
+        (float(width) / float(height), np.array(Image.open(io.BytesIO(base64.b64decode(data))).convert("L")))
+        for width, height, data in _PICTURE.findall(svg)
+    ]
+
+
+ASKED_OF = {"vit": ((), "[CLS]"), "clip": (("the cat",), "[CLS]")}
+ASKED_OF |= dict.fromkeys(("llava", "qwen2_vl"), (("what is here",), "here"))
+
+
+@pytest.mark.parametrize("kind", ASKED_OF)
+def test_cells_lie_on_the_patches_that_they_are_of(kind: str, seeing: Seeing, tmp_path: Path) -> None:
+    (words, query), columns = ASKED_OF[kind], 6 if kind == "qwen2_vl" else 4
+    for place in (1, 2), (3, 0):
+        file = image_file(tmp_path / f"{place}.png", bright=place, columns=columns)
+        asked = (*words, "-m", seeing(kind), "--image", file, "-t", query, "-l", "-1", "--mean")
+        run = attn("matrix", *asked, "-f", "svg")
+        assert run.code == 0, run.errors
+        (aspect, grey), *others = pictures(run.text)
+        assert not others and aspect == pytest.approx(columns / 4, rel=1e-3)
+        expected = np.full((4, columns), GREY)
+        expected[place] = WHITE
+        middles = grey[4::8, 4::8]
+        np.testing.assert_allclose(middles, expected, atol=1)
+        cells = re.findall(r'fill="#\w+" fill-opacity="0.55" shape', run.text)
+        rows, across = (2, 3) if kind == "qwen2_vl" else (4, 4)  # whose text has a token for 2 x 2 patches
+        assert len(cells) == rows * across + 32  # and the bar of colours
+        assert "a cell for each patch of the image" in run.text and "queries down" not in run.text
+
+
+@pytest.mark.parametrize("kind", ["vit_mae", "llava_next"])
+def test_a_picture_without_a_map_says_so(kind: str, seeing: Seeing, tmp_path: Path) -> None:
+    file = image_file(tmp_path / "a.png", bright=(1, 2))
+    asked = ["what is here?"] if kind == "llava_next" else []
+    run = attn("matrix", *asked, "-m", seeing(kind), "--image", file, "-l", "-1", "--mean", "-t", "0", "-f", "svg")
+    assert run.code == 0 and not pictures(run.text)
+    assert f"patches of the picture have no map ({kind}): its tokens keep their names" in run.errors

@@ -1,13 +1,19 @@
 """Where texts come from, and that they arrive as they are."""
 
 import csv
-import os
+import io
+import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from attn_cli.cli.kit.run.texts import LineStream
-from tests.program import attn, refused, strict_json
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
+from tests.program import Run, attn, refused, strict_json
+from tests.real_models import MINILM
+from tests.views.test_schemas import hold
 
 
 def words(run) -> list[str]:
@@ -106,28 +112,6 @@ def test_every_line_is_a_text_in_order_and_a_bad_one_stops_nothing() -> None:
     ]
 
 
-def test_lines_come_from_files_and_arguments_too(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"river\nbank\n")
-    for run in (
-        attn("top", "--lines", "--file", tmp_path / "a.txt", "--json"),
-        attn("top", "--lines", "river\nbank\n", "--json"),
-    ):
-        assert run.code == 0
-        assert [strict_json(line)["input"]["text"] for line in run.bytes.splitlines()] == ["river", "bank"]
-
-
-def test_a_token_that_one_line_lacks_stops_only_that_line() -> None:
-    run = attn("top", "--lines", "--token", "bank", "--json", stdin=b"river bank\nhe sat\nbank loan\n")
-    assert run.code == 2
-    assert run.errors == "attn: line 2: no token 'bank' in the text\n"
-    rows = [strict_json(line)["tables"]["top"] for line in run.bytes.splitlines()]
-    assert [{row["query"] for row in answer} for answer in rows] == [{1}, {0}]
-
-
-def test_a_head_that_is_not_there_stops_all_lines() -> None:
-    refused(attn("top", "--lines", "-H", "9", stdin=b"river bank\nhe sat\n"), 2, "there is no head 9")
-
-
 @pytest.mark.parametrize(
     "command", [("top",), ("heads",), ("heads", "--kinds"), ("nearest",), ("matrix",), ("inspect",)]
 )
@@ -151,29 +135,119 @@ def test_errors_of_lines_are_named_until_they_would_flood() -> None:
     assert few.errors.splitlines()[19:] == ["attn: line 1020: no token 'bank' in the text"]
 
 
+MODEL = MINILM
+SENTENCE = "he sat on the river bank"
+
+
+def minilm(command: str, *options: object) -> Run:
+    return attn(command, SENTENCE, "-m", MODEL, *options)
+
+
+def rows_of_csv(run: Run) -> list[dict[str, Any]]:
+    return list(csv.DictReader(io.StringIO(run.text)))
+
+
+@pytest.mark.parametrize("command", ["matrix", "top"])
+def test_special_tokens_are_gone_and_their_weight_is_said(command: str) -> None:
+    options = ("-H", "3.5")
+    run = minilm(command, *options, "--hide", "special")
+    assert "[CLS]" in minilm(command, *options).text
+    assert "[CLS]" not in run.text and "[SEP]" not in run.text
+    assert "5 river" in run.text and "6 bank" in run.text  # the numbers that they have among all tokens
+    said = re.search(r"2 special tokens hidden: (\d+)% of the weight$", run.errors.strip())
+    assert said and int(said[1]) > 50
+
+
+def test_data_keeps_the_weights() -> None:
+    every = {
+        (row["query"], row["key"]): row["weight"]
+        for row in rows_of_csv(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv"))
+    }
+    rows = rows_of_csv(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv", "--hide", "sink"))
+    assert {row["key_token"] for row in rows} == set(SENTENCE.split())
+    for query in {row["query"] for row in rows}:
+        mine = [row for row in rows if row["query"] == query]
+        assert all(float(row["weight"]) == pytest.approx(float(every[query, row["key"]]), abs=1e-6) for row in mine)
+
+
+def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
+    file = tmp_path / "w.npz"
+    assert minilm("matrix", "-H", "4.5", "--hide", "bank", "--hide", "0", "-o", file).code == 0
+    arrays = np.load(file)
+    assert arrays["hidden_keys"].tolist() == [0, 6]
+    assert not arrays["weights"][..., [0, 6]].any() and np.isneginf(arrays["scores"][..., [0, 6]]).all()
+    run = minilm("matrix", "-H", "4.5", "--hide", "special", "-f", "csv")
+    assert {(row["query_token"], row["key_token"]) for row in rows_of_csv(run)} == {
+        (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
+    }
+    markdown = minilm("matrix", "-H", "4.5", "--hide", "special", "-f", "md").text
+    assert "CLS" not in markdown and "| 6 bank |" in markdown
+
+
+def test_a_table_has_no_sink() -> None:
+    none = attn("top", SENTENCE, "--hide", "sink")
+    assert none.errors.startswith("attn: --hide sink hides nothing: no causal mask or special token")
+    assert len(none.errors) <= 81
+    assert none.text == attn("top", SENTENCE).text
+
+
+@pytest.mark.parametrize("command", ["matrix", "top", "heads", "inspect"])
+def test_nothing_is_said_and_nothing_changes_where_nothing_is_hidden(command: str) -> None:
+    for options in (["--hide", "special"], ["--hide", "special", "-f", "csv"]):
+        run = attn(command, "river bank", *options)
+        assert run.errors == ""
+        assert run.text == attn(command, "river bank", *options[2:]).text
+
+
+def test_what_is_wrong() -> None:
+    refused(minilm("top", "--hide", "special", "--token", "0"), 2, "--token picks special tokens")
+    refused(minilm("top", "--hide", "loan"), 2, "no token 'loan' in the text")
+    refused(attn("inspect", "the cat", "--steps", "--hide", "cat"), 2, "--steps shows every key: nothing can be hidden")
+
+
+TEXT = "the cat sat on a photo"
+
+
+def saved(kind: str, folder: Path) -> Path:
+    tiny_model(kind, "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("by")
+    return {kind: saved(kind, folder / kind) for kind in ("llama", "bert", "bloom", "qwen3_next")}
+
+
+@pytest.mark.parametrize("by", ["value", "output"])
+def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_path: Path) -> None:
+    run = attn("top", TEXT, "-m", models["llama"], "--by", by, "-k", "20", "--json")
+    hold(run, "top")
+    rows = [row for row in run.json["tables"]["top"] if (row["layer"], row["head"], row["query"]) == (1, 2, 5)]
+    shares = [row[f"{by}_share"] for row in rows]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1, abs=1e-5)
+    assert sum(row["weight"] for row in rows) == pytest.approx(1, abs=1e-5)
+    table = attn("top", TEXT, "-m", models["llama"], "--by", by, "-f", "csv").lines
+    assert table[0].endswith(f"score,weight,{by}_share")
+    assert attn("matrix", TEXT, "-m", models["llama"], "--by", by, "-o", tmp_path / "a.npz").code == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        np.testing.assert_allclose(arrays[f"{by}_share"].sum(axis=-1), 1, atol=1e-5)
+        assert arrays[f"{by}_share"][1, 2, 5].max() == pytest.approx(shares[0], abs=1e-6)
+    hold(attn("matrix", TEXT, "-m", models["llama"], "--by", by, "--json"), "matrix")
+    hold(attn("top", TEXT, "-m", models["llama"], "--by", by, "--overall", "--mean", "--json"), "overall")
+
+
 @pytest.mark.parametrize(
-    ("pick", "rows"),
+    ("kind", "arguments", "words"),
     [
-        ("bank", [0, 4]), ("BANK", [0, 4]), ("bank#1", [0]), ("bank#2", [4]), ("4", [4]), ("-1", [4]), ("0", [0]),
-        ("River", [2]), ("the", [3]), ("THE", [1, 3]),
+        ("bert", ["--by", "length"], "'length' is not one of"),
+        ("bert", ["--by", "value", "--words"], "norms of subwords"),
+        ("bloom", ["--by", "value"], "shows its weights alone"),
+        ("bloom", ["--by", "output"], "shows its weights alone"),
+        ("qwen3_next", ["--by", "output"], "W_O was not found: no matrix is given what its heads give"),
     ],
-)  # fmt: skip
-def test_token_picks_rows_by_word_place_or_number(pick: str, rows: list[int]) -> None:
-    run = attn("matrix", "bank The river the bank", "--token", pick, "--json")
-    assert run.json["tables"]["matrices"][0]["queries"] == rows
-
-
-def test_lines_of_a_pipe_are_there_when_they_end() -> None:
-    reading, writing = os.pipe()
-    stream = LineStream(reading)
-    os.write(writing, b"one\ntw")
-    assert stream.has_line()
-    assert stream.readline(100) == b"one\n"
-    assert not stream.has_line()
-    os.write(writing, b"o\n\nlast" + b"a" * 5000)
-    assert [stream.readline(100), stream.readline(100)] == [b"two\n", b"\n"]
-    assert len(stream.readline(1000)) >= 1000  # a line without an end is cut
-    os.close(writing)
-    assert stream.has_line()
-    assert stream.readline(10_000)[-1:] in (b"a", b"") and stream.readline(100) == b""
-    os.close(reading)
+)
+def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str], words: str) -> None:
+    run = attn("top", TEXT, "-m", models[kind], *arguments)
+    refused(run, 2 if kind == "bert" else 3, words)
