@@ -28,21 +28,12 @@ def prompt_of(count: int, *, special: bool = False, generated: int = 0, words: t
         if shown == "un":
             word = Word("unfolded")
         is_special = special and at in (0, count - 1)
-        tokens.append(
-            Token(
-                at,
-                "[CLS]" if is_special else shown,
-                at % len(words),
-                None if is_special else len(text),
-                None if is_special else len(text) + len(shown),
-                is_special,
-                word=word if shown in ("un", "fold", "ed") else Word(shown),
-                generated=at >= count - generated,
-            )
-        )
+        span = (None, None) if is_special else (len(text), len(text) + len(shown))
+        label, written = "[CLS]" if is_special else shown, at >= count - generated
+        of = word if shown in ("un", "fold", "ed") else Word(shown)
+        tokens.append(Token(at, label, at % len(words), *span, is_special, word=of, generated=written))
         text += "" if is_special else shown
-    written = Generated("", generated, ended=False) if generated else None
-    return Prompt(text, tuple(tokens), generated=written)
+    return Prompt(text, tuple(tokens), generated=Generated("", generated, ended=False) if generated else None)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The explorer in a real pseudo-terminal: keys go in, and what it writes becomes a screen."""
+"""The program in a real pseudo-terminal: keys go in, and what it writes becomes a screen."""
 
 import os
 import sys

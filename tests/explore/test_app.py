@@ -1,21 +1,33 @@
 """The explorer under Textual: lines that are typed, the mouse, passes of the model beside the screen, failures."""
 
 import asyncio
+import os
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from attn_cli.cli.explore import _draw, _write
 from attn_cli.explore.app import Explorer
-from attn_cli.explore.panes import matrix
+from attn_cli.explore.command_line import LineOrigin, command_words
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Recording
+from attn_cli.sources import open_source
+from attn_cli.summaries.reducers.record import record
+from attn_cli.views.shell_words import command_line
 from tests.explore.playing import NAMES, explorer, lines_of, played, strips
 from tests.explore.recordings import WIDE, prompt_of, recording, recording_of
-from tests.program import SHORT
+from tests.explore.terminal import Terminal
+from tests.program import SHORT, attn, refused
 
 
 async def typed(pilot: Pilot[int], line: str) -> None:
@@ -30,34 +42,17 @@ async def until(app: Explorer, pilot: Pilot[int], is_done: Callable[[], bool]) -
     await pilot.pause()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (40, 12), (200, 60)], ids=str)
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)], ids=str)
 def test_the_screen_is_whole_after_any_key_and_another_size(size: tuple[int, int]) -> None:
     seen = set()
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
-        for key in (
-            "right",
-            "down",
-            "enter",
-            "plus",
-            "up",
-            "left",
-            "enter",
-            "v",
-            "enter",
-            "escape",
-            "1",
-            "j",
-            "3",
-            "h",
-        ):
+        for key in ("right", "down", "enter", "plus", "up", "left", "enter", "v", "enter", "escape", *"1j3h"):
             await pilot.press(key)
             await pilot.pause()
             before = lines_of(app)
-            assert (len(before), {sum(part.cell_length for part in strip) for strip in strips(app)}) == (
-                size[1],
-                {size[0]},
-            )
+            widths = {sum(part.cell_length for part in strip) for strip in strips(app)}
+            assert (len(before), widths) == (size[1], {size[0]})
             app.screen.refresh(repaint=True, layout=True)
             await pilot.pause()
             assert lines_of(app) == before, key
@@ -169,14 +164,6 @@ def test_without_a_model_no_text_is_read() -> None:
     assert "a recording has no model" in played(explorer(), "e").message
 
 
-def test_a_failure_in_a_pane_is_kept_for_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "draw", lambda *given: 1 / 0)
-    app = explorer()
-    with pytest.raises(ZeroDivisionError):
-        played(app, "2")
-    assert app.return_value == 70
-
-
 def test_heads_of_a_long_text_are_judged_and_drawn_beside_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attn_cli.explore.scene._JUDGED_CELLS", 0)  # every text is a long one
     monkeypatch.setattr("attn_cli.explore.pictures.AT_ONCE", 0)
@@ -195,16 +182,119 @@ def test_heads_of_a_long_text_are_judged_and_drawn_beside_the_first_picture(monk
     played(app, script)
 
 
-def test_a_file_that_exists_is_replaced_after_enter_alone(tmp_path: Path) -> None:
+def test_a_file_that_exists_is_replaced_after_enter_alone(here: Path) -> None:
     written = list[list[str]]()
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
         app.outside = replace(app.outside, write=lambda of, words: written.append(words))
-        (tmp_path / "a.csv").write_text("mine")
-        await typed(pilot, f"2w{tmp_path}/a.csv")
+        (here / "a.csv").write_text("mine")
+        await typed(pilot, "2wa.csv")
         assert "exists, enter replaces it" in lines_of(app)[-1] and not written
         await pilot.press("enter")
-        await typed(pilot, f"w{tmp_path}/b.csv")
+        await typed(pilot, "wb.csv")
 
     played(explorer(size=(200, 24)), script)
-    assert [words[-1] for words in written] == ["--force", f"{tmp_path}/b.csv"]
+    assert [words[-1] for words in written] == ["--force", "b.csv"]
+
+
+TEXT = "he sat on the river bank"
+MODULES = """
+import atexit, sys
+atexit.register(lambda: print("MODULES", *sorted(sys.modules)))
+sys.argv = ["attn", "explore", {file!r}]
+from attn_cli.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def file(here: Path) -> str:
+    path = here / "run.attn"
+    record(open_source("toy"), TEXT).save(path)
+    return os.fspath(path)
+
+
+@pytest.fixture
+def toys(file: str) -> Explorer:
+    made = explorer(Recording.load(file), size=(200, 24))
+    made.outside = replace(made.outside, origin=LineOrigin((), ("-m", file)), write=_write)
+    return made
+
+
+@pytest.mark.parametrize("keys", ["", "j3"], ids=repr)
+def test_what_is_written_is_what_the_line_gives(keys: str, toys: Explorer) -> None:
+    written, told = "seen.npz", "told.npz"
+    made = played(toys, f"{keys}w{written}\r")
+    assert made.message == f"wrote {written}"
+    line = command_line(command_words(made.outside.origin, made.scene, made.view))
+    run = attn(*shlex.split(line)[1:], "-q", "-o", told)
+    assert run.code == 0, run.errors
+    seen, expected = np.load(written), np.load(told)
+    assert sorted(seen) == sorted(expected)
+    for name in seen:
+        np.testing.assert_array_equal(seen[name], expected[name])
+
+
+def test_a_page_a_picture_and_a_recording_are_written(toys: Explorer, here: Path) -> None:
+    names = ("a.html", "a.svg", "a.attn", "a.csv")
+    made = played(toys, "2" + "".join(f"w{name}\r" for name in names))
+    again = Recording.load("a.attn")
+    np.testing.assert_array_equal(again.layers[0].q, made.scene.recording.layers[0].q)
+    assert b"<svg" in (here / "a.svg").read_bytes()
+    assert TEXT.split()[4].encode() in (here / "a.html").read_bytes()
+    assert b"weight" in (here / "a.csv").read_bytes()
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_a_screen_is_written_as_it_is_seen(light: bool, toys: Explorer, here: Path) -> None:
+    screen = replace(toys.scene.screen, light=light)
+    toys.scene = replace(toys.scene, screen=screen)
+    toys.outside = replace(toys.outside, picture=partial(_draw, screen))
+    made = played(toys, "wall.svg\r")
+    assert made.message == "wrote all.svg"
+    image = ElementTree.fromstring((here / "all.svg").read_text("utf-8"))
+    rects = list(image.iter("{http://www.w3.org/2000/svg}rect"))
+    assert rects[0].get("fill") == ("#ffffff" if light else "#0d1117") and len(rects) > 4
+    text = " ".join(" ".join(image.itertext()).split())
+    assert "toy:minilm · 4 heads by entropy" in text and "? keys" not in text
+
+
+def test_a_recording_opens_without_torch(file: str) -> None:
+    with Terminal(command=[sys.executable, "-c", MODULES.format(file=file)]) as terminal:
+        terminal.wait("toy:minilm · 4 heads by entropy (bits) · 6 tokens")
+        terminal.press("2")
+        terminal.wait("layer 0 head 0 · weights")
+        terminal.press("e")
+        terminal.wait("a recording has no model")
+        terminal.press("q")
+        assert terminal.end() == 0
+    modules = set(terminal.log.rpartition(b"MODULES")[2].decode().split())
+    assert {"textual", "attn_cli.explore.app"} <= modules
+    assert not {"torch", "transformers"} & modules
+
+
+@pytest.fixture
+def in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal is there; nothing may be drawn on it."""
+    monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda *given: pytest.fail("it was drawn"))
+
+
+@pytest.mark.usefixtures("in_a_terminal")
+def test_a_recording_keeps_its_story(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, given = {"5": {"answer": "bank"}}, list[Scene]()
+    replace(Recording.load(file), told=told).save(file)
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda scene, outside: given.append(scene) or 0)
+    assert attn("explore", file, env={"TERM": "xterm"}).code == 0
+    assert given[0].recording.told == told
+
+
+@pytest.mark.usefixtures("in_a_terminal")
+def test_wrong_words_are_answered_before_anything_is_drawn(file: str, tmp_path: Path) -> None:
+    env = {"TERM": "xterm"}
+    refused(attn("explore", file, "-m", "gpt2", env=env), 2, "is a recording, and --model was given")
+    refused(attn("explore", "another text", "-m", file, env=env), 2, "reads no other")
+    refused(attn("explore", TEXT, "-l", "9", env=env), 2, "there is no attention layer 9")
+    bad = tmp_path / "bad.attn"
+    bad.write_bytes(b"not a recording")
+    assert attn("explore", bad, env=env).code in (2, 3)
