@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import attn_cli
 from tests.architectures.tiny import tiny_model
@@ -52,31 +52,10 @@ def test_a_text_is_a_users_message(model: Path) -> None:
     assert text(long, "-m", model, "--chat") == f"<s> user {long} </s> <s> assistant"
 
 
-def test_a_system_message_stands_before_it_and_makes_it_a_chat(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_text('[{"role": "system", "content": "be brief"}]')
-    chat = text("hi", "-m", model, "--chat", "-F", tmp_path / "m.json")
-    assert chat == "<s> system be brief </s> <s> user hi </s> <s> assistant"
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_messages_come_from_a_file(model: Path, tmp_path: Path, wrapped: bool) -> None:
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
-    (tmp_path / "m.json").write_text(json.dumps({"messages": messages} if wrapped else messages))
-    before = "<s> user hi </s> <s> assistant yes </s>"
-    assert text("-m", model, "--chat", "-F", tmp_path / "m.json") == f"{before} "
-    assert text("no", "-m", model, "--chat", "-F", tmp_path / "m.json") == f"{before} <s> user no </s> <s> assistant"
-
-
 def test_special_tokens_are_those_of_the_template_and_no_more(model: Path) -> None:
     tokens = attn("top", "hi", "-m", model, "--chat", "--json").json["input"]["tokens"]
     assert [token["text"] for token in tokens] == ["<s>", "user", "hi", "</s>", "<s>", "assistant"]
     assert [token["special"] for token in tokens] == [True, False, False, True, True, False]
-
-
-def test_every_line_is_a_message(model: Path) -> None:
-    run = attn("top", "-m", model, "--chat", "--lines", "--json", stdin=b"hi\nyes\n")
-    shown = [json.loads(line)["input"]["text"] for line in run.lines]
-    assert shown == [f"<s> user {word} </s> <s> assistant" for word in ("hi", "yes")]
 
 
 def test_what_is_wrong_with_a_chat(model: Path, tmp_path: Path) -> None:
@@ -166,11 +145,9 @@ def test_the_template_gets_every_field_as_it_stands_in_the_file(calling: Path, t
 def test_a_template_is_given_arguments(calling: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"tools": TOOLS, "enable_thinking": True}))
     hi, chat = [{"role": "user", "content": "hi"}], ("hi", "-m", calling, "--chat")
-    for value in ("false", "False"):
-        shown = text(*chat, "--arg", tmp_path / "a.json", "--arg", f"enable_thinking={value}")
-        assert shown == rendered(calling, hi, tools=TOOLS, enable_thinking=False)
-    for value in ("0", "no", '"false"'):  # none of them is false to this template
-        assert text(*chat, "--arg", f"enable_thinking={value}") == rendered(calling, hi)
+    shown = text(*chat, "--arg", tmp_path / "a.json", "--arg", "enable_thinking=False")
+    assert shown == rendered(calling, hi, tools=TOOLS, enable_thinking=False)
+    assert text(*chat, "--arg", "enable_thinking=no") == rendered(calling, hi)  # which isn't false to this template
     refused(attn("top", "hi", "-m", calling, "--arg", "style=x"), 2, "add --chat")
     refused(attn("top", *chat, "--arg", "style"), 2, "--arg style sets nothing")
     refused(attn("top", *chat, "--arg", 'style=["\\ud83d"]'), 2, "[0] has half of a surrogate pair")
@@ -185,9 +162,6 @@ def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, t
     (folder / "chat_template.jinja").write_text(of_parts)
     said = [{"role": "user", "content": [{"type": "text", "text": "hi there"}]}]
     assert text("hi there", "-m", folder, "--chat") == rendered(folder, said) == "<s> user hi there </s> <s> assistant"
-    fails_on_a_text = "{% for m in messages %}<s> {{ m.role }} {{ m.content[0].text + ' ' }}{% endfor %}"
-    (folder / "chat_template.jinja").write_text(fails_on_a_text)
-    assert text("hi there", "-m", folder, "--chat") == rendered(folder, said) == "<s> user hi there "
     fails_on_parts = (
         "{% for m in messages %}<s> {{ m.role + ' ' + (m.content if m.role == 'user' else '') }}{% endfor %}"
     )
@@ -196,22 +170,3 @@ def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, t
     run = attn("top", "hi", "-m", folder, "--chat", "-F", tmp_path / "m.json", "--json").json
     assert run["input"]["text"] == "<s> system <s> user hi"
     assert run["warnings"] == ["the chat template leaves out words of the messages: be, brief"]
-    (folder / "chat_template.jinja").write_text("{% for m in messages %}<s> {{ m.role }} {% endfor %}")
-    warnings = attn("top", "hi there", "-m", folder, "--chat", "--json").json["warnings"]
-    assert warnings == ["the chat template leaves out words of the messages: hi, there"]
-
-
-def test_what_the_assistant_says_last_is_continued_by_generate(model: Path, tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes there"}]
-    (tmp_path / "m.json").write_text(json.dumps(messages))
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    inputs = tokenizer.apply_chat_template(messages, continue_final_message=True, return_tensors="pt", return_dict=True)
-    assert tokenizer.decode(inputs["input_ids"][0]) == "<s> user hi </s> <s> assistant yes there"
-    own = AutoModelForCausalLM.from_pretrained(model).generate(**inputs, max_new_tokens=3, do_sample=False)
-    chat = ("-m", model, "--chat", "-F", tmp_path / "m.json", "--generate", "3", "--json")
-    assert [token["id"] for token in attn("top", *chat).json["input"]["tokens"]] == own[0].tolist()
-    assert (
-        attn("top", "no", *chat)
-        .json["input"]["text"]
-        .startswith(rendered(model, [*messages, {"role": "user", "content": "no"}]))
-    )

@@ -1,29 +1,28 @@
-"""Commands by their names: the lines of `attn --help`, what is read of their words, what a shell completes."""
+"""Commands by their names: `attn --help`, `attn guide`, what is read of their words, what a shell completes."""
 
-import subprocess
-import sys
+import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
+from attn_cli.cli.guide import FOLDER, topics
 from attn_cli.cli.kit.shell import commands
 from attn_cli.cli.kit.shell.commands import COMMANDS, GROUPS
 from attn_cli.sources.tables import TABLE_NAMES
-from tests.program import Run, attn, environment, process
+from tests.conftest import SCREEN_WIDTHS
+from tests.program import Run, attn, process, refused
 from tests.test_rooms import modules_after
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_is_the_first_of_the_docstring(name: str) -> None:
-    module = name.replace(" ", "_")
-    command = getattr(import_module(f"attn_cli.cli.{module}"), module)
-    assert COMMANDS[name] == " ".join(command.__doc__.partition("\n\n")[0].split())
-
-
-def test_every_module_in_the_folder_is_a_command() -> None:
+def test_every_module_in_the_folder_is_a_command_whose_line_is_the_first_of_its_docstring() -> None:
     files = (Path(__file__).parents[2] / "attn_cli" / "cli").glob("[!_]*.py")
-    assert {file.stem.replace("_", " ") for file in files} == {*COMMANDS}
+    names = [file.stem for file in files]
+    assert {name.replace("_", " ") for name in names} == {*COMMANDS}
+    for name in names:
+        command = getattr(import_module(f"attn_cli.cli.{name}"), name)
+        assert COMMANDS[name.replace("_", " ")] == " ".join(command.__doc__.partition("\n\n")[0].split())
 
 
 def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
@@ -45,30 +44,6 @@ def test_no_line_of_a_help_is_wider_than_a_terminal() -> None:
         assert not [line for line in lines if len(line) > 80]
 
 
-def test_a_word_that_looks_as_if_it_asked_for_help_is_still_answered() -> None:
-    run = attn("top", "river bank", "-t", "--help")
-    assert run.code == 2
-    assert run.errors.startswith("attn: no token '--help' in the text\n")
-    assert attn("scale", "--", "-h").code == 2
-
-
-_HELP_OF_ALL = """
-import sys
-from attn_cli.cli import app
-from attn_cli.cli.kit.shell.commands import COMMANDS
-for name in COMMANDS:
-    app([*name.split(), "--help"], standalone_mode=False)
-print("LOADED", *sorted({module.partition(".")[0] for module in sys.modules}))
-"""
-
-
-def test_help_of_every_command_imports_no_torch() -> None:
-    done = subprocess.run([sys.executable, "-c", _HELP_OF_ALL], capture_output=True, env=environment(), check=True)
-    loaded = done.stdout.decode().splitlines()[-1].split()
-    assert loaded[0] == "LOADED"
-    assert not {"torch", "transformers"} & set(loaded)
-
-
 def test_help_and_version_import_no_command_and_no_numpy() -> None:
     for option in ("--help", "--version"):
         loaded = modules_after(option)
@@ -77,17 +52,10 @@ def test_help_and_version_import_no_command_and_no_numpy() -> None:
     assert "attn_cli.cli.compare" not in modules_after("inspect", "river bank")
 
 
-LINES = [
-    ["top", "river bank", "-k", "2", "--by", "value", "--json"],
-    ["top", "river bank", "-k", "two"],
-    ["top", "river bank", "-k", "99999999999"],
-    ["top", "river bank", "-k", "²"],
-    ["top", "river bank", "--by", "weigth"],
-    ["top", "river bank", "--hide", "river", "--hide", "sink", "--json"],
-    ["compare"],
-    ["compute", "the cat", "--scale", "half"],
-    ["inspect", "river bank", "--image", "a", "--image", "b"],
-]
+TOP = ["top", "river bank"]
+LINES = [[*TOP, "-k", "2", "--by", "value", "--json"], [*TOP, "-k", "two"], [*TOP, "-k", "99999999999"],
+         [*TOP, "--by", "weigth"], [*TOP, "--hide", "river", "--hide", "sink", "--json"], ["compare"],
+         ["compute", "the cat", "--scale", "half"]]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
@@ -118,3 +86,38 @@ def test_values_complete(words: str, expected: set[str], tmp_path: Path) -> None
     variables = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     printed = process(env=variables | {"HF_HUB_CACHE": str(tmp_path)}).text.split()
     assert expected <= set(printed) and bool(expected) == bool(printed)
+
+
+PAGES = [*topics()]
+
+
+@pytest.mark.parametrize("columns", SCREEN_WIDTHS)
+def test_the_list_names_every_page(columns: int) -> None:
+    run = attn("guide", terminal=True, env={"COLUMNS": str(columns)})
+    assert max(map(cell_len, run.lines)) <= columns
+    assert set(PAGES) <= set(run.text.replace(",", " ").split())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_pipe_gets_the_markdown_and_a_terminal_a_drawn_page_that_fits(page: str) -> None:
+    assert attn("guide", page).bytes == (FOLDER / f"{page}.md").read_bytes()
+    for columns in (40, 120):
+        run = attn("guide", page, terminal=True, env={"COLUMNS": str(columns), "COLORTERM": "truecolor"})
+        text = re.sub(r"\x1b\[[0-9;]*m", "", run.text)
+        assert "\x1b[1m" in run.text and "\x1b" not in text
+        assert max(map(cell_len, text.splitlines())) <= columns
+        assert not re.search(r"^(#+ [A-Z]|```)", text, re.MULTILINE)
+
+
+def test_a_page_that_is_not_there_is_told_with_near_names() -> None:
+    refused(attn("guide", "ladde"), 2, "ladder")
+    refused(attn("guide", "../guide/tour"), 2, "tour")
+
+
+def test_a_word_is_looked_up_page_by_page_with_the_number_of_its_line() -> None:
+    lines = attn("guide", "induction").lines
+    assert lines
+    for line in lines:
+        page, number, words = line.split(":", 2)
+        assert (FOLDER / f"{page}.md").read_text("utf-8").splitlines()[int(number) - 1].strip() == words.strip()
+        assert "induction" in words.lower()

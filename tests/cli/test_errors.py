@@ -66,16 +66,6 @@ def test_help_is_a_command_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("q.npy", b""), ("q.csv", b"1,two\n3,4\n"), ("q.npz", b"PK\3\4 no more")]
-)
-def test_a_bad_file_is_refused_and_nothing_is_written(name: str, content: bytes, here: Path) -> None:
-    """More of them stand in tests/sources/test_hostile_files.py."""
-    Path(name).write_bytes(content)
-    refused(attn("compute", "--q", name, "-o", "out.npz"), USAGE, name)
-    assert [file.name for file in here.iterdir()] == [name]
-
-
-@pytest.mark.parametrize(
     ("shapes", "options", "word"),
     [
         ({"q": (2, 4), "k": (3, 5)}, [], "(3, 5)"),
@@ -121,13 +111,6 @@ def test_an_existing_file_is_replaced_only_by_force(here: Path) -> None:
     assert Path("a.json").read_text() == "old"
     assert attn("top", "river bank", "-o", "a.json", "--force").code == 0
     assert json.loads(Path("a.json").read_text())["schema"] == "attn.top/3"
-    assert [file.name for file in here.iterdir()] == ["a.json"]
-
-
-def test_an_existing_file_survives_a_failure(here: Path) -> None:
-    Path("a.json").write_text("old")
-    assert attn("top", "river", "-t", "moon", "-o", "a.json", "--force").code == USAGE
-    assert Path("a.json").read_text() == "old"
     assert [file.name for file in here.iterdir()] == ["a.json"]
 
 

@@ -65,43 +65,6 @@ def test_json_npz_csv_tsv_and_jsonl_hold_the_librarys_numbers() -> None:
     assert all(list(rows[format][0]) == header for format in rows)
 
 
-HEAD_COLUMNS = (
-    "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,induction_weight,sink_weight,"
-    "next_weight,max_score,ruled,masked_rows"
-)
-
-
-@pytest.mark.parametrize(
-    ("command", "header"),
-    [
-        ("top", "layer,head,query,query_token,rank,key,key_token,score,weight"),
-        ("heads", HEAD_COLUMNS),
-        ("inspect", HEAD_COLUMNS),
-        ("matrix", "layer,head,query,query_token,key,key_token,score,weight"),
-    ],
-)  # fmt: skip
-def test_headers_are_stable(command: str, header: str) -> None:
-    assert attn(command, TEXT, "-f", "csv").lines[0] == header
-    assert attn(command, TEXT, "-f", "tsv").lines[0] == header.replace(",", "\t")
-
-
-def test_picked_rows_and_heads_are_labelled() -> None:
-    arrays = npz(attn("matrix", TEXT, "-t", "bank", "-H", "1,3", "-f", "npz").bytes)
-    whole = library()
-    assert arrays["weights"].shape == (1, 2, 1, 5)
-    assert arrays["queries"].tolist() == [1]
-    assert arrays["heads"].tolist() == [1, 3]
-    # a row alone is another product than all rows, and some processors' libraries round it differently
-    np.testing.assert_allclose(arrays["weights"][0, :, 0], whole.weights[[1, 3], 1], rtol=1e-6)
-
-
-def test_the_mean_is_that_of_the_heads() -> None:
-    shown = attn("matrix", TEXT, "--mean", "--json").json["tables"]["matrices"][0]
-    assert shown["heads"] == ["mean"]
-    # float32 sums of four numbers below 1
-    np.testing.assert_allclose(shown["weights"][0], library().weights.mean(0), atol=1e-6)
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_suffix_chooses_the_format(suffix: str, tmp_path: Path) -> None:
     file = tmp_path / f"a{suffix}"
@@ -119,28 +82,11 @@ def test_format_wins_over_the_suffix_and_json_is_short_for_it(tmp_path: Path) ->
     assert attn("matrix", TEXT, "-f", "csv", "-o", "-").bytes == attn("matrix", TEXT, "-f", "csv").bytes
 
 
-@pytest.mark.parametrize("format", ["json", "jsonl", "csv", "tsv", "npz", "html", "svg", "terminal"])
-@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
-def test_equal_input_gives_equal_bytes(command: str, format: str) -> None:
-    first, second = attn(command, TEXT, "-f", format), attn(command, TEXT, "-f", format)
+@pytest.mark.parametrize("format", ["json", "npz", "html", "svg"])
+def test_equal_input_gives_equal_bytes(format: str) -> None:
+    first, second = (attn("inspect", TEXT, "-f", format) for _ in range(2))
     assert first.code == 0, first.errors
-    assert first.bytes == second.bytes
-    assert first.bytes
-
-
-@pytest.mark.parametrize("format", ["npz", "npy"])
-def test_binary_is_not_shown_to_a_terminal(format: str) -> None:
-    refused(attn("matrix", TEXT, "-f", format, terminal=True), 2, "a terminal can't show this format", "-o FILE")
-
-
-def test_a_page_needs_nothing_but_itself() -> None:
-    html = attn("heads", TEXT, "-f", "html").text
-    assert "default-src 'none'" in html
-    assert "<script" not in html
-    assert "http" not in html.replace("http-equiv", "")
-    svg = attn("inspect", TEXT, "-f", "svg").text
-    assert "<script" not in svg
-    assert svg.count("http") == svg.count("http://www.w3.org/2000/svg") == 1
+    assert first.bytes == second.bytes != b""
 
 
 def test_a_file_gets_the_usual_rights_and_keeps_those_it_had(tmp_path: Path) -> None:
@@ -182,7 +128,7 @@ COMMANDS = {
     "decode": ("compute", *CAT, "--decode"),
     "check": ("compute", "--q", "q.npy", "--expect", "q.npy"),
     "cost": ("cost", "-n", "100", "--heads", "4", "--dim", "8"),
-    "scale": ("scale",),
+    "scale": ("scale", "--dims", "4"),
     "layers": ("layers",),
     "nearest": ("nearest", "bank", "-k", "3"),
     "compare": ("compare", "river bank", "the bank loan", "--word", "bank"),
@@ -208,3 +154,4 @@ def test_every_format_is_whole(name: str, tmp_path, monkeypatch: pytest.MonkeyPa
     assert found["html"].text.startswith("<!DOCTYPE html>")
     assert found["svg"].text.startswith("<svg")
     refused(attn(*command, "-f", "npy"), 2, "npy holds one array")
+    refused(attn(*command, "-f", "npz", terminal=True), 2, "a terminal can't show this format", "-o FILE")

@@ -47,7 +47,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "story": ("inspect", "the cat sat on a photo", "-m", "LLAMA"),
     "matrix": ("matrix", RIVER, "-H", "0"),
     "kinds": ("heads", RIVER * 4, "--kinds", "-m", MINILM),
-    "scale": ("scale",),
+    "scale": ("scale", "--dims", "4,16"),
     "decode": ("compute", "the cat sat", "--decode"),
     "decode grouped": ("compute", "the cat sat", "--decode", "--kv-heads", "1", "--projections", "1"),
     "steps": ("compute", RIVER, "--steps", "-t", "bank"),
