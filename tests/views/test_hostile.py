@@ -59,12 +59,6 @@ def test_a_text_is_shown_harmless_and_kept_exactly(command: str, text: str) -> N
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_texts_of_tables_are_shown_harmless(text: str) -> None:
-    harmless(attn("heads", "--kinds", f"{text} river bank").text)
-    harmless(attn("parts", f"{text}. The river bank.").text)
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_colourful_screen_has_our_escapes_and_no_others(text: str) -> None:
     screen = attn("inspect", text, env={"COLORTERM": "truecolor", "FORCE_COLOR": "1"}).text
     assert "\x1b[" in screen

@@ -1,19 +1,24 @@
 """Nothing is cut away: what is taller than a terminal is in the pager, whole, and everywhere else it is printed."""
 
+import gc
+import shlex
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from attn_cli.views.pager import pager
-from tests.program import Run, attn
+from tests.explore.terminal import Terminal
+from tests.program import Run, attn, program
+from tests.real_models import MINILM
 from tests.views.test_golden import LONG, SENTENCE
 
 COMMANDS = {
     "inspect": ["inspect", LONG],
     "matrix": ["matrix", LONG],
     "top": ["top", LONG],
-    "heads": ["heads", SENTENCE],
     "plane": ["plane", SENTENCE, "the bank gave me a loan"],
     "walk": ["compute", SENTENCE, "--projections", "3", "--heads", "2", "--steps", "--token", "bank"],
     "compute": ["compute", "--q", "q.npy"],
@@ -85,20 +90,104 @@ def test_the_exit_code_is_that_of_the_command_however_the_pager_is_left() -> Non
         assert Path("paged.txt").stat().st_size
 
 
+CODES = [(signal.SIGTERM, 143), (signal.SIGINT, 130), ("\x03", 130)]
+
+
+def ends(terminal: Terminal, number: signal.Signals | str) -> int:
+    start = time.monotonic()
+    terminal.press(number) if isinstance(number, str) else terminal.signal(number)
+    code = terminal.end()
+    assert time.monotonic() - start < 1
+    assert terminal.echoes
+    return code
+
+
+def running(name: str) -> list[Path]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            alive = " Z " not in (process / "stat").read_text()[:60]
+            found += [process] if alive and name.encode() in (process / "cmdline").read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
 @pytest.mark.parametrize(
-    ("variables", "found"),
-    [
-        ({"PAGER": "b"}, "b"), ({"PAGER": ""}, None), ({"PAGER": "cat"}, None),
-        ({}, "less"), ({"PATH": "/nowhere"}, None), ({"TERM": "dumb", "PAGER": "b"}, None),
-    ],
-    ids=str,
+    ("pager", "number", "code"),
+    [("less -P a-prompt-of-its-own", *CODES[0]), ("less -P a-prompt-of-its-own", *CODES[1]),
+     ("true; sleep 98765; true", *CODES[0])],
 )  # fmt: skip
-def test_whose_pager_it_is(variables: dict[str, str], found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PAGER", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    Path("less").write_text("#!/bin/sh\ncat\n")
-    Path("less").chmod(0o755)
-    for name, value in ({"PATH": str(Path.cwd())} | variables).items():
-        monkeypatch.setenv(name, value)
-    named = pager()
-    assert (Path(named).name if named else named) == found
+def test_a_signal_ends_the_pager_and_the_program(pager: str, number: signal.Signals | str, code: int) -> None:
+    with Terminal("top", LONG, env={"PAGER": pager}) as terminal:
+        own = pager.rpartition("; ")[0].rpartition("; ")[2] or pager
+        own = own.replace(" ", "\0")
+        deadline = time.monotonic() + 30
+        while not running(own):
+            assert time.monotonic() < deadline
+            terminal.read()
+        if own.startswith("less"):
+            terminal.wait("a-prompt-of-its-own")
+            assert not terminal.echoes
+        assert ends(terminal, number) == code
+    assert running(own) == []
+
+
+def test_ctrl_c_that_ends_the_pager_ends_the_program() -> None:
+    with Terminal("top", LONG, env={"PAGER": "echo open; sleep 98765"}) as terminal:
+        terminal.wait("open")
+        assert ends(terminal, "\x03") == 130
+    assert running("sleep\x0098765") == []
+
+
+def test_ctrl_z_stops_both_and_fg_goes_on() -> None:
+    command = shlex.join(program("top", LONG))
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    with Terminal(command=shell, env={"PAGER": "less -P a-prompt-of-its-own", "PS1": "$ "}) as terminal:
+        terminal.wait("$")
+        terminal.press(f"{command}\r")
+        terminal.wait("a-prompt-of-its-own")
+        terminal.press("\x1a")
+        terminal.wait("Stopped")
+        terminal.press("clear; fg; echo code $?\r")
+        terminal.wait("a-prompt-of-its-own")
+        terminal.press("q")
+        terminal.wait("code 0")
+        terminal.press("exit\r")
+        assert terminal.end() == 0
+        assert terminal.echoes
+
+
+@pytest.mark.parametrize(
+    ("command", "shown", "number", "code"),
+    [
+        (["inspect", "river bank " * 200, "-m", MINILM], "loading", *CODES[1]),
+        (["top", "-", "--lines"], "line 1: river bank", *CODES[2]),
+    ],
+    ids=["a model", "lines"],
+)
+def test_a_signal_ends_the_program_elsewhere(
+    command: list, shown: str, number: signal.Signals | str, code: int
+) -> None:
+    with Terminal(*command, env={"PAGER": "less"}) as terminal:
+        if "--lines" in command:
+            terminal.press("river bank\n")
+        terminal.wait(shown)
+        assert ends(terminal, number) == code
+
+
+def test_the_model_is_freed_before_the_pager_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    def weights() -> set[int]:
+        return {id(each) for each in gc.get_objects() if type(each) is torch.nn.Parameter}  # a dead proxy has a type
+
+    before, left, shown = weights(), [], []
+
+    def leaf_through(text: str) -> None:
+        left.append(weights() - before)
+        shown.append(text)
+
+    monkeypatch.setattr("attn_cli.cli.leaf_through", leaf_through)
+    run = attn("inspect", "he sat on the river bank", "-m", MINILM, terminal=True, env=SCREEN | {"PAGER": "less"})
+    assert (run.code, run.bytes) == (0, b"")
+    assert "river" in shown[0]
+    assert left == [set()]

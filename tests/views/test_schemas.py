@@ -5,16 +5,14 @@ import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 from unittest import mock
 
 import jsonschema
-import numpy as np
 import pytest
 
 from attn_cli.summaries.answers import kinds
 from attn_cli.views.schemas import schema_id, schema_names, schema_text
-from tests.program import Run, attn, file_words, strict_json
+from tests.program import Run, attn, strict_json
 
 TEXT = "the bank of the river bank"
 
@@ -75,52 +73,6 @@ ASKED += [["matrix", "--mean"], ["matrix", "--scores"], ["matrix", "-t", "cat"],
 @pytest.mark.parametrize("asked", ASKED, ids=" ".join)
 def test_answers_on_tables_hold(asked: list[str]) -> None:
     hold(attn(asked[0], "The cat is down my name", "--json", "--quiet", *asked[1:]), asked[0])
-
-
-@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
-def test_answers_to_lines_hold_one_by_one(command: str) -> None:
-    run = attn(command, "--lines", "--json", "--quiet", stdin=b"river bank\nhe sat zzqqy\nbank\n")
-    hold(run, command)
-    assert [strict_json(line)["index"] for line in run.bytes.splitlines()] == [0, 1, 2]
-
-
-def test_a_pooled_overview_holds_and_says_so() -> None:
-    run = attn("inspect", "river bank " * 50, "--json")
-    hold(run, "inspect")
-    matrix = run.json["tables"]["matrices"][0]
-    assert (matrix["block"], matrix["pooling"]) == ([2, 2], "max")
-    assert np.array(matrix["weights"]).shape == (1, 50, 50)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "options"),
-    [
-        ({"q": (3, 4)}, []),
-        ({"q": (3, 4), "k": (5, 4), "v": (5, 2)}, ["--mask", "causal", "-q"]),
-        ({"q": (2, 4, 3, 4), "k": (2, 2, 5, 4), "v": (2, 2, 5, 1)}, ["--scale", "1"]),
-        ({"q": (3, 4), "mask": (3, 3)}, ["-q"]),
-        ({"x": (2, 3, 4), "wq": (4, 4), "wo": (4, 2)}, ["--heads", "2"]),
-    ],
-)
-def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    random = np.random.default_rng(0)
-    for name, shape in shapes.items():
-        np.save(f"{name}.npy", random.random(shape) < 0.5 if name == "mask" else random.normal(size=shape))
-    run = attn("compute", *options, *file_words(shapes), "--json")
-    hold(run, "compute")
-    nulls = [value is None for value in np.ravel(np.array(run.json["matrices"]["scaled"], dtype=object))]
-    assert sum(nulls) == run.json["tables"]["run"][0]["masked_cells"]
-
-
-def test_verdicts_hold(tmp_path: Path) -> None:
-    np.save(tmp_path / "q.npy", q := np.ones((2, 3, 4)))
-    q[1, 1] = np.nan
-    for name, array in {"right": np.ones((2, 3, 4)), "wrong": 2 * np.ones((2, 3, 4)), "nan": q}.items():
-        np.save(tmp_path / f"{name}.npy", array)
-        run = attn("compute", "--q", tmp_path / "q.npy", "--expect", tmp_path / f"{name}.npy", "--json")
-        assert run.code == (name != "right")
-        validator("check").validate(run.json)
 
 
 @pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])

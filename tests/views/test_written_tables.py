@@ -1,4 +1,4 @@
-"""Tables in Markdown and Parquet: what they hold, and that nothing in a token is markup."""
+"""Nothing is lost in written tables: rows in Markdown and Parquet, layers that differ in shape, modules and calls."""
 
 import io
 import re
@@ -9,8 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attn_cli.call import Place
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.report import Report
+from attn_cli.views import data
 from attn_cli.views.writers import parquet
 from attn_cli.views.writers.md import escaped
+from tests.cli.test_layers import saved
 from tests.program import attn, refused
 
 TEXT = "he sat on the river bank"
@@ -34,13 +41,6 @@ def test_heads_are_a_table() -> None:
     assert [row[column] for row in table[1:]] == [f"{row['entropy_bits']:.3f}" for row in rows]
 
 
-def test_top_keys_are_a_table() -> None:
-    (table,) = tables(attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "-f", "md").text)
-    rows = attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "--json").json["tables"]["top"]
-    assert [row[table[0].index("key token")] for row in table[1:]] == [row["key_token"] for row in rows]
-    assert "### top keys over all queries" in attn("top", TEXT, "--overall", "-f", "md").text
-
-
 def test_a_matrix_is_a_table_with_tokens_at_both_sides() -> None:
     (table,) = tables(attn("matrix", TEXT, "--mean", "-f", "md").text)
     labels = [f"{number} {word}" for number, word in enumerate(TEXT.split())]
@@ -48,11 +48,6 @@ def test_a_matrix_is_a_table_with_tokens_at_both_sides() -> None:
     assert [row[0] for row in table[1:]] == labels
     weights = np.array([[float(cell) for cell in row[1:]] for row in table[1:]])
     assert weights.sum(axis=1) == pytest.approx(1, abs=0.01)
-
-
-def test_an_overview_has_heads_received_shares_and_the_matrix() -> None:
-    heads, received, matrix = tables(attn("inspect", TEXT, "-f", "md").text)
-    assert (heads[0][0], received[0], len(matrix)) == ("layer", ["key", "key token", "share"], 7)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +61,6 @@ def test_markup_in_a_token_is_inert(token: str) -> None:
     assert not set(left) & set("\\|`*_~<>[]&$#@:^{}")
     assert "www.x" not in left
     assert re.sub(r"&#(\d+);", lambda match: chr(int(match[1])), inside) == token
-
-
-def test_hostile_tokens_keep_the_table_whole() -> None:
-    for table in tables(attn("top", "a|b <b>\\| `x` | y\n|", "-f", "md", "-q").text):
-        assert len(table) > 1
 
 
 COMMANDS = [["top", "the cat sat"], ["heads", "the cat sat"], ["matrix", "the cat sat", "-H", "0"],
@@ -102,3 +92,53 @@ def test_a_terminal_and_an_installation_without_pyarrow_refuse_it(monkeypatch: p
     refused(attn("top", "river bank", "-f", "parquet", terminal=True), 2, "a terminal can't show this format")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     refused(attn("top", "river bank", "-f", "parquet"), 3, "needs the package pyarrow", "attn-cli[scan]")
+
+
+def summary(layer: int, module: str, call: int, *shape: int) -> Summary:
+    heads, n, m = shape
+    value = float(100 * layer + 10 * call + len(module))
+    place = Place(layer, module, tuple(range(heads)), tuple(range(heads)), call=call)
+    queries, keys = (tuple(Token(i, f"t{i}") for i in range(count)) for count in (n, m))
+    return Summary(place, queries, keys, {}, (Matrix(np.full(shape, value, np.float32), None),))
+
+
+def arrays(*summaries: Summary) -> dict[str, np.ndarray]:
+    report = Report("matrix", {"model": "it"}, (Prompt("", ()),), summaries)
+    with np.load(io.BytesIO(data.to_npz(report))) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def test_modules_of_one_layer_do_not_overwrite_each_other() -> None:
+    found = arrays(
+        summary(0, "layers.0", 0, 2, 3, 3), summary(0, "head", 0, 2, 1, 3), summary(1, "layers.1", 0, 2, 3, 3)
+    )
+    assert found["layer0.layers.0.weights"].max() == 8
+    assert found["layer0.head.weights"].max() == 4
+    assert found["layer1.weights"].max() == 108
+    assert found["layer0.head.tokens"].tolist() == ["t0"]
+
+
+def test_calls_of_a_module_are_stacked_by_shape() -> None:
+    found = arrays(
+        summary(0, "a", 0, 2, 3, 3),
+        summary(0, "a", 1, 2, 3, 6),
+        summary(0, "a", 2, 2, 3, 6),
+        summary(1, "a", 0, 4, 3, 3),
+    )
+    assert found["layer0.weights"].shape == (2, 3, 3)
+    assert found["layer0.call1.weights"].shape == (2, 2, 3, 6)
+    assert found["layer0.call1.weights"].max() == 21
+    assert found["layer1.weights"].shape == (4, 3, 3)
+
+
+@pytest.mark.parametrize("name", ["siglip", "albert"])
+def test_every_call_of_a_model_is_in_the_file(name: str, tmp_path: Path) -> None:
+    options = saved(name, tmp_path)
+    assert attn("matrix", *options, "-q", "-o", tmp_path / "all.npz").code == 0
+    with np.load(tmp_path / "all.npz") as archive:
+        there = sum(archive[key].size for key in archive.files if key.endswith("weights"))
+    shown = attn("matrix", *options, "-q", "--json").json["tables"]["matrices"]
+    assert there == sum(np.asarray(matrix["weights"]).size for matrix in shown)
+    rows = attn("matrix", *options, "-q", "-f", "csv").lines
+    assert len(rows) - 1 == there
+    assert len({tuple(row.split(",")[: rows[0].split(",").index("score")]) for row in rows}) == len(rows)

@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
@@ -10,17 +10,30 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.errors import InputError
+from attn_cli.call import Place
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.report import Report
 from attn_cli.views.drawing import raster
 from attn_cli.views.drawing.figure import figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.image import image_map
+from attn_cli.views.drawing.screen import Screen, largest_map
+from attn_cli.views.drawing.text_figure import ColoredText, text_figure_svg
+from attn_cli.views.screens import render
 from attn_cli.views.writers.cells_svg import COLUMN, LIGHT, ROW, svg_of
 from attn_cli.views.writers.page import PAGE
+from tests.explore.recordings import prompt_of, recording
 from tests.program import attn, refused
+from tests.views.test_golden import GoldenScreen
 
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = 120 * 72 / 25.4
@@ -51,20 +64,9 @@ def test_every_cell_stands_in_its_row_and_column_and_masked_ones_are_left_out() 
     assert set(NAMES) < set(texts) and {".25", ".75", "1.00"} < set(texts)
 
 
-def test_all_maps_share_one_scale() -> None:
-    one, other = (map_of(np.full((2, 2), value), ["a", "b"]) for value in (0.5, 1.0))
-    fills = [cell.get("fill") for cell in cells_of(figure_svg([one, other], 84))]
-    assert len(set(fills[:4])) == len(set(fills[4:])) == 1 and fills[0] != fills[4]
-
-
 def test_large_maps_are_images_and_say_what_was_pooled() -> None:
     svg = figure_svg([map_of(np.random.default_rng(0).random((80, 80)), ["x"] * 240, block=(3, 3))], 84)
     assert not cells_of(svg) and "data:image/png;base64," in svg and "max over 3 x 3" in svg
-
-
-def test_too_many_maps_are_refused() -> None:
-    with pytest.raises(InputError, match="1 to 36"):
-        figure_svg([map_of(np.eye(2), ["a", "b"])] * 37, 84)
 
 
 def test_a_figure_of_a_command(golden: Callable[[str, str], None]) -> None:
@@ -83,23 +85,6 @@ def test_a_pdf_has_its_width_and_embeds_truetype_fonts(tmp_path: Path) -> None:
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", data)
     assert box is not None and float(box[1]) == pytest.approx(POINTS, abs=0.1)
     assert b"/FontFile2" in data and b"/Type3" not in data
-
-
-@pytest.mark.skipif(find_spec("svg2pdf_py") is None, reason="the extra figure is not installed")
-def test_a_character_that_no_font_can_embed_is_its_number_in_a_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
-    import svg2pdf_py
-
-    drawn: list[str] = []
-
-    def convert(svg: str, fonts: object) -> bytes:
-        drawn.append(svg)
-        if "🎉" in svg:  # as where a font of coloured pictures is installed
-            raise RuntimeError("PDF conversion error: An error occurred while subsetting a font.")
-        return b"%PDF"
-
-    monkeypatch.setattr(svg2pdf_py, "svg_to_pdf", convert)
-    assert raster.converted("<svg>a 🎉\ufe0f — 日 → b</svg>", "pdf") == b"%PDF"
-    assert drawn[-1] == "<svg>a U+1F389 — 日 → b</svg>"
 
 
 @pytest.mark.skipif(find_spec("resvg_py") is None, reason="the extra figure is not installed")
@@ -142,3 +127,109 @@ def test_texts_stand_on_their_cells_and_blocks_are_rectangles() -> None:
         (r.get("fill"), float(r.get("x", 0)), float(r.get("height", "0").rstrip("%"))) for r in image.iter(f"{SVG}rect")
     ]
     assert rects[1:] == [("#00ff00", 18 * COLUMN, ROW), ("#ff0000", 18 * COLUMN, ROW / 2)]
+
+
+FRAME = "#c2185b"
+
+
+def text_of(values: np.ndarray, **more: object) -> ColoredText:
+    prompt = prompt_of(len(values))
+    return ColoredText("layer 0 head 1", "what 3 the attends to", prompt.tokens, prompt.text, values, **more)
+
+
+def drawn(svg: str, tag: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(svg).iter(f"{SVG}{tag}"))
+
+
+def test_tokens_have_the_colours_of_their_numbers_and_masked_ones_none() -> None:
+    values = np.array([0.5, 0.25, 0.25, 0.0, np.nan, np.nan])
+    svg = text_figure_svg([text_of(values, subject=3)], 84)
+    boxes = [box for box in drawn(svg, "rect") if box.get("rx")]
+    fills = [box.get("fill") for box in boxes]
+    assert len(fills) == 4 and fills[1] == fills[2] and len(set(fills)) == 3  # masked ones have no box
+    assert [box.get("stroke") for box in boxes] == [None, None, None, FRAME]
+    words = [text.text for text in drawn(svg, "text")]
+    assert words[:7] == ["layer 0 head 1 · what 3 the attends to", "he", "sat", "on", "the", "river", "bank"]
+    assert "0 he 0.500 · 1 sat 0.250 · 2 on 0.250" in words
+    assert ElementTree.fromstring(svg).get("width") == "84mm"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("figure") / "run.attn"
+    recording(n=12).save(path)
+    return str(path)
+
+
+def test_a_picked_row_or_key_is_a_text(file: str, golden: Callable[[str, str], None]) -> None:
+    row = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "7", "-f", "svg")
+    assert row.code == 0, row.errors
+    golden("figure-text.svg", row.text)
+    column = attn("matrix", "-m", file, "-l", "1", "-H", "2", "--key", "4", "-f", "svg")
+    assert "who attends to 4 river" in column.text
+    boxes = [box for box in drawn(column.text, "rect") if box.get("rx")]
+    assert len(boxes) == 12 - 4  # queries before the key can't see it
+    several = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "bank", "-t", "7", "-f", "svg")
+    assert several.code == 0, several.errors
+
+
+RULE = {"scale": 0.125, "mask": "no mask", "softcap": None, "bias": False, "sink": False, "softmax": True}
+BRIGHT = (3, 9)
+
+
+def tokens(rows: int, columns: int) -> tuple[Token, ...]:
+    places = [(row, column) for row in range(rows) for column in range(columns)]
+    patches = [Token(1 + at, f"r{row},c{column}", row=row, column=column) for at, (row, column) in enumerate(places)]
+    return (Token(0, "[CLS]", special=True), *patches)
+
+
+def weights_around(rows: int, columns: int, bright: tuple[int, int] = BRIGHT) -> np.ndarray:
+    """A quarter of the weight on [CLS], the rest falling with the square of the distance from one patch."""
+    down, across = np.mgrid[0:rows, 0:columns]
+    fall = 1.0 / (1 + (down - bright[0]) ** 2 + (across - bright[1]) ** 2)
+    weights = np.concatenate([[0.25], 0.75 * fall.ravel() / fall.sum()])
+    return weights.round(9)  # whatever order this NumPy adds up in
+
+
+def report(rows: int, columns: int, part: Part | None = None, command: str = "matrix") -> Report:
+    """Attention of [CLS] to an image of so many patches."""
+    labels = tokens(rows, columns)
+    part = part or Matrix(weights_around(rows, columns)[None, None], None, rows=(0,))
+    summary = Summary(Place(11, "vit.attention", (4,), (4,)), labels, labels, RULE, (part,))
+    source = {"model": "./vit", "type": "vit", "revision": None, "dtype": "float32", "device": "cpu"}
+    return Report(command, source, (Prompt("", labels, files={"image": "cat.png"}),), (summary,))
+
+
+def test_an_image_of_14_by_14_patches(golden_screen: GoldenScreen) -> None:
+    golden_screen("patches", lambda width: render(report(14, 14), Screen(width)))
+    assert render(report(14, 14), Screen(80, ascii_only=True)).isascii()
+
+
+@given(st.integers(2, 90), st.integers(2, 90), st.sampled_from([20, 40, 80, 200]), st.booleans(), st.randoms())
+def test_maps_fit_and_keep_the_brightest_patch_in_its_place(rows, columns, width, colour, random) -> None:
+    screen = Screen(width, "truecolor" if colour else "none")
+    values = np.zeros((rows, columns))
+    place = random.randrange(rows), random.randrange(columns)
+    values[place] = 1.0
+    grid = ImageGrid(np.arange(rows * columns).reshape(rows, columns))
+    drawn = image_map(values.ravel(), grid, "weights", "image", report(2, 2), screen)
+    step = drawn.block[0]
+    assert drawn.block == (step, step)
+    assert drawn.values.shape == (-(-rows // step), -(-columns // step))
+    assert all(size <= most for size, most in zip(drawn.values.shape, largest_map(screen), strict=True))
+    assert [tuple(at) for at in np.argwhere(drawn.values == 1)] == [(place[0] // step, place[1] // step)]
+    for line in drawn.lines():
+        assert sum(len(segment.text) for segment in line) <= width
+
+
+def cells(labels: Sequence[Token]) -> list[list[list[int]]]:
+    return [grid.cells.tolist() for grid in image_grids(labels)]
+
+
+def test_what_is_no_whole_image_has_no_grid() -> None:
+    whole = tokens(3, 4)
+    assert cells(whole) == [[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]
+    assert cells(whole[::-1])[0][0] == [11, 10, 9, 8]
+    assert cells(whole[:-1]) == []
+    assert cells((*whole, whole[1])) == []  # two images
+    assert cells(whole[:1]) == []
