@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import attn_cli
-from attn_cli.errors import InputError, LimitError
+from attn_cli.errors import InputError
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.huggingface.source import source_of
 from tests.architectures.tiny import tiny_model
@@ -18,7 +18,6 @@ from tests.media import tokenizer
 from tests.program import attn
 
 TEXT = "the cat sat on the mat"
-LONG = " ".join([TEXT] * 10)
 TOY = "toy:the-cat-sat"
 
 
@@ -30,18 +29,6 @@ def test_findings_are_those_of_the_command(command: str) -> None:
     table = attn(command, "the cat sat", "-m", TOY, "-f", "csv").lines
     frame = found.to_pandas()
     assert list(frame.columns) == table[0].split(",") and len(frame) == len(table) - 1
-
-
-def test_tables_and_arrays_by_name() -> None:
-    found = attn_cli.inspect("the cat sat", TOY)
-    assert [row["head"] for row in found.heads] == [0] and len(found.received) == 3
-    assert "entropy_bits" in repr(found.heads) and repr(found) == "attn inspect: 3 tokens, 1 layer"
-    with pytest.raises(InputError, match="has no top"):
-        _ = found.top
-    top = attn_cli.top("the cat sat", TOY, token="cat", k=2)
-    assert [row["query_token"] for row in top.top] == ["cat", "cat"]
-    weights = attn_cli.matrix("the cat sat", TOY).arrays["weights"]
-    np.testing.assert_allclose(weights.sum(axis=-1), 1)
 
 
 def test_a_recording_and_a_model_of_ones_own_are_models_too(tmp_path: Path) -> None:
@@ -142,18 +129,6 @@ def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
         attn_cli.record((None, None), "river bank")  # type: ignore[arg-type]
 
 
-def test_arrays_have_the_names_of_the_npz_file(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    tiny_model("t5", "tiny").save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    attn("matrix", TEXT, "-m", folder, "-o", tmp_path / "x.npz")
-    kept = np.load(tmp_path / "x.npz")
-    arrays = attn_cli.matrix(TEXT, str(folder)).arrays
-    assert sorted(arrays) == sorted(kept.files) and {"encoder.weights", "cross.weights"} <= set(arrays)
-    for name in kept.files:
-        np.testing.assert_array_equal(arrays[name], kept[name])
-
-
 def test_a_model_of_ones_own_is_taken_with_its_tokenizer_in_any_place() -> None:
     model, words = tiny_model("bert", "tiny"), tokenizer()
     expected = attn_cli.heads(TEXT, (model, words)).to_json()
@@ -170,20 +145,6 @@ def test_a_model_of_ones_own_is_taken_with_its_tokenizer_in_any_place() -> None:
         attn_cli.inspect(model, TEXT)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="and not int"):
         attn_cli.inspect(TEXT, 5)
-
-
-def test_a_token_that_is_not_there_is_noticed_before_the_model_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, words = tiny_model("bert", "tiny"), tokenizer()
-    monkeypatch.setattr(model, "forward", lambda *args, **kwargs: pytest.fail("the model ran"))
-    with pytest.raises(InputError, match=r"(?s)no token 'zebra'.*tokens:"):
-        attn_cli.top(TEXT, (model, words), token="zebra")
-
-
-def test_matrices_that_memory_cannot_hold_are_refused_before_the_model_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attn_cli.sources.memory.free_memory", lambda: 100)  # bytes
-    with pytest.raises(LimitError, match=r"(?s)1 head, 4 x 4 each take 0.128 KB.*0.1 KB are free.*token="):
-        attn_cli.matrix(TEXT, TOY)
-    assert attn_cli.matrix(TEXT, TOY, token="sat").cells
 
 
 def test_experiments_take_the_text_and_then_the_model() -> None:
@@ -204,18 +165,3 @@ def test_experiments_take_the_text_and_then_the_model() -> None:
     assert list(read[0]) == list(read[1]) and read[0][0]["hidden_bits"] is not None
     for alone in (attn_cli.head_kinds(attn_cli.open_source()), attn_cli.head_kinds(model=DEFAULT_MODEL)):
         assert alone["prompts"][0]["seed"] == 0 and len(alone["kinds"]) > 1  # no text is needed
-
-
-def test_experiments_need_a_model_and_a_way_to_cut() -> None:
-    with pytest.raises(InputError, match="heads are ablated in a model"):
-        attn_cli.knock(TEXT, TOY)
-    with pytest.raises(InputError, match=r"(?s)called 'verses'.*lines, paragraphs, sentences, words"):
-        attn_cli.read_parts(TEXT, TOY, "verses")
-
-
-def test_a_model_that_writes_is_looked_at_without_the_weights_of_its_head(tmp_path: Path) -> None:
-    tiny_model("llama", "tiny").base_model.save_pretrained(tmp_path)
-    tokenizer().save_pretrained(tmp_path)
-    found = attn_cli.inspect(TEXT, str(tmp_path))
-    assert found.report.story is None and len(found.heads) > 0
-    assert found.to_json() == attn("inspect", TEXT, "-m", tmp_path, "--json").text

@@ -9,7 +9,7 @@ from importlib import import_module
 from tests.benchmarks.timing import HEADER
 
 _USUAL = ("startup", "compute", "capture", "knock", "parts", "memory")
-_MORE = ("lines", "scan")
+_MORE = ("scan",)
 
 
 def main() -> None:

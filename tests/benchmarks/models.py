@@ -3,8 +3,6 @@
 import torch
 from transformers import GPT2Config, GPT2Model, LlamaConfig, LlamaModel, PreTrainedModel
 
-SIZES = ("gpt2", "smollm2-135m")
-
 
 def model_of(size: str, positions: int) -> PreTrainedModel:
     """GPT-2 (12 layers x 12 heads) or SmolLM2-135M (30 layers x 9 heads over 3 key heads), on torch's SDPA."""

@@ -20,8 +20,8 @@ from attn_cli.scans.scan import scan
 from attn_cli.scans.texts import shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, open_corpus
+from attn_cli.sources.huggingface.capture.registry import fused as sdpa
 from attn_cli.sources.huggingface.source import ModelSource
-from tests.benchmarks.plain_forward import forward
 from tests.real_models import MINILM, SMOL
 from tests.scans.corpora import sentences, written
 
@@ -86,3 +86,10 @@ def _walking(walk: str) -> Iterator[None]:
         if walk == "bands":
             stack.enter_context(patch.object(cpu, "suits", lambda *_: False))
         yield
+
+
+def forward(source: ModelSource, texts: list[list[torch.Tensor]]) -> None:
+    """The model's plain forward on torch's SDPA."""
+    with torch.no_grad(), sdpa(source.loaded.model):
+        for batch in texts:
+            source.loaded.model(**source.reader.padded(batch))
