@@ -25,7 +25,7 @@ _SLOW = re.compile(
     r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b"
     r"|tests\.(architectures|fuzz|media|test_guide)"
 )
-_LONGEST = {"test_guide.py"}  # files of tests of a minute and more
+_LONGEST = {"test_guide.py", "test_one_screen.py"}  # files of tests of a minute and more
 _left_out: list[str] = []
 
 

@@ -19,7 +19,7 @@ from tests.views.test_schemas import hold
 from tests.views.webpage.test_build import document
 
 MARY = "When Mary and John went to the store, John gave a drink to Mary and the book to"
-TEXTS = (MARY, "def add(a, b): return a +", "the the the the the the the the")
+TEXTS = (MARY, "def add(a, b): return a +")
 SCREEN = {"COLUMNS": "80", "NO_COLOR": "1"}
 
 

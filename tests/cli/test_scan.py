@@ -43,8 +43,8 @@ def test_a_corpus_becomes_parts_and_records_without_text_are_named(lines: Path, 
 def test_an_interrupted_scan_says_in_a_line_how_far_it_came(llama: Path, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("the cat sat\n" * 9000)
     with subprocess.Popen(
-        program("scan", "lines.txt", "-m", llama, "-o", "s1"), cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding_signals, text=True,
+        program("scan", "lines.txt", "-m", llama, "-l", "0", "-o", "s1"), env=environment(PYTHONPATH=str(ROOT)),
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding_signals, text=True,
     ) as running:  # fmt: skip
         while len(list(tmp_path.glob("s1/part-*.parquet"))) < 2:  # of 512 documents, the first of which is counted
             assert running.poll() is None

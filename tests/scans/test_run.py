@@ -55,14 +55,14 @@ def test_a_killed_scan_goes_on_and_gives_what_an_undisturbed_one_gives(tmp_path:
     file = written(tmp_path, [*sentences(22), "", "xyzzy", "river"])
     words_scan(file, tmp_path / "undisturbed")
     killed = 0
-    for moments in (1, 2, 3, 4, 7, 8, 12):  # of 9 parts, their files and those of rejects, and scan.json
+    for moments in (1, 3, 4, 8):  # of 9 parts, their files and those of rejects, and scan.json
         done = subprocess.run(
             [sys.executable, "-c", _KILLED, str(file), str(tmp_path / "killed"), str(moments)],
             env=environment(), capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         killed += done.returncode == -signal.SIGKILL
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    assert killed >= 5
+    assert killed >= 3
     words_scan(file, tmp_path / "killed")
     killed_files = {name: x for name, x in files_of(tmp_path / "killed").items() if not name.startswith(".")}
     assert killed_files == files_of(tmp_path / "undisturbed")

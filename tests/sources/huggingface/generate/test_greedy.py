@@ -343,6 +343,7 @@ def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(
     np.testing.assert_allclose(shown, np.stack(rows), atol=1e-5)
 
 
+@pytest.mark.usefixtures("loads_once")
 def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
     """What is written to a limit is the beginning of the model's own text, to the end of the word there."""
     text = "Ouagadougou, Yamoussoukro, Antananarivo,"

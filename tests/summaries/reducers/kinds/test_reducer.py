@@ -61,7 +61,7 @@ def kinds_of(q, k, v, rule: Rule, tokens: tuple[Token, ...], stream: str = "self
 
 
 @pytest.mark.parametrize("library", ["numpy", "compiled"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_it_is_what_loops_over_tokens_say(library: str, data: st.DataObject) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
