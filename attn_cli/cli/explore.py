@@ -103,8 +103,9 @@ class _Reader:
     def first(self) -> Recording:
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
-        layers = len(self.source.planned_layers(self.selection))
-        with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
+        with Progress(
+            len(self.source.planned_layers(self.selection)), 1, 0, quiet=self.quiet, verbose=False
+        ) as progress:
             recording = self.read(self.text, progress.step, budget)
         print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
         return recording
