@@ -46,7 +46,6 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     Examples:
       attn explore "he sat on the river bank" -m ./my-model
       attn explore --file prompt.txt -m gpt2
-      attn explore "The capital of France is" -m gpt2 --generate 8
       attn explore run.attn
     """
     if not _is_terminal() or os.environ.get("TERM") == "dumb":
@@ -103,9 +102,8 @@ class _Reader:
     def first(self) -> Recording:
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
-        with Progress(
-            len(self.source.planned_layers(self.selection)), 1, 0, quiet=self.quiet, verbose=False
-        ) as progress:
+        layers = len(self.source.planned_layers(self.selection))
+        with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
             recording = self.read(self.text, progress.step, budget)
         print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
         return recording

@@ -1,7 +1,9 @@
 """The fields of a text in machine output: its tokens, what was read beside it, and what a model generated after it."""
 
-from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, Object, Rows, each, made, object_schema, or_none
-from attn_cli.prompt import Prompt
+from collections.abc import Sequence
+
+from attn_cli.fields import COUNT, FLAG, INTEGER, TEXT, Field, each, object_schema, or_none
+from attn_cli.prompt import Prompt, Token
 
 _TOKEN = (
     Field("index", COUNT, "the row and column number of the token"),
@@ -13,8 +15,7 @@ _TOKEN = (
     Field("row", COUNT, "row of the patch of an image that it stands for, from 0; missing where it stands for none or "
           "the grid isn't known", optional=True),
     Field("column", COUNT, "its column likewise", optional=True),
-    Field("generated", FLAG, "true for generated tokens, with --generate; missing otherwise",
-          lambda token: token.generated or None, optional=True),
+    Field("generated", FLAG, "true for generated tokens, with --generate; missing otherwise", optional=True),
     Field("image", COUNT, "the number of its picture, from 1; missing where one is read or none", optional=True),
 )  # fmt: skip
 _GENERATED = (
@@ -29,27 +30,42 @@ _GENERATED = (
 )  # fmt: skip
 
 
-_TOKENS = Rows(_TOKEN)
+_TOKENS = each(object_schema(_TOKEN))
 _ALL = (
     Field("text", TEXT, "the text, exactly"),
     Field("tokens", _TOKENS),
-    Field("streams", {"type": "object", "additionalProperties": _TOKENS.schema()},
-          "the tokens of streams that read something else than the text, by stream: decoder, vision",
-          lambda of: {name: _TOKENS.of(tokens) for name, tokens in of.others.items()} or None, optional=True),
-    Field("image", TEXT, "the picture that was read, as --image named it", lambda of: of.files.get("image"),
-          optional=True),
-    Field("images", each(TEXT), "the pictures, where several were read",
-          lambda of: [file for kind, file in of.files.items() if kind.startswith("image ")] or None, optional=True),
-    Field("audio", TEXT, "the sound that was read, as --audio named it", lambda of: of.files.get("audio"),
-          optional=True),
-    Field("generated", Object(_GENERATED), "what the model generated first, with --generate", optional=True),
+    Field("streams", {"type": "object", "additionalProperties": _TOKENS},
+          "the tokens of streams that read something else than the text, by stream: decoder, vision", optional=True),
+    Field("image", TEXT, "the picture that was read, as --image named it", optional=True),
+    Field("images", each(TEXT), "the pictures, where several were read", optional=True),
+    Field("audio", TEXT, "the sound that was read, as --audio named it", optional=True),
+    Field("generated", object_schema(_GENERATED), "what the model generated first, with --generate", optional=True),
+    Field("merged_tokens", COUNT, "tokens that --words merged: rows and columns are words, their tokens' weights "
+          "summed over keys, averaged over queries", optional=True),
 )  # fmt: skip
-_MERGED = Field("merged_tokens", COUNT, "tokens that --words merged: rows and columns are words, their tokens' weights "
-                "summed over keys, averaged over queries", optional=True)  # fmt: skip
-INPUT = object_schema((*_ALL, _MERGED))
+INPUT = object_schema(_ALL)
 
 
 def input_document(prompt: Prompt, merged_tokens: int | None = None) -> dict[str, object]:
     """A text as a JSON object, with its tokens, or its words where tokens were merged into words."""
-    merged = {} if merged_tokens is None else {_MERGED.name: merged_tokens}
-    return made(_ALL, prompt) | merged
+    files, generated = prompt.files, prompt.generated
+    optional = {
+        "streams": {name: _tokens(tokens) for name, tokens in prompt.others.items()} or None,
+        "image": files.get("image"),
+        "images": [file for kind, file in files.items() if kind.startswith("image ")] or None,
+        "audio": files.get("audio"),
+        "generated": None if generated is None else _values(_GENERATED, generated),
+        "merged_tokens": merged_tokens,
+    }
+    document = {"text": prompt.text, "tokens": _tokens(prompt.tokens)}
+    return document | {name: value for name, value in optional.items() if value is not None}
+
+
+def _tokens(tokens: Sequence[Token]) -> list[dict[str, object]]:
+    return [_values(_TOKEN, token) for token in tokens]
+
+
+def _values(fields: Sequence[Field], thing: object) -> dict[str, object]:
+    """The attributes of the fields' names; an optional one that is None or False is left out."""
+    values = ((field, getattr(thing, field.name)) for field in fields)
+    return {field.name: x for field, x in values if not (field.optional and (x is None or x is False))}

@@ -37,10 +37,6 @@ class Ranking:
         sign = -1 if self.largest_first else 1
         return sorted(rows, key=lambda row: (isnan(x := number(row)), 0.0 if isnan(x) else sign * x))[: self.count]
 
-    def of_records(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The first `count` rows of data in this order, by their value of `column`."""
-        return self.of(records, lambda row: row[self.column])
-
 
 @dataclass(frozen=True, eq=False)
 class Report(Displayed):

@@ -70,12 +70,6 @@ class MaskSight(Sight):
 
 
 def sight_of(mask: Mask, n: int, m: int, like: Array, seen: Ends | None = None) -> Sight:
-    """Which of m keys each of n queries may see by `mask`, or as `seen`; `like` is an array of the mask's library.
-
-    >>> from attn_cli.kernel.definition.mask import causal
-    >>> sight = sight_of(causal(), 4, 4, np.empty(0))
-    >>> sight.count.tolist(), sight.uniform(np.array([0, 1, 0, 1])).tolist()
-    ([1, 2, 3, 4], [0.75, 0.75, 0.25, 0.25])
-    """
+    """Which of m keys each of n queries may see by `mask`, or as `seen`; `like` is an array of the mask's library."""
     seen = intervals(mask, n, m) if seen is None else seen
     return MaskSight(mask, n, m, like) if seen is None else Sight(seen, m)

@@ -63,11 +63,6 @@ def sinks_by_heads(of_heads: np.ndarray, heads: int, rows: int, expected: Collec
     """The indices of the sinks of a text, ascending, by how many heads rest on each key in so many rows.
 
     expected  keys that heads may rest on whatever they say: special tokens, the first token of causal text
-
-    >>> sinks_by_heads(np.array([0, 6, 7, 70]), 70, 9, ()).tolist()
-    [2, 3]
-    >>> sinks_by_heads(np.array([1, 1]), 8, 9, {0}).tolist()
-    [0]
     """
     least = np.full(len(of_heads), _LEAST_HEADS if rows >= _LEAST_ROWS else np.inf)
     least[list(expected)] = 1

@@ -148,7 +148,10 @@ def _rows(report: Report, name: str) -> Iterable[dict[str, Any]]:
         for part in summary.parts
         for row in part.tables(summary).get(name, ())
     )
-    return rows if report.ranking is None else report.ranking.of_records(list(rows))
+    if report.ranking is None:
+        return rows
+    column = report.ranking.column
+    return report.ranking.of(list(rows), lambda row: row[column])
 
 
 def lead(summaries: Sequence[Summary], summary: Summary) -> dict[str, Any]:

@@ -32,11 +32,6 @@ def nearest(
 
     Every vector of the sum is first made 1 long (Mikolov et al. 2013). InputError where the sum is a vector of zeros.
     Words without a sign (0) are added, and also held against each other.
-
-    >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
-    >>> answer = nearest([Token(0, "a", 0)], [1], np.array([[2.0, 0.0]]), table, 2)
-    >>> [(row["word"], round(row["cosine"], 4)) for row in answer["nearest"]]
-    [('b', 0.7071), ('c', 0.0)]
     """
     units = _units(vectors)
     target = (np.where(signs, signs, 1)[:, None] * units).sum(axis=0)

@@ -138,9 +138,9 @@ def record(
     return Recording(dict(source.about), prompt, layers, told)
 
 
-def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
+def recorded(call: Call) -> RecordedLayer:
     """One layer's attention as a recording keeps it: queries and keys, head statistics."""
-    part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
+    part = reduce(call, Record()).part(Recorded)
     assert part is not None
     return part.layer
 
