@@ -15,57 +15,38 @@ if TYPE_CHECKING:
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
-TABLE_SUFFIXES = (".txt", ".vec", ".gz", ".npz")  # a .npz holds what `attn learn` found for a table
-
+_TABLES = (".txt", ".vec", ".gz", ".npz")  # a .npz holds what `attn learn` found for a table
 
 Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class Reading(TypedDict, total=False):
-    """Inputs beside the texts or in their place: keyword arguments of `open_source`.
+    """Inputs beside the texts or in their place: keyword arguments of `open_source`."""
 
-    decoder_text  what the decoder of an encoder-decoder reads
-    generate      how many tokens the model generates first, at most; they are read with the text
-    image         image files, read beside every text, or instead of texts by a model that reads none
-    chat          messages before the text, a user's; or a mapping with them as "messages" and template arguments
-    """
-
-    decoder_text: str | None
-    generate: int | None
+    decoder_text: str | None  # what the decoder of an encoder-decoder reads
+    generate: int | None  # how many tokens the model generates first, at most; they are read with the text
     inputs: str | None
-    image: str | Sequence[str] | None
+    image: str | Sequence[str] | None  # files, read beside every text, or instead by a model that reads none
     audio: str | None
-    chat: Chat | None
+    chat: Chat | None  # messages before the text, a user's; or a mapping with "messages" and template arguments
 
 
 class Loading(TypedDict, total=False):
-    """How a model is loaded and run: keyword arguments of `open_source`, ignored by tables.
+    """How a model is loaded and run: keyword arguments of `open_source`, ignored by tables."""
 
-    device, dtype  "auto", "cpu", "cuda" ...; "auto" (the checkpoint's), "float32", "bfloat16" ...
-    reads_text   whether texts will be read, without which a model may have no tokenizer
-    unpacked     where models of .gguf files are kept unpacked; None for nowhere
-    """
-
-    device: str
-    dtype: str
+    device: str  # "auto", "cpu", "cuda" ...
+    dtype: str  # "auto" (the checkpoint's), "float32", "bfloat16" ...
     trust_remote_code: bool
     predicts: bool
-    reads_text: bool
-    unpacked: "UnpackedModels | None"
+    reads_text: bool  # without which a model may have no tokenizer
+    unpacked: "UnpackedModels | None"  # where models of .gguf files are kept unpacked; None for nowhere
 
 
 class Opening(Reading, Loading, total=False):
     """The keyword arguments of `open_source`."""
 
 
-_OPTIONS = {
-    "decoder_text": "--pair",
-    "generate": "--generate",
-    "inputs": "--file",
-    "image": "--image",
-    "audio": "--audio",
-    "chat": "--chat",
-}
+_OPTIONS = {name: f"--{name}" for name in Reading.__annotations__} | {"decoder_text": "--pair", "inputs": "--file"}
 
 
 def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Source:
@@ -90,7 +71,7 @@ def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Sourc
         if given:
             raise InputError(f"{given} is for models, and {model} is a table", "choose a model with --model")
         return open_table_source(model)
-    named = module_name(model)
+    named = _module_name(model)
     if named is not None:
         return _open_module(named, reading, loading)
     from attn_cli.sources.huggingface.load.origin import OriginOptions, find
@@ -129,12 +110,12 @@ def _open_module(named: tuple[str, str], reading: Any, loading: Any) -> Source:
 _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
-def module_name(model: str) -> tuple[str, str] | None:
-    """The package, and the model or function in it, that a `--model` value such as timm:NAME names.
+def _module_name(model: str) -> tuple[str, str] | None:
+    """The package, and the model or function in it, that a `--model` value names.
 
-    >>> module_name("timm:vit_tiny_patch16_224.augreg"), module_name("nets.mine:build")
+    >>> _module_name("timm:vit_tiny_patch16_224.augreg"), _module_name("nets.mine:build")
     (('timm', 'vit_tiny_patch16_224.augreg'), ('nets.mine', 'build'))
-    >>> module_name("gpt2") or module_name("toy:bank") or module_name("C:/model")
+    >>> _module_name("gpt2") or _module_name("toy:bank") or _module_name("C:/model")
     """
     package, _, wanted = model.partition(":")
     if not wanted or package == "toy" or Path(model).exists():
@@ -144,7 +125,7 @@ def module_name(model: str) -> tuple[str, str] | None:
 
 def is_table(model: str) -> bool:
     """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .gz, .npz file."""
-    return _is_built_in(model) or Path(model).suffix.lower() in TABLE_SUFFIXES
+    return _is_built_in(model) or Path(model).suffix.lower() in _TABLES
 
 
 def is_recording(model: str) -> bool:

@@ -12,16 +12,8 @@ from attn_cli.kernel.bands.threads import available_cores
 DeviceRow = dict[str, str | int | None]
 _DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/kfd", "/dev/dxg")  # NVIDIA's, AMD's, those of WSL
 
-DTYPES = {
-    "auto": "auto",
-    "float32": "float32",
-    "fp32": "float32",
-    "float16": "float16",
-    "fp16": "float16",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "bf16": "bfloat16",
-}
+_SHORT = {"fp32": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
+DTYPES = {name: name for name in ("auto", "float32", "float16", "bfloat16")} | _SHORT
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,4})?")
 
 
@@ -30,24 +22,13 @@ def may_have_accelerator() -> bool:
     return not sys.platform.startswith("linux") or any(Path(driver).exists() for driver in _DRIVERS)
 
 
-def device_row(
-    device: str, name: str, cores: int | None = None, threads: int | None = None, memory: int | None = None
-) -> DeviceRow:
-    """A device as a row of the list that `attn env` prints."""
-    return {"device": device, "name": name, "cores": cores, "threads": threads, "bytes": memory}
-
-
-def cpu_row(name: str = "", threads: int | None = None) -> DeviceRow:
+def cpu_row(more: str = "", threads: int | None = None) -> DeviceRow:
     """The CPU, with the cores that this process may use, as a row of the list that `attn env` prints."""
-    return device_row("cpu", f"{_cpu_name()}{name}", cores=available_cores(), threads=threads)
-
-
-def _cpu_name() -> str:
+    name = platform.processor() or platform.machine()
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    return {"device": "cpu", "name": f"{name}{more}", "cores": available_cores(), "threads": threads, "bytes": None}
 
 
 def check_names(device: str, dtype: str) -> None:

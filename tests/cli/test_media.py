@@ -1,9 +1,9 @@
 """--image and --audio: files through the model's own processor, labelled by patch and time; figures over an image."""
 
 import base64
-import importlib.util
 import io
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,17 +185,9 @@ def test_audio_of_another_rate_is_resampled(tmp_path: Path) -> None:
     np.testing.assert_allclose(high.samples[200:-200], low.samples[200:-200], atol=1e-3)
 
 
-def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "attn_cli.sources.huggingface.read.media.find_spec",
-        lambda name, *rest: None if name == package else find(name, *rest),
-    )
-
-
 def test_without_pillow_there_are_no_images(seeing: Seeing, cat: Path, monkeypatch) -> None:
-    missing(monkeypatch, "PIL")
-    refused(attn("heads", "-m", seeing("vit"), "--image", cat), 3, "pillow", "pip install 'attn-cli[image]'")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    refused(attn("heads", "-m", seeing("vit"), "--image", cat), 3, "package PIL", "pip install 'attn-cli[image]'")
 
 
 def test_models_and_media_that_do_not_go_together(seeing: Seeing, cat: Path, tone: Path, tmp_path: Path) -> None:

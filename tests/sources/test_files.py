@@ -187,8 +187,7 @@ def test_which_array_is_meant_must_be_clear():
     assert error.message == "heads.npz holds 2 arrays and it isn't clear which is q: alpha, beta"
     assert error.hint == "choose one: heads.npz:NAME"
     error = refused("heads.npz:bata")
-    assert error.message == "heads.npz has no array called 'bata'"
-    assert error.hint == "did you mean beta? it holds alpha, beta"
+    assert (error.message, error.hint) == ("heads.npz has no array called 'bata'", "it holds alpha, beta")
 
 
 def test_a_member_that_points_elsewhere_is_only_a_name(here):

@@ -1,6 +1,5 @@
 """A user's matrix, read from a file or from stdin: read_array; and the precision it was stored in."""
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
@@ -18,7 +17,7 @@ from attn_cli.sources.files.checks import (
     require_memory,
     require_shape,
 )
-from attn_cli.sources.files.json_document import list_array, parse_json
+from attn_cli.sources.files.json_document import parse_json
 from attn_cli.sources.files.npy import npy_array, npz_arrays
 from attn_cli.sources.files.parse_errors import SAVE_AGAIN, parse_errors
 from attn_cli.sources.files.raw import Bytes, Raw, is_file, kind_of, open_raw
@@ -70,7 +69,7 @@ def widened_from(spec: str, *, name: str) -> str | None:
     raw = open_raw(spec)
     if kind_of(raw) != ".safetensors":
         return None
-    entries, _ = tensor_entries(raw)
+    entries, _ = _tensor_entries(raw)
     dtype = entries[_choose(list(entries), raw, name)]["dtype"]
     return WIDENED[dtype][0] if dtype in WIDENED else None
 
@@ -88,17 +87,24 @@ def _arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
         case ".npz":
             return npz_arrays(raw)
         case ".safetensors":
-            return safetensors_arrays(raw)
+            entries, numbers = _tensor_entries(raw)
+            return {name: partial(_tensor, numbers, entry) for name, entry in entries.items()}
         case "JSON":
             value = parse_json(decode_text(raw.data, raw.label), raw.label)
             if not isinstance(value, dict):
-                return {"": partial(list_array, value)}
-            lists = {name: item for name, item in value.items() if isinstance(item, list)}
-            return {name: partial(list_array, item) for name, item in lists.items()}
+                return {"": partial(_list_array, value)}
+            return {name: partial(_list_array, item) for name, item in value.items() if isinstance(item, list)}
         case ".npy":
             return {"": partial(npy_array, raw.data)}
         case _:
             return {"": partial(text_array, raw.data)}
+
+
+def _list_array(value: Any, label: str) -> Matrix:
+    array = np.array(value)
+    if array.dtype.kind not in "fb":
+        raise InputError(f"{label} holds more than numbers", "expected lists of lists of numbers, all as long")
+    return array
 
 
 def _choose(names: Sequence[str], raw: Raw, role: str) -> str:
@@ -108,15 +114,13 @@ def _choose(names: Sequence[str], raw: Raw, role: str) -> str:
     member = excerpt(raw.member or "", 60)
     if raw.member is not None and list(names) == [""]:
         raise InputError(f"{raw.label} holds one array and no names", f"leave out :{member}")
+    held = listed(map(excerpt, names))
     if raw.member is not None and raw.member not in names:
-        close = difflib.get_close_matches(raw.member, names, n=1)
-        guess = f"did you mean {excerpt(close[0], 60)}? " if close else ""
-        known = f"{guess}it holds {listed(map(excerpt, names))}"
-        raise InputError(f"{raw.label} has no array called {member!r}", known)
+        raise InputError(f"{raw.label} has no array called {member!r}", f"it holds {held}")
     chosen = raw.member if raw.member is not None else names[0] if len(names) == 1 else member_for(names, role)
     if chosen is None:
-        held = f"{counted(len(names), 'array')} and it isn't clear which is {role}: {listed(map(excerpt, names))}"
-        raise InputError(f"{raw.label} holds {held}", f"choose one: {raw.label}:NAME")
+        line = f"{raw.label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: {held}"
+        raise InputError(line, f"choose one: {raw.label}:NAME")
     return chosen
 
 
@@ -129,14 +133,10 @@ def member_for(names: Sequence[str], role: str) -> str | None:
     if role in names:
         return role
     for word in (role, *_ALIASES.get(role, ())):
-        fitting = [name for name in names if _folded(name) == _folded(word)]
+        fitting = [name for name in names if name.casefold().replace("_", "") == word.replace("_", "")]
         if len(fitting) == 1:
             return fitting[0]
     return None
-
-
-def _folded(name: str) -> str:
-    return name.casefold().replace("_", "")
 
 
 _DTYPES = {
@@ -147,7 +147,7 @@ _DTYPES = {
 }
 
 
-def tensor_entries(raw: Raw) -> tuple[dict[str, dict[str, Any]], Bytes]:
+def _tensor_entries(raw: Raw) -> tuple[dict[str, dict[str, Any]], Bytes]:
     """Each tensor's dtype, shape and offsets, and the bytes of the numbers, once the library finds no fault."""
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:
@@ -161,12 +161,6 @@ def tensor_entries(raw: Raw) -> tuple[dict[str, dict[str, Any]], Bytes]:
     entries = parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
     entries.pop("__metadata__", None)
     return entries, raw.data[offset:]
-
-
-def safetensors_arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
-    """The arrays of a .safetensors file by name: functions of the label in errors, which view or widen them."""
-    entries, numbers = tensor_entries(raw)
-    return {name: partial(_tensor, numbers, entry) for name, entry in entries.items()}
 
 
 def _tensor(numbers: Bytes, entry: Mapping[str, Any], label: str) -> Matrix:

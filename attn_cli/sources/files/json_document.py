@@ -1,10 +1,8 @@
-"""JSON files: documents such as configurations and messages, and numbers in nested lists."""
+"""JSON files: documents such as configurations and messages, and numbers."""
 
 import json
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from attn_cli.errors import AttnError, InputError
 from attn_cli.sources.files.parse_errors import parse_errors
@@ -40,11 +38,3 @@ def parse_json(text: str, label: str) -> Any:
 
     # integers are parsed as floats, which they become anyway: int() refuses more than 4300 digits
     return json.loads(text, parse_int=float, object_pairs_hook=unique)
-
-
-def list_array(value: Any, label: str) -> np.ndarray:
-    """The numbers, or the truth values, of nested lists; InputError for lists of anything else."""
-    array = np.array(value)
-    if array.dtype.kind not in "fb":
-        raise InputError(f"{label} holds more than numbers", "expected lists of lists of numbers, all as long")
-    return array

@@ -22,17 +22,8 @@ from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import detokenize, labels
 
 # Settings that draw lots, look at the clock, change the text before or need the hub's code.
-_UNMET = {
-    "do_sample": "sampling",
-    "penalty_alpha": "contrastive search",
-    "num_beams": "beams",
-    "num_beam_groups": "groups of beams",
-    "constraints": "constraints",
-    "force_words_ids": "words that must come",
-    "dola_layers": "DoLa",
-    "max_time": "a limit of time",
-    "token_healing": "token healing",
-}
+_DRAWS = ("do_sample", "penalty_alpha", "num_beams", "num_beam_groups", "dola_layers")
+_UNMET = (*_DRAWS, "constraints", "force_words_ids", "max_time", "token_healing")
 # Settings that don't change the first text, only its length, speed or form.
 _NEEDLESS = """max_length num_return_sequences output_attentions output_hidden_states output_scores output_logits
     return_dict_in_generate diversity_penalty cache_implementation cache_config max_cache_len compile_config
@@ -95,12 +86,11 @@ def _settings(model: PreTrainedModel, most: int, start: int | None) -> Generatio
 
 
 def _unmet_notes(of_model: GenerationConfig) -> tuple[str, ...]:
-    values = {name: getattr(of_model, name, None) for name in (*_UNMET, *_SAMPLING)}
-    asked = [words for name, words in _UNMET.items() if (value := values[name]) and (value is True or value != 1)]
-    details = [f"{name} {values[name]}" for name in _SAMPLING if values[name] is not None]
-    if values["do_sample"] and details:
-        asked[0] += f" ({', '.join(details)})"
-    return (f"greedy; the folder asks for {', '.join(asked)}",) if asked else ()
+    names = (*_UNMET, *(_SAMPLING if of_model.do_sample else ()))
+    asked = {
+        name: value for name in names if (value := getattr(of_model, name, None)) and (value is True or value != 1)
+    }
+    return (f"greedy; the folder asks for {', '.join(f'{name} {asked[name]}' for name in asked)}",) if asked else ()
 
 
 def _ends(settings: GenerationConfig) -> tuple[int, ...]:

@@ -111,18 +111,13 @@ _QUANTISERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_te
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to run: the layers, without a head; its tokenizer, if it has one; its origin.
-
-    generating  the model with its generating head, around `model`; None where nothing is generated
-    saved       the class that the checkpoint was saved from, whose forward may tell `model` more; None if `generating`
-    """
+    """A model ready to run: its layers, without a head; `generating` with the head that generates text, if loaded."""
 
     model: nn.Module
     tokenizer: PreTrainedTokenizerBase | None
     about: dict[str, Any]
     origin: Origin
     generating: PreTrainedModel | None = None
-    saved: Any = None
 
     @cached_property
     def module_places(self) -> ModulePlaces:
@@ -174,7 +169,7 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
         model = stack_of(model, config)
     revision = None if origin.local else commit_of(origin.path, origin.revision)
     about = about_model(model, name=origin.name, model_type=str(config.model_type), revision=revision)
-    return LoadedModel(model, tokenizer, about, origin, generating, None if generates else saved_class(config))
+    return LoadedModel(model, tokenizer, about, origin, generating)
 
 
 def _load_unpacked(origin: Origin, kept: UnpackedModels, generates: bool) -> LoadedModel:

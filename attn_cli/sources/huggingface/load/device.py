@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from attn_cli.errors import InputError
-from attn_cli.sources.devices import DTYPES, DeviceRow, cpu_row, device_row
+from attn_cli.sources.devices import DTYPES, DeviceRow, cpu_row
 
 
 def dtype_of(name: str) -> Any:
@@ -28,7 +28,7 @@ def devices() -> list[DeviceRow]:
     rows: list[DeviceRow] = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(number)
-        rows.append(device_row(f"cuda:{number}", properties.name, memory=properties.total_memory))
+        rows.append({"device": f"cuda:{number}", "name": properties.name, "bytes": properties.total_memory})
     if torch.backends.mps.is_available():
-        rows.append(device_row("mps", "Apple GPU"))
+        rows.append({"device": "mps", "name": "Apple GPU"})
     return [*rows, cpu_row(f", {torch.backends.cpu.get_cpu_capability()}", torch.get_num_threads())]

@@ -4,21 +4,20 @@ import warnings
 import wave
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.errors import InputError, optional
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
-from attn_cli.sources.memory import free_memory
+from attn_cli.sources.memory import check_memory
 from attn_cli.text import excerpt
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_IMAGES = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
+_IMAGES = "is the file whole? PNG, JPEG, WebP, GIF, BMP and TIFF are known"
 # Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
 _RATES = range(1_000, 1_000_001)
 
@@ -31,24 +30,14 @@ class Audio:
     rate: int
     file: str
 
-    @property
-    def seconds(self) -> float:
-        """The length of the audio in seconds."""
-        return len(self.samples) / self.rate
-
     def at(self, rate: int) -> "Audio":
         """The audio, resampled to `rate` samples per second."""
         if rate == self.rate:
             return self
         if rate not in _RATES:
             raise InputError(f"the model wants {rate:,} samples a second", "is its preprocessor_config.json whole?")
-        if find_spec("soxr") is None:
-            raise InputError(
-                f"{self.file} has {self.rate:,} samples a second, the model wants {rate:,}",
-                f"pip install 'attn-cli[audio]', or: {_convert(self.file, rate)}",
-            )
-        import soxr  # an optional package
-
+        need = f"{self.file} has {self.rate:,} samples a second, the model wants {rate:,}, which needs"
+        soxr = optional("soxr", "audio", need)
         return Audio(soxr.resample(self.samples, self.rate, rate), rate, self.file)
 
 
@@ -79,36 +68,21 @@ def read_media(image: str | Sequence[str] | None, audio: str | None) -> Media | 
 
 def read_image(file: str) -> "Image":
     """The image in RGB, rotated as its EXIF orientation says; the first frame if it has several."""
-    if find_spec("PIL") is None:
-        raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")
-    from PIL import Image, ImageOps, UnidentifiedImageError  # an optional package
+    optional("PIL", "image", "--image needs")
+    from PIL import Image, ImageOps
 
     path, label = nonempty_file(file), excerpt(file)
-    with parse_errors(label, "is the file whole?"), warnings.catch_warnings():
+    with parse_errors(label, _IMAGES), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Pillow says of damaged metadata
-        try:
-            with Image.open(path) as image:
-                _check_pixels(image.width * image.height, label)
-                return ImageOps.exif_transpose(image).convert("RGB")
-        except UnidentifiedImageError:
-            raise InputError(f"{label} is not an image", _IMAGES) from None
-        except Image.DecompressionBombError:
-            raise LimitError(f"{label} has too many pixels", "make it smaller first") from None
-
-
-def _check_pixels(pixels: int, label: str) -> None:
-    free = free_memory()
-    if free is not None and 8 * pixels > free:
-        raise LimitError(f"{label} has {pixels:,} pixels, more than fit into memory", "make it smaller first")
+        with Image.open(path) as image:
+            check_memory(8 * image.width * image.height, f"the pixels of {label}", "make it smaller first")
+            return ImageOps.exif_transpose(image).convert("RGB")
 
 
 def read_audio(file: str) -> Audio:
     """The mean of the channels of a .wav file of 8, 16, 24 or 32 bits per sample."""
     path, label = nonempty_file(file), excerpt(file)
-    with (
-        parse_errors(f"{label} is not a .wav file of whole numbers and", _convert(file)),
-        wave.open(str(path)) as wav,
-    ):
+    with parse_errors(f"{label} is not a .wav file and", _convert(file)), wave.open(str(path)) as wav:
         width, channels, rate = wav.getsampwidth(), wav.getnchannels(), wav.getframerate()
         # not more than the file can hold, whatever its header says
         data = wav.readframes(min(wav.getnframes(), path.stat().st_size // max(1, width * channels)))

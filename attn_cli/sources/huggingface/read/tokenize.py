@@ -29,9 +29,13 @@ def tokenize(
     target: bool = False,
 ) -> Prompt:
     """The tokens of a text and its pair; of a `target` text as the decoder's labels are made."""
-    for part in (text, pair):
-        if part is not None:
-            _check(part)
+    for part in (text, *([] if pair is None else [pair])):
+        if not part.strip():
+            raise InputError("the text is empty", "give some words, or - to read them from standard input")
+        try:
+            part.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError("the text is not valid UTF-8", f"at character {error.start}") from error
     encoding = _encoding(tokenizer, text, pair, add_special_tokens, target)
     ids: list[int] = encoding["input_ids"]
     if not ids:
@@ -53,8 +57,7 @@ def tokenize(
         if piece and piece != tokenizer.convert_ids_to_tokens(number):  # unknown, or of a vocabulary of its own
             token = replace(token, text=tokenizer.convert_tokens_to_string([piece]).strip() or piece)
         tokens.append(token)
-    doubled = _doubled(tokenizer, ids, added, target)
-    notes = (*_unknown(tokenizer, tokens), *doubled, *text_notes(whole, tokens))
+    notes = (*_unknown(tokenizer, tokens), *_doubled(tokenizer, ids, target), *text_notes(whole, tokens))
     return Prompt(whole, with_words(whole, tokens, _added(tokenizer)), notes)
 
 
@@ -121,7 +124,7 @@ def _alike(some: Sequence[Any], others: Sequence[Any]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(some), len(others)))
 
 
-def decoded_spans(
+def _decoded_spans(
     tokenizer: PreTrainedTokenizerBase, before: Sequence[int], ids: Sequence[int], text: str = ""
 ) -> tuple[str, list[tuple[int, int]]]:
     """`text` continued by the text of `ids`, and the place in it of each; bytes of a character share its place."""
@@ -149,7 +152,7 @@ def detokenize(
     if tokenizer is None:
         return text, tuple(Token(at, str(number), number, generated=True) for at, number in enumerate(ids))
     control = _control(tokenizer)
-    text, spans = decoded_spans(tokenizer, before, ids, text)
+    text, spans = _decoded_spans(tokenizer, before, ids, text)
     tokens = [
         replace(token_at(tokenizer, at, number, number in control, text, *span), generated=True)
         for at, (number, span) in enumerate(zip(ids, spans, strict=True))
@@ -171,7 +174,7 @@ def _spans_by_decoding(
 ) -> list[tuple[int, int]]:
     """The place of each token in `text`, if the tokens decode to just that; (0, 0) of those of no place."""
     own = [number for number, is_added in zip(ids, added, strict=True) if not is_added]
-    read, spans = decoded_spans(tokenizer, (), own)
+    read, spans = _decoded_spans(tokenizer, (), own)
     places = iter(spans)
     return [(0, 0) if is_added or read != text else next(places) for is_added in added]
 
@@ -225,36 +228,18 @@ def token_at(
     return Token(index, whole[start:end], number, start, end, special)
 
 
-def _check(part: str) -> None:
-    if not part.strip():
-        raise InputError("the text is empty", "give some words, or - to read them from standard input")
-    try:
-        part.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError("the text is not valid UTF-8", f"at character {error.start}") from error
-
-
-def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> list[str]:
+def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> Iterator[str]:
     words = dict.fromkeys(token.text for token in tokens if token.id == tokenizer.unk_token_id and not token.special)
-    if tokenizer.unk_token_id is None or not words:
-        return []
-    return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {listed(words, 20)}"]
+    if words:
+        yield f"not in the model's vocabulary, read as {tokenizer.unk_token}: {listed(words, 20)}"
 
 
-def _doubled(
-    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], added: Sequence[int], target: bool
-) -> Iterator[str]:
-    starts = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
-    if not added[0] and len(ids) > 1 and ids[0] == ids[1] and ids[0] in starts:
+def _doubled(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], target: bool) -> Iterator[str]:
+    starts, ends = {tokenizer.bos_token_id, tokenizer.cls_token_id}, {tokenizer.eos_token_id, tokenizer.sep_token_id}
+    if len(ids) > 1 and ids[0] == ids[1] and ids[0] in starts:
         yield f"two start tokens: the text begins with {tokenizer.convert_ids_to_tokens(ids[0])} twice"
-    # a decoder doesn't read its end token
-    for end, verb, way in [("start", "begins", 1), ("end", "ends", -1)][: 1 if target else 2]:
-        count = [*added[::way], 0].index(0)
-        outer = ids[::way][: count + 1]
-        twice = next((number for at, number in enumerate(outer) if number in outer[:at]), None)
-        if twice is not None:
-            name = tokenizer.convert_ids_to_tokens(twice)
-            yield f"two {end} tokens: the text {verb} with {name}, the tokenizer adds another"
+    if len(ids) > 1 and ids[-1] == ids[-2] and ids[-1] in ends and not target:  # a decoder doesn't read its end token
+        yield f"two end tokens: the text ends with {tokenizer.convert_ids_to_tokens(ids[-1])} twice"
 
 
 def _label(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
