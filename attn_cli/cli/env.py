@@ -32,7 +32,7 @@ def env(json: bool = o.JSON) -> None:
     with open_view("json" if json else None) as view:
         warnings: list[str] = []
         devices, (folder, models, broken), kept = _devices(warnings), cached_models(), unpacked_models()
-        models = models | {str(model.path): model.size for model in (kept.models() if kept else ())}
+        models = models | {str(path): size for path, size in (kept.sizes() if kept else {}).items()}
         print_notes(warnings, quiet=False)
         answer = installation(devices, (folder, models, broken), _stdout())
         about = about_of("this installation", "installation")

@@ -9,7 +9,6 @@ from contextlib import suppress
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 from attn_cli._version import __version__
 from attn_cli.interrupts import unfinished
@@ -19,24 +18,14 @@ MOST = 4 * 10**9  # bytes of all of them
 _PRIVATE = 0o700
 
 
-class KeptModel(NamedTuple):
-    """An unpacked model's folder: when it was last used, in nanoseconds since 1970, and its size in bytes."""
-
-    path: Path
-    used: int
-    size: int
-
-
 def unpacked_models() -> "UnpackedModels | None":
     """The folder of the user's cache in which models of .gguf files are kept, by ATTN_CACHE; None where none are."""
     setting = os.environ.get("ATTN_CACHE")
     if setting is not None and setting.lower() in _OFF:
         return None
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        return UnpackedModels(
-            (Path(base).expanduser() / "attn" if setting is None else Path(setting).expanduser()) / "models"
-        )
+        return UnpackedModels(Path(f"{caches}/attn" if setting is None else setting).expanduser() / "models")
     except RuntimeError:  # nobody knows the home folder
         return None
 
@@ -69,30 +58,28 @@ class UnpackedModels:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             unfinished.discard(temporary)
-        self._let_go(_name(file))
+        self._let_go(self.path / _name(file))
 
     def remove(self, folder: Path) -> None:
         """Delete one unpacked model from disk."""
         shutil.rmtree(folder, ignore_errors=True)
 
-    def models(self) -> list[KeptModel]:
-        """All kept folders with their size in bytes and time of use, the least recently used first."""
-        found = []
+    def sizes(self) -> dict[Path, int]:
+        """The kept folders with their sizes in bytes, the least recently used first."""
+        used: dict[Path, tuple[int, int]] = {}
         with suppress(OSError):
-            for entry in self.path.iterdir():
-                if entry.is_dir() and not entry.name.startswith("."):
-                    with suppress(OSError):
-                        size = sum(each.stat().st_size for each in entry.iterdir())
-                        found.append(KeptModel(entry, entry.stat().st_mtime_ns, size))
-        return sorted(found, key=lambda each: each.used)
+            for folder in self.path.glob("[!.]*"):
+                with suppress(OSError):
+                    used[folder] = folder.stat().st_mtime_ns, sum(each.stat().st_size for each in folder.iterdir())
+        return {folder: size for folder, (_, size) in sorted(used.items(), key=lambda item: item[1])}
 
-    def _let_go(self, newest: str) -> None:
-        models = self.models()
-        total = sum(each.size for each in models)
-        for each in models:
-            if total > MOST and each.path.name != newest:
-                self.remove(each.path)
-                total -= each.size
+    def _let_go(self, newest: Path) -> None:
+        sizes = self.sizes()
+        total = sum(sizes.values())
+        for folder, size in sizes.items():
+            if total > MOST and folder != newest:
+                self.remove(folder)
+                total -= size
 
 
 def _name(file: Path) -> str:
