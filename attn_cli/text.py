@@ -105,13 +105,13 @@ def binary_bytes(number: float) -> str:
     return _scaled(number, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
 
 
-def decimal_bytes(number: float, unit: str = "") -> str:
-    """A number of bytes in GB, in MB below one GB, in KB below 50 KB; in GB with unit="GB": memory taken and free.
+def decimal_bytes(number: float) -> str:
+    """A number of bytes in GB, in MB below one GB, in KB below 50 KB: memory taken and free.
 
-    >>> decimal_bytes(4_500_000_000), decimal_bytes(120_000_000), decimal_bytes(70_000), decimal_bytes(7e7, "GB")
-    ('4.5 GB', '120 MB', '0.1 MB', '0.1 GB')
+    >>> decimal_bytes(4_500_000_000), decimal_bytes(120_000_000), decimal_bytes(70_000)
+    ('4.5 GB', '120 MB', '0.1 MB')
     """
-    if number >= 1e9 or unit == "GB":
+    if number >= 1e9:
         return f"{number / 1e9:,.1f} GB"
     if 0 < number < 5e4:  # 0.0 MB would say nothing
         return f"{number / 1e3:,.3g} KB"

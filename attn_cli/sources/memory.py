@@ -36,12 +36,11 @@ def let_go() -> None:
         trim(0)
 
 
-def free_memory(*, swap: bool = False) -> int | None:
+def free_memory() -> int | None:
     """Bytes that this process can still allocate: the system's available memory, or what its control group leaves."""
     limits = []
     with suppress(OSError, ValueError, KeyError):
-        sizes = _sizes(Path("/proc/meminfo"))
-        limits.append(1024 * (sizes["MemAvailable:"] + (sizes.get("SwapFree:", 0) if swap else 0)))
+        limits.append(1024 * _sizes(Path("/proc/meminfo"))["MemAvailable:"])
     with suppress(OSError, ValueError):
         # The page cache counts as memory of the group, but is freed when memory gets short.
         stat = _sizes(_CONTROL_GROUP / "memory.stat")
@@ -49,8 +48,7 @@ def free_memory(*, swap: bool = False) -> int | None:
         used = int((_CONTROL_GROUP / "memory.current").read_text()) - files
         limits.append(int((_CONTROL_GROUP / "memory.max").read_text()) - used)
     with suppress(OSError, ValueError, AttributeError):
-        if not limits or not swap:
-            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)
 
 

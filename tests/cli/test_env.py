@@ -19,7 +19,7 @@ from attn_cli.cli.kit.stderr import Progress
 from attn_cli.kernel.cpu.library import VECTORS, is_built, widest_vectors
 from attn_cli.sources import memory
 from attn_cli.sources.huggingface.load import device
-from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
+from attn_cli.sources.huggingface.load.cache import cached_models
 from attn_cli.summaries.answers.env import HEEDED, PACKAGES
 from tests.conftest import ROOT
 from tests.program import attn, refused
@@ -48,7 +48,7 @@ def test_cached_models_are_listed_and_a_broken_cache_is_no_error(
 ) -> None:
     hub = tmp_path / "hub"
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(hub))
-    assert cached_models() == ModelCache(str(hub), {}, 0)
+    assert cached_models() == (str(hub), {}, 0)
     model = hub / "models--org--ant"
     for place in (model / "blobs", model / "snapshots" / "0123456789", model / "refs", hub / "models--org--half"):
         place.mkdir(parents=True)

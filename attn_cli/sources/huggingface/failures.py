@@ -20,19 +20,19 @@ _PASSING_ON = ("AttentionMode.", "LazyMask.", "BlockCalls.")
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
     """The error for a pass in which the attention of a selected layer was not captured; None if all were."""
-    kind = kind_of(model)
+    title = f"{name} ({kind_of(model)})"
     if ledger.unseen:
         place = ledger.unseen[0]
         kernel = f": {ledger.kernels[place.path]}" if place.path in ledger.kernels else ""
         return LoadError(
-            f"{name} ({kind}): layer {place.layer} ({place.path}) attended where it can't be seen{kernel}",
+            f"{title}: layer {place.layer} ({place.path}) attended where it can't be seen{kernel}",
             "attn sees plain tensors in torch's own functions; other layers can be chosen with --layer",
         )
     if not ledger.calls:
         if ledger.not_over_keys or not ledger.places.attention:
             return no_attention(model, name)
         return LoadError(
-            f"{name} ({kind}): no attention was seen in its forward pass",
+            f"{title}: no attention was seen in its forward pass",
             "load it with attn_implementation='eager', and give all the inputs that it reads",
         )
     seen = [(stream, number) for stream, number in ledger.calls if selection.has_stream(stream)]
@@ -52,31 +52,19 @@ def why_failed(
     modules = _modules_run(error)
     if not modules or any(module.startswith("attn_cli.") for module in modules):
         return None
-    line = reason(error)
-    title = f"{name} ({kind_of(model)})"
-    hint = "-F FILE.npz gives a model all that it reads"
+    line, title = reason(error), f"{name} ({kind_of(model)})"
     files = "".join(file_option(name.partition(" or ")[0]) for name in missing[:1])
-    hint += files or "; --debug shows the whole story"
+    hint = f"-F FILE.npz gives a model all that it reads{files or '; --debug shows the whole story'}"
     if missing:
         return InputError(f"{title} was given no {', '.join(missing)} and can't be run: {line}", hint)
     if unfit:
         return InputError(f"{title} can't be run on this: {line}", hint)
-    if getattr(model, "hf_quantizer", None) is not None:
-        method = model.config.quantization_config.quant_method
-        method = getattr(method, "value", method)  # of an enum, or a name
-        return LoadError(
-            f"{title} is quantised ({method}) and can't be run here: {line}",
-            "are its weights packed as its config.json says? --debug shows the whole story",
-        )
-    if all(module.startswith(_LIBRARIES) for module in modules):
+    if getattr(model, "hf_quantizer", None) or all(module.startswith(_LIBRARIES) for module in modules):
         return LoadError(f"{title} can't be run: {line}", "is its config.json right? --debug shows the whole story")
     return None
 
 
 def _modules_run(error: Exception) -> list[str]:
-    frames = [
-        str(frame.f_globals.get("__name__", ""))
-        for frame, _ in walk_tb(error.__traceback__)
-        if not frame.f_code.co_qualname.startswith(_PASSING_ON)
-    ]
-    return list(dropwhile(lambda module: not module.startswith(_LIBRARIES), frames))
+    frames = (x for x, _ in walk_tb(error.__traceback__) if not x.f_code.co_qualname.startswith(_PASSING_ON))
+    modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
+    return list(dropwhile(lambda module: not module.startswith(_LIBRARIES), modules))

@@ -2,32 +2,23 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
 
 from huggingface_hub import CacheNotFound, constants, scan_cache_dir, try_to_load_from_cache
 
 from attn_cli.text import listed
 
 
-class ModelCache(NamedTuple):
-    """The cache of the hub on this machine: the bytes of its models by name, and how many entries are broken."""
-
-    folder: str
-    models: dict[str, int]
-    broken: int = 0
-
-
-def cached_models() -> ModelCache:
-    """The models in the cache that HF_HUB_CACHE, HF_HOME or a default names; none where there is no such folder."""
+def cached_models() -> tuple[str, dict[str, int], int]:
+    """The folder of the hub's cache on this machine, the bytes of its models by name, and how many are broken."""
     folder = str(constants.HF_HUB_CACHE)
     try:
         cache = scan_cache_dir(folder)
     except CacheNotFound:
-        return ModelCache(folder, {})
+        return folder, {}, 0
     except (OSError, ValueError):  # a folder that can't be read; a file in its place
-        return ModelCache(folder, {}, broken=1)
+        return folder, {}, 1
     models = {repo.repo_id: repo.size_on_disk for repo in cache.repos if repo.repo_type == "model"}
-    return ModelCache(folder, dict(sorted(models.items())), len(cache.warnings))
+    return folder, dict(sorted(models.items())), len(cache.warnings)
 
 
 def cached_file(name: str, revision: str | None, file: str) -> Path | None:
@@ -53,9 +44,6 @@ def suggest_cached(name: str) -> str:
     names = cached_names()
     if not names:
         return "nothing is cached"
-    short = {cached.rpartition("/")[2].lower(): cached for cached in names} | {
-        cached.lower(): cached for cached in names
-    }
-    near = get_close_matches(name.lower(), short, 1) or get_close_matches(name.rpartition("/")[2].lower(), short, 1)
-    meant = f"did you mean {short[near[0]]}? " if near else ""
-    return f"{meant}cached: {listed(names)}"
+    known = {form.lower(): cached for cached in names for form in (cached.rpartition("/")[2], cached)}
+    near = [*get_close_matches(name.lower(), known, 1), *get_close_matches(name.rpartition("/")[2].lower(), known, 1)]
+    return f"{f'did you mean {known[near[0]]}? ' if near else ''}cached: {listed(names)}"

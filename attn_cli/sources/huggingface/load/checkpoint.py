@@ -33,13 +33,14 @@ from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.load.cache import commit_of
-from attn_cli.sources.huggingface.load.checks import check_memory, check_sizes
+from attn_cli.sources.huggingface.load.checks import check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.gguf_once import read_once
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
-from attn_cli.sources.huggingface.load.origin import Origin
+from attn_cli.sources.huggingface.load.origin import Origin, weight_bytes
 from attn_cli.sources.huggingface.load.trust import check_configuration
+from attn_cli.sources.memory import check_memory
 
 _WEIGHTS = "adapter_model.safetensors"
 
@@ -148,11 +149,12 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
             config_file = _downloaded_config(origin)
             check_configuration(config_file, origin.name, trusts_code=origin.options.trust_remote_code)
             folder = config_file.parent
+        held = weight_bytes(folder / (origin.gguf or ""))
         if device.type == "cpu":
-            check_memory(origin, folder)
+            check_memory(held, f"the weights of {origin.name}", "a smaller model, or a quantised one")
         with read_once() if origin.gguf else nullcontext():
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
-            check_sizes(config, folder, origin)
+            check_sizes(config, held, origin)
             tokenizer = _tokenizer(origin)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)

@@ -1,20 +1,17 @@
 """Refusal of what a model is too small or too large for, by its configuration and file sizes: before it is loaded."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import torch
 from transformers import PreTrainedConfig
 
-from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.selection import ranges
 from attn_cli.sources.huggingface.anatomy.configuration import number_of
 from attn_cli.sources.huggingface.compat import builder_of
 from attn_cli.sources.huggingface.load.load_errors import broken_file
 from attn_cli.sources.huggingface.load.model_classes import model_class
-from attn_cli.sources.huggingface.load.origin import Origin, weight_bytes
-from attn_cli.sources.memory import free_memory
-from attn_cli.text import decimal_bytes
+from attn_cli.sources.huggingface.load.origin import Origin
 
 _LAYERS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
 _MATRIX_SIZES = ("vocab_size", "intermediate_size", "num_experts", "num_local_experts")
@@ -22,17 +19,8 @@ _SIZES = ("hidden_size", *_MATRIX_SIZES, *_LAYERS, "num_attention_heads", "num_k
 _PER_BYTE = 8  # numbers: weights quantised to one bit each
 
 
-def check_memory(origin: Origin, folder: Path) -> None:
-    """Raise LimitError for weight files larger than the free memory, since the system would kill the process."""
-    size, free = weight_bytes(folder / (origin.gguf or "")), free_memory(swap=True)
-    if free is not None and size > free:
-        sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
-        raise LimitError(f"the weights of {origin.name} take {sizes} are free", "a smaller model, or a quantised one")
-
-
-def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
-    """Raise LoadError for sizes below 0, or that need more numbers than the weight files in `folder` hold."""
-    held = weight_bytes(folder / (origin.gguf or ""))
+def check_sizes(config: PreTrainedConfig, held: int, origin: Origin) -> None:
+    """Raise LoadError for sizes below 0, or that need more numbers than weight files of `held` bytes have."""
     may_exceed = False
     for part in _parts(config):
         numbers = {name: value for name, value in vars(part).items() if isinstance(value, int)}

@@ -133,18 +133,18 @@ def test_dtypes_and_their_short_names(minilm_folder: Path, name: str, dtype: tor
     assert loaded.about["dtype"] == str(dtype).removeprefix("torch.")
 
 
-FREE = "attn_cli.sources.huggingface.load.checks.free_memory"
+FREE = "attn_cli.sources.memory.free_memory"
 
 
 def test_weights_larger_than_the_free_memory(
     minilm_folder: Path, smollm_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FREE, lambda swap: 10**7)
-    for path in (minilm_folder, smollm_file):
+    monkeypatch.setattr(FREE, lambda: 10**7)
+    for path, size in ((minilm_folder, 91), (smollm_file, 98)):
         with pytest.raises(LimitError) as caught:
             opened(path)
-        assert caught.value.message == f"the weights of {path} take 0.1 GB, and 0.0 GB are free"
-    monkeypatch.setattr(FREE, lambda swap: None)  # nobody says how much there is
+        assert caught.value.message == f"the weights of {path} take {size} MB, and 10 MB are free"
+    monkeypatch.setattr(FREE, lambda: None)  # nobody says how much there is
     opened(minilm_folder)
 
 
