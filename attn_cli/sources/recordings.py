@@ -26,10 +26,8 @@ class RecordedSource:
         """The prompt of the recording for its text or ""; InputError for any other text, and for a `pair`."""
         for text in texts:
             if text not in ("", self.recording.prompt.text):
-                raise InputError(
-                    f"{self.name} holds the text that it was made of, and reads no other",
-                    f"leave the text out, or give the model: -m {self.about['model']}",
-                )
+                hint = f"leave the text out, or give the model: -m {self.about['model']}"
+                raise InputError(f"{self.name} holds the text that it was made of, and reads no other", hint)
         if pair is not None:
             raise InputError(f"--pair, and {self.name} has read its text already", "leave out --pair")
         return [self.recording.prompt] * len(texts)
@@ -75,7 +73,6 @@ class RecordedSource:
         raise self._missing("vectors between blocks are seen while the model runs")
 
     def _chosen(self, selection: Selection) -> list[tuple[RecordedLayer, list[int]]]:
-        """The chosen layers, each with the indices of its chosen heads among those that were recorded."""
         layers = self.recording.layers
         selection.check_layers([(layer.place.stream, layer.place.layer) for layer in layers])
         total = max(layer.place.layer for layer in layers) + 1
@@ -89,10 +86,8 @@ class RecordedSource:
         chosen = selection.pick_heads(max(numbers) + 1, layer.place.layer, total)
         for head in chosen:
             if head not in numbers:
-                raise InputError(
-                    f"head {head} of layer {layer.place.layer} was not recorded",
-                    f"{self.name} has heads {', '.join(map(str, numbers))}",
-                )
+                hint = f"{self.name} has heads {', '.join(map(str, numbers))}"
+                raise InputError(f"head {head} of layer {layer.place.layer} was not recorded", hint)
         return [numbers.index(head) for head in chosen]
 
     def _missing(self, why: str) -> InputError:

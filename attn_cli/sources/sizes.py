@@ -1,7 +1,6 @@
 """The sizes of a model's attention, read from its config.json: no weights."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import LoadError
@@ -28,23 +27,24 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model's attention, as its config.json states them.
-
-    windowed  how many layers have a sliding window
-    longest   the tokens of the longest text that the model has positions for; None where it states none
-    """
+    """The sizes of a model's attention, as its config.json states them."""
 
     layer: LayerSizes
     layers: int
-    windowed: int
+    windowed: int  # of the layers have a sliding window
     dtype: str | None
-    longest: int | None = None
+    longest: int | None = None  # tokens that the model has positions for
 
 
 def read_sizes(model: str) -> Sizes:
     """The sizes of attention that a config.json states; LoadError where it states none."""
     path = expanded(model)
-    config = _config(path, model)
+    path = path / "config.json" if kind_of_path(path, LoadError) is PathKind.FOLDER else path
+    if kind_of_path(path, LoadError) is PathKind.NOTHING:
+        raise LoadError(f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers")
+    config = read_json_document(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
+    if not isinstance(config, dict):
+        raise LoadError(f"{path} is not an object", "is it a model's config.json?")
     inner = config.get("text_config")
     config = config | inner if isinstance(inner, dict) else config
     of = {size: _number(config, names) for size, names in _NAMES.items()}
@@ -61,19 +61,8 @@ def read_sizes(model: str) -> Sizes:
     layer = LayerSizes(of["heads"], kv_heads, d, e, of["width"], of["rank"], shared, window or None)
     kinds, dtype = config.get("layer_types"), config.get("dtype", config.get("torch_dtype"))
     windowed = sum(kind == "sliding_attention" for kind in kinds) if isinstance(kinds, list) else of["layers"]
-    return Sizes(
-        layer, of["layers"], windowed if window else 0, dtype if isinstance(dtype, str) else None, of["longest"] or None
-    )
-
-
-def _config(path: Path, model: str) -> dict[str, Any]:
-    path = path / "config.json" if kind_of_path(path, LoadError) is PathKind.FOLDER else path
-    if kind_of_path(path, LoadError) is PathKind.NOTHING:
-        raise LoadError(f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers")
-    config = read_json_document(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
-    if not isinstance(config, dict):
-        raise LoadError(f"{path} is not an object", "is it a model's config.json?")
-    return config
+    dtype = dtype if isinstance(dtype, str) else None
+    return Sizes(layer, of["layers"], windowed if window else 0, dtype, of["longest"] or None)
 
 
 def _number(config: dict[str, Any], names: tuple[str, ...]) -> int:

@@ -19,20 +19,15 @@ _CHUNK = 2**20
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
     """Raise InputError for a shape of fewer than 2 axes (1 for some), of more than 8, or with an axis of size 0."""
-    subject = f"{label}: {name} has shape {shape}" if len(shape) <= _MOST_AXES else f"{label}: {name}"
-    if len(shape) == 0:
-        raise InputError(f"{subject}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
-    if len(shape) == 1 and (name not in _VECTORS or not shape[0]):
-        raise InputError(
-            f"{subject}; expected at least 2 axes [n, d]",
-            f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)",
-        )
     if len(shape) > _MOST_AXES:
-        raise InputError(f"{subject} has {len(shape)} axes, at most {_MOST_AXES} make sense", "expected [..., n, d]")
+        hint = f"at most {_MOST_AXES} make sense: [..., n, d]"
+        raise InputError(f"{label}: {name} has {len(shape)} axes", hint)
+    subject = f"{label}: {name} has shape {shape}"
+    if len(shape) < 2 and not (name in _VECTORS and all(shape) and shape):
+        hint = f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)"
+        raise InputError(f"{subject}; expected at least 2 axes [n, d]", hint)
     if 0 in shape:
-        axes = {-2: "no rows", -1: "no columns"}
-        empty = next((word for axis, word in axes.items() if shape[axis] == 0), f"axis {shape.index(0)} is empty")
-        raise InputError(f"{subject}: {empty}", "expected at least one number on every axis")
+        raise InputError(f"{subject}: axis {shape.index(0)} is empty", "expected at least one number on every axis")
 
 
 def require_dtype(dtype: np.dtype[Any], label: str) -> None:

@@ -54,13 +54,11 @@ def decode_text(data: Bytes, label: str) -> str:
 
 
 def _numbers(text: str, label: str, unit: str, hint: str) -> Matrix:
-    # not splitlines(), which also splits at characters that no editor counts as line ends
-    every = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
+    every = enumerate(re.split("\r\n|\r|\n", text), start=1)  # splitlines() splits at more than editors do
     lines = [(at, line) for at, line in every if line.strip() and not line.lstrip().startswith("#")]
     if not lines:
         raise InputError(f"{label} holds no numbers", f"expected one row of numbers per {unit}")
-    marks = (mark for _, line in (*lines[1:2], lines[0]) for mark in ";\t," if mark in line.strip())
-    mark = next(marks, None)
+    mark = next((mark for _, line in (*lines[1:2], lines[0]) for mark in ";\t," if mark in line.strip()), None)
     first = _cells(lines[0][1], mark)
     body = lines[1:] if all(map(_is_name, first)) else lines
     if not body:
@@ -70,14 +68,12 @@ def _numbers(text: str, label: str, unit: str, hint: str) -> Matrix:
     for at, line in body:
         cells = _cells(line, mark)
         for column, cell in enumerate(cells, start=1):
-            try:
-                numbers.append(_number(cell.replace(",", ".") if comma else cell))
-            except ValueError:
-                place = f"{label} {unit} {at}, column {column}"
-                if not cell.strip():
-                    index = "an index column? write the file without it (index=False)"
-                    raise InputError(f"{place} is empty", index) from None
-                raise InputError(f"{place}: {excerpt(cell.strip(), 40)!r} is not a number", hint) from None
+            number = _number(cell.replace(",", ".") if comma else cell)
+            if number is None:
+                what = f": {excerpt(cell.strip(), 40)!r} is not a number" if cell.strip() else " is empty"
+                advice = hint if cell.strip() else "an index column? write the file without it (index=False)"
+                raise InputError(f"{label} {unit} {at}, column {column}{what}", advice)
+            numbers.append(number)
         if len(cells) != len(first):
             # the line of names counts too: one name less than numbers means an index column
             lengths = f"{unit} {at} has {counted(len(cells), 'cell')}, {unit} {lines[0][0]} has {len(first)}"
@@ -86,28 +82,21 @@ def _numbers(text: str, label: str, unit: str, hint: str) -> Matrix:
 
 
 def _cells(line: str, mark: str | None) -> list[str]:
-    cells = line.split(mark)
-    if '"' not in line:
-        return cells
     # only a pair of quotes is removed: a single one means that the line was split inside quotes, which is an error
-    return [re.sub(r'^\s*"(.*)"\s*$', r"\1", cell) for cell in cells]
+    return [re.sub(r'^\s*"(.*)"\s*$', r"\1", cell) if '"' in cell else cell for cell in line.split(mark)]
 
 
-def _number(cell: str) -> float:
-    if "_" in cell:  # float() takes 1_0 for 10
-        raise ValueError
-    return float(cell)
+def _number(cell: str) -> float | None:
+    try:
+        return None if "_" in cell else float(cell)  # which takes 1_0 for 10
+    except ValueError:
+        return None
 
 
 def _is_name(cell: str) -> bool:
     name = cell.strip()
-    if not (name[:1].isalpha() or name[:1] == "_") or name.casefold() in _NO_NAMES:
-        return False
-    try:
-        _number(name)
-    except ValueError:
-        return True
-    return False
+    starts = name[:1].isalpha() or name[:1] == "_"
+    return starts and name.casefold() not in _NO_NAMES and _number(name) is None
 
 
 _NO_NAMES = ("na", "n/a", "null", "none", "true", "false")

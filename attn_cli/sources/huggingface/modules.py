@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.image_grid import cells, in_grey
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import refuse_compiled
@@ -23,21 +23,20 @@ from attn_cli.sources.huggingface.read.reader import PromptReader
 
 Transform = Callable[[Any], torch.Tensor]
 """Makes of an image an array `[3, height, width]`."""
+_NEEDED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 def build(package: str, wanted: str, options: OriginOptions) -> tuple[LoadedModel, Transform | None]:
     """The module `wanted` of timm or a Python package, ready to run, and its transform of images if it states one."""
     title = f"{package}:{wanted}"
-    module, transform = _timm(wanted, title) if package == "timm" else _factory(package, wanted, title)
+    module, transform = _timm(wanted, title) if package == "timm" else (_factory(package, wanted, title), None)
     if not isinstance(module, nn.Module):
         raise InputError(f"{title} gives {type(module).__name__}, not a torch module", "name an nn.Module or a factory")
     refuse_compiled(module)
     dtype = dtype_of(options.dtype)
-    if isinstance(dtype, torch.dtype):
-        module = module.to(dtype)
+    module = module.to(dtype) if isinstance(dtype, torch.dtype) else module
     module = module.eval().to(device_of(options.device))
-    loaded = LoadedModel(module, None, about_model(module, name=title), Origin(title, title, options))
-    return loaded, transform
+    return LoadedModel(module, None, about_model(module, name=title), Origin(title, title, options)), transform
 
 
 def _timm(wanted: str, title: str) -> tuple[Any, Transform | None]:
@@ -48,22 +47,21 @@ def _timm(wanted: str, title: str) -> tuple[Any, Transform | None]:
         return model, timm.data.create_transform(**settings, is_training=False)
 
 
-def _factory(package: str, wanted: str, title: str) -> tuple[Any, Transform | None]:
-    with _from_here():
+def _factory(package: str, wanted: str, title: str) -> Any:
+    sys.path[:] = ["", *sys.path, ""]  # the current folder comes first while the module is built, and last later
+    try:
         found = getattr(_imported(package, title), wanted, None)
         if found is None:
             raise LoadError(f"{package} has no {wanted}", "name a module or a factory: package.module:name")
         if isinstance(found, nn.Module) or not callable(found):
-            return found, None
+            return found
         parameters = signature(found).parameters.values()
-        needed = [x.name for x in parameters if x.default is x.empty and x.kind in _POSITIONAL]
-        if needed:
+        if needed := [x.name for x in parameters if x.default is x.empty and x.kind in _NEEDED]:
             raise InputError(f"{title} wants {', '.join(needed)}", "name a factory that takes no arguments")
         with _one_line(title, "--debug shows the whole story"):
-            return found(), None
-
-
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+            return found()
+    finally:
+        sys.path.remove("")
 
 
 def _imported(package: str, title: str) -> Any:
@@ -72,20 +70,12 @@ def _imported(package: str, title: str) -> Any:
 
 
 @contextmanager
-def _from_here() -> Iterator[None]:
-    sys.path[:] = ["", *sys.path, *([] if "" in sys.path else [""])]
-    try:
-        yield
-    finally:
-        sys.path.remove("")
-
-
-@contextmanager
 def _one_line(title: str, hint: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        line = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".removesuffix(": ")
+        name = type(error).__name__
+        line = name if reason(error) == name else f"{name}: {reason(error)}"
         raise LoadError(f"{title} can't be built: {line}", hint) from error
 
 
@@ -96,15 +86,13 @@ class ModuleReader(PromptReader):
         self, loaded: LoadedModel, inputs_file: str | None, media: Media | None, transform: Transform | None
     ) -> None:
         super().__init__(loaded, inputs_file=inputs_file)
-        self._media, self._transform = media, transform
+        self._media, self._transform, self._name = media, transform, self.about["model"]
+        self._takes = [*signature(loaded.model.forward).parameters]
+        self._inputs = f"-F FILE.npz with {', '.join(self._takes)}"
         if media is not None and transform is None:
-            raise InputError(f"{self.about['model']} states no transform for --image", f"give arrays: {self._inputs}")
+            raise InputError(f"{self._name} states no transform for --image", f"give arrays: {self._inputs}")
         if media is not None and len(media.images) > 1:
-            raise InputError(f"{self.about['model']} reads one image at a time", "give one --image")
-
-    @property
-    def _inputs(self) -> str:
-        return f"-F FILE.npz with {', '.join(signature(self.loaded.model.forward).parameters)}"
+            raise InputError(f"{self._name} reads one image at a time", "give one --image")
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """One prompt of the arrays in the inputs file, whatever the texts; without a file that of the image."""
@@ -112,12 +100,11 @@ class ModuleReader(PromptReader):
             return super().read(texts, pair)
         if self._media is None or self._transform is None or pair is not None:
             hint = "--image FILE, or " if self._transform is not None else ""
-            raise InputError(f"{self.about['model']} reads no text by itself", f"give {hint}{self._inputs}")
+            raise InputError(f"{self._name} reads no text by itself", f"give {hint}{self._inputs}")
         if any(texts):
-            raise InputError(f"{self.about['model']} reads no text beside --image", "leave out the text")
-        pixels = self._transform(self._media.images[0])
-        arrays = {next(iter(signature(self.loaded.model.forward).parameters)): pixels[None]}
-        patches = _patches(self.loaded.model)
+            raise InputError(f"{self._name} reads no text beside --image", "leave out the text")
+        pixels, patches = self._transform(self._media.images[0]), _patches(self.loaded.model)
+        arrays = {self._takes[0]: pixels[None]}
         return [ArrayPrompt("", patches, files=self._media.files, arrays=arrays, picture=in_grey(pixels))]
 
 

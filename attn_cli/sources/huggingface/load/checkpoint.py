@@ -41,6 +41,7 @@ from attn_cli.sources.huggingface.load.model_classes import generating_class, mo
 from attn_cli.sources.huggingface.load.origin import Origin, weight_bytes
 from attn_cli.sources.huggingface.load.trust import check_configuration
 from attn_cli.sources.memory import check_memory
+from attn_cli.text import listed
 
 _WEIGHTS = "adapter_model.safetensors"
 
@@ -86,24 +87,17 @@ def _check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -
     missing, mismatched = _missing_weights(report), sorted(report["mismatched_keys"], key=str)
     hint = f"is this the right checkpoint for {origin.settings}?"
     if missing:
-        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        raise LoadError(
-            f"{origin.name}: {len(missing)} of the model's weights are missing from its files ({names})",
-            f"they would be random numbers; {hint}",
-        )
+        line = f"{len(missing)} of the model's weights are missing from its files ({listed(missing, 3)})"
+        raise LoadError(f"{origin.name}: {line}", f"they would be random numbers; {hint}")
     lacking = [*sorted(report["missing_keys"]), *(key for key, *_ in mismatched)]
     head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
     if with_head and head:
-        raise LoadError(
-            f"{origin.name} lacks its language-model head ({head[0]})", "leave out --generate, or load the whole model"
-        )
-    for key, file_shape, config_shape in mismatched:
+        line = f"{origin.name} lacks its language-model head ({head[0]})"
+        raise LoadError(line, "leave out --generate, or load the whole model")
+    for key, of_file, of_config in mismatched:
         if not _HEADS.search(key):
-            raise LoadError(
-                f"{origin.name}: {key} is {list(file_shape)} in its files "
-                f"and {list(config_shape)} by {origin.settings}",
-                hint,
-            )
+            shapes = f"{list(of_file)} in its files and {list(of_config)} by {origin.settings}"
+            raise LoadError(f"{origin.name}: {key} is {shapes}", hint)
 
 
 # The loggers of libraries that quantise, which write to stderr.
@@ -201,9 +195,8 @@ def _downloaded_config(origin: Origin) -> Path:
     try:
         return Path(hf_hub_download(origin.path, "config.json", revision=origin.revision))
     except hub_errors.RemoteEntryNotFoundError as error:
-        raise LoadError(
-            f"{origin.name} has no config.json", f"an adapter is read from the cache: {origin.download}"
-        ) from error
+        hint = f"an adapter is read from the cache: {origin.download}"
+        raise LoadError(f"{origin.name} has no config.json", hint) from error
 
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
@@ -228,9 +221,8 @@ def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrai
     cls = generating_class(config)
     if cls is None:
         saved = (getattr(config, "architectures", None) or [config.model_type])[0]
-        raise InputError(
-            f"{origin.name} ({saved}) can't generate text", "leave out --generate, or choose a model that does"
-        )
+        hint = "leave out --generate, or choose a model that does"
+        raise InputError(f"{origin.name} ({saved}) can't generate text", hint)
     return _load_class(cls, origin, config)
 
 

@@ -42,10 +42,8 @@ def check_sizes(config: PreTrainedConfig, held: int, origin: Origin) -> None:
 def _too_large(sizes: str, held: int, origin: Origin) -> LoadError:
     if broken := broken_file(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
-    return LoadError(
-        f"{origin.name}: {origin.settings} says {sizes}, and its weight files have {held:,} bytes",
-        f"is this the right checkpoint for {origin.settings}?",
-    )
+    line = f"{origin.name}: {origin.settings} says {sizes}, and its weight files have {held:,} bytes"
+    return LoadError(line, f"is this the right checkpoint for {origin.settings}?")
 
 
 def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:

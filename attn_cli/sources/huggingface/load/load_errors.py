@@ -26,10 +26,9 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if isinstance(error, KeyError):  # whose message is the key alone
         line = f"KeyError: {line}"
     if "weights only" in line.lower() or isinstance(error, UnpicklingError):  # torch's words advise to run it
-        return LoadError(
-            f"{name}: a weight file in the format of pickles holds more than weights, and was not read",
-            "save the weights as .safetensors, which can hold nothing else",
-        )
+        hint = "save the weights as .safetensors, which can hold nothing else"
+        line = f"{name}: a weight file in the format of pickles holds more than weights, and was not read"
+        return LoadError(line, hint)
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in whole:
         return LimitError(f"{name} doesn't fit into memory: {line}", f"is {origin.settings} right?")
     if isinstance(error, hub_errors.GatedRepoError):
@@ -67,21 +66,15 @@ def _missing_entry(error: BaseException | None) -> BaseException | None:
 
 def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:
     if origin.local:
-        return LoadError(
-            f"{origin.name} names another repository: {line}",
-            "put all its files into the folder, or give the hub's id of the model",
-        )
+        hint = "put all its files into the folder, or give the hub's id of the model"
+        return LoadError(f"{origin.name} names another repository: {line}", hint)
     if constants.HF_HUB_OFFLINE:
-        return LoadError(
-            f"{origin.name}: offline, and not all in the cache",
-            f"with a network: {origin.download}; a path starts with ./",
-        )
+        hint = f"with a network: {origin.download}; a path starts with ./"
+        return LoadError(f"{origin.name}: offline, and not all in the cache", hint)
     hub = urlsplit(constants.ENDPOINT).netloc
-    cause = f": {reason(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
-    return LoadError(
-        f"{origin.name} is not all in the cache, and the hub at {hub} gives nothing{cause}",
-        f"{suggest_cached(origin.path)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./",
-    )
+    cause = f": {reason(error.__cause__)}" if error.__cause__ else ""
+    hint = f"{suggest_cached(origin.path)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./"
+    return LoadError(f"{origin.name} is not all in the cache, and the hub at {hub} gives nothing{cause}", hint)
 
 
 def _install(error: Exception) -> str:

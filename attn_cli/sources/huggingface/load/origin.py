@@ -136,10 +136,8 @@ def _check_cached(origin: Origin) -> None:
     from attn_cli.sources.huggingface.load.cache import commit_of, suggest_cached
 
     if constants.HF_HUB_OFFLINE and commit_of(origin.path, origin.revision) is None:
-        raise LoadError(
-            f"{origin.name}: offline, and not in the cache",
-            f"{suggest_cached(origin.path)}; a path starts with ./; with a network: {origin.download}",
-        )
+        hint = f"{suggest_cached(origin.path)}; a path starts with ./; with a network: {origin.download}"
+        raise LoadError(f"{origin.name}: offline, and not in the cache", hint)
 
 
 def _check_folder(origin: Origin) -> None:
@@ -159,12 +157,10 @@ def _check_folder(origin: Origin) -> None:
     check_configuration(folder / "config.json", name, trusts_code=origin.options.trust_remote_code)
     if origin.options.reads_text and not holds(_TOKENIZER_FILES):
         if holds(PROCESSOR_FILES):
-            raise InputError(f"{name} has no tokenizer, but a processor of images or audio",
-                             "give --image FILE or --audio FILE")  # fmt: skip
-        raise LoadError(
-            f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
-            "copy the original model's tokenizer files into the folder; a model of other inputs takes -F FILE.npz",
-        )
+            line = f"{name} has no tokenizer, but a processor of images or audio"
+            raise InputError(line, "give --image FILE or --audio FILE")
+        hint = "copy the original model's tokenizer files into the folder; a model of other inputs takes -F FILE.npz"
+        raise LoadError(f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)", hint)
 
 
 def _split_revision(model: str) -> tuple[str, str | None]:

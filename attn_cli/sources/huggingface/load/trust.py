@@ -19,17 +19,13 @@ def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
         if not isinstance(part.get(_TYPE, ""), str):
             raise LoadError(f"{name}: {_TYPE} is not a word ({place})", "is it the right file?")
         if "auto_map" in part and not trusts_code:
-            raise LoadError(
-                f"{name} brings code of its own ({place}: auto_map) and was not run",
-                "if you trust it, add --trust-remote-code",
-            )
+            line = f"{name} brings code of its own ({place}: auto_map) and was not run"
+            raise LoadError(line, "if you trust it, add --trust-remote-code")
         for key in _ATTENTION_KEYS:
             kernel = part.get(key)
             if not (kernel is None or kernel in _SAFE_ATTENTION):
-                raise LoadError(
-                    f"{name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused",
-                    "remove the key from config.json; attn brings its own attention",
-                )
+                line = f"{name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused"
+                raise LoadError(line, "remove the key from config.json; attn brings its own attention")
 
 
 def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
@@ -107,10 +103,8 @@ def _check_link(folder: Path, path: Path, name: str) -> None:
     for each in (path, *inner):
         if not (_is_inside(folder, each) or _is_of_a_model(each)):
             label = excerpt(str(each.relative_to(folder)), 80)
-            raise LoadError(
-                f"{name}: {label} is a link that leaves the folder",
-                "link to that file of a model's folder, or copy it: attn guide models",
-            )
+            hint = "link to that file of a model's folder, or copy it: attn guide models"
+            raise LoadError(f"{name}: {label} is a link that leaves the folder", hint)
 
 
 def _is_inside(folder: Path, path: Path) -> bool:

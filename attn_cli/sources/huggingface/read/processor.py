@@ -12,7 +12,6 @@ from transformers import (
     AutoImageProcessor,
     AutoProcessor,
     FeatureExtractionMixin,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.utils import is_torchvision_available
@@ -75,7 +74,8 @@ class Processor:
     def __init__(self, loaded: LoadedModel, media: Media) -> None:
         self.media, self.name = media, str(loaded.about["model"])
         self.description = f"{self.name} ({loaded.about['type']})"
-        parameters = signature(loaded.model.forward).parameters
+        self._kinds, parameters = [*media.counts], signature(loaded.model.forward).parameters
+        self._takes = None if takes_any(loaded.model) else {*parameters}
         self.reads_text = "input_ids" in parameters
         readable = [kind for kind, names in _ARGUMENTS.items() if any(name in parameters for name in names)]
         if unread := [kind for kind in self._kinds if kind not in readable]:
@@ -90,7 +90,10 @@ class Processor:
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
         if media.audio is not None:
-            self.media = replace(media, audio=media.audio.at(self._rate))
+            rate = getattr(self.extractor, "sampling_rate", None)
+            if not isinstance(rate, int):
+                raise LoadError(f"{self.name}: its processor states no rate of samples", "give arrays with -F FILE.npz")
+            self.media = replace(media, audio=media.audio.at(rate))
 
     def marked_text(self, text: str, chat: Mapping[str, Any] | None) -> MarkedText:
         """The text with a mark for each medium: where the user or the chat template put it, else before the text."""
@@ -121,7 +124,7 @@ class Processor:
         return InputError(f"{self.description} reads one image at a time", "give one --image")
 
     def arrays(self, marked_text: MarkedText) -> dict[str, Any]:
-        """The processor's arrays for one example, batched: a leading axis of 1."""
+        """The processor's arrays for one example that the forward takes, batched: a leading axis of 1."""
         audio, images = self.media.audio, list(self.media.images)
         if not self.reads_text and audio is not None:
             return self._run_processor(audio.samples, sampling_rate=audio.rate)
@@ -145,17 +148,6 @@ class Processor:
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of a model that reads text, with what the processor added to it."""
         return self.processor.tokenizer
-
-    @property
-    def _kinds(self) -> list[str]:
-        return list(self.media.counts)
-
-    @property
-    def _rate(self) -> int:
-        rate = getattr(self.extractor, "sampling_rate", None)
-        if not isinstance(rate, int):
-            raise LoadError(f"{self.name}: its processor states no rate of samples", "give arrays with -F FILE.npz")
-        return rate
 
     def _mark(self, kind: str) -> str | None:
         mark = getattr(self.processor, f"{kind}_token", None)
@@ -181,15 +173,15 @@ class Processor:
             if not any(name in arrays for name in _ARGUMENTS[kind]):  # a bare tokenizer ignores unknown arguments
                 line = f"{self.description}: its processor takes no --{kind}"
                 raise LoadError(line, "are the processor's files complete?")
-        return arrays
+        texts = [name for name, x in arrays.items() if isinstance(x, list) and str in map(type, x)]  # to tokenize
+        takes = arrays if self._takes is None else self._takes
+        return {name: x for name, x in arrays.items() if name in takes and name not in texts}
 
     def _load_processor(self, origin: Origin) -> Any:
         folder = Path(origin.path)
         if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
-            raise LoadError(
-                f"{self.name} has no processor (neither {' nor '.join(PROCESSOR_FILES)})",
-                "copy that file of the original model into the folder, or give prepared arrays with -F FILE.npz",
-            )
+            hint = "copy that file of the original model into the folder, or give prepared arrays with -F FILE.npz"
+            raise LoadError(f"{self.name} has no processor (neither {' nor '.join(PROCESSOR_FILES)})", hint)
         kind = AutoImageProcessor if self.media.images else AutoFeatureExtractor
         try:
             with without_videos():
@@ -202,11 +194,3 @@ def file_option(name: str) -> str:
     """The end of a hint for the forward's argument `name`; "" where no option gives it."""
     kinds = (kind for kind, names in _ARGUMENTS.items() if name in names)
     return next((f"; attn top and matrix take --{kind} FILE" for kind in kinds), "")
-
-
-def arrays_for_forward(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of a processor that the model's forward takes, by the names of its arguments; no texts to tokenize."""
-    names = arrays if takes_any(model) else signature(model.forward).parameters
-    return {
-        name: x for name, x in arrays.items() if name in names and not (isinstance(x, list) and str in map(type, x))
-    }

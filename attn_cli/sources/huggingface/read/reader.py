@@ -34,7 +34,7 @@ from attn_cli.sources.huggingface.read.input_files import (
 )
 from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import check_tokens, noted_beyond, position_count, position_limit
-from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
+from attn_cli.sources.huggingface.read.processor import Processor, file_option
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, text_notes, tokenize
 from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 
@@ -55,7 +55,7 @@ def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
             yield number
 
 
-def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any) -> tuple[Token, ...]:
+def _frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any) -> tuple[Token, ...]:
     """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins."""
     rate, per_token = getattr(extractor, "sampling_rate", None), FRAMES_PER_TOKEN.get(type_of(model.config))
     samples, spectrum = arrays.get("input_values"), arrays.get("input_features")
@@ -70,17 +70,12 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
 
 
 START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
-
-
 # continues a prompt by generated tokens, and calls a function with the count of each
 Generator = Callable[[Prompt, Callable[[int], None] | None], Prompt]
 
 
 class PromptReader:
-    """Makes a loaded model's prompts of texts, arrays, images or audio, and its forward's arguments of prompts.
-
-    Raises InputError for a decoder text where the model has no decoder.
-    """
+    """Makes a loaded model's prompts of texts, arrays, images or audio, and its forward's arguments of prompts."""
 
     def __init__(
         self,
@@ -106,7 +101,7 @@ class PromptReader:
 
     @property
     def has_decoder(self) -> bool:
-        """True if the model has a decoder of text beside an encoder: one of object queries or series reads no ids."""
+        """True if the model has a decoder of text beside an encoder."""
         return is_pair(self.loaded.model) and "decoder_input_ids" in signature(self.loaded.model.forward).parameters
 
     @property
@@ -167,17 +162,18 @@ class PromptReader:
                 raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
             hint = f"give it with -F FILE.npz{file_option(self._main_input)}"
             raise InputError(f"{self._title} reads {self._main_input}, not text", hint)
-        if self.chat is None:
+        chat = self._chat_for(text)
+        if chat is None:
             return tokenize(tokenizer, text, pair)
-        text, notes = chat_text(tokenizer, self._going_on(self.chat, text), text, self.about["model"])
+        text, notes = chat_text(tokenizer, chat, text, self.about["model"])
         prompt = tokenize(tokenizer, text, add_special_tokens=False)
         return replace(prompt, warnings=prompt.warnings + notes)
 
-    def _going_on(self, chat: Mapping[str, Any], text: str) -> Mapping[str, Any]:
-        if self.generator is None or text or not chat["messages"]:
-            return chat
-        last = chat["messages"][-1]
-        return {"continue_final_message": last["role"] == "assistant" and bool(last.get("content")), **chat}
+    def _chat_for(self, text: str) -> Mapping[str, Any] | None:
+        if self.chat is None or self.generator is None or text or not self.chat["messages"]:
+            return self.chat
+        last = self.chat["messages"][-1]
+        return {"continue_final_message": last["role"] == "assistant" and bool(last.get("content")), **self.chat}
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts, each of ordinary tokens drawn at random, R, written twice: R R. No token is in R twice."""
@@ -200,7 +196,7 @@ class PromptReader:
         return prompts
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
-        marked_text = processor.marked_text(text, self.chat and self._going_on(self.chat, text))
+        marked_text = processor.marked_text(text, self._chat_for(text))
         model, media = self.loaded.model, processor.media
         config = configuration_of(model)
         arrays = processor.arrays(marked_text)
@@ -217,8 +213,8 @@ class PromptReader:
             model,
             marked_text.text,
             tokens,
-            arrays_for_forward(model, arrays),
-            frames=frame_tokens(model, arrays, processor.extractor),
+            arrays,
+            frames=_frame_tokens(model, arrays, processor.extractor),
             images=len(media.images),
             files=media.files,
             warnings=tuple(dict.fromkeys(notes)),
