@@ -105,16 +105,10 @@ class ProblemOptions:
         values = asdict(self)
         (text,) = values.pop("texts") or (None,)
         values |= {"text": text} if text is None else {"text": text, "context": None, "context_text": self.context}
-        values |= projection_options(values.pop("projections") or ()) | position_options(self.positions)
-        values |= latent_options(values["latent"])
-        weights = values.pop("weights")
+        values |= projection_options(self.projections or ()) | position_options(self.positions)
+        masks = (*(values.pop("mask") or ()), *["causal"] * self.causal)
         return MatrixOptions(
-            masks=(*(values.pop("mask") or ()), *["causal"] * values.pop("causal")),
-            softmax=weights != "scores",
-            fixed=None if weights == "scores" else weights,
-            causal=decodes,
-            precise=precise,
-            **values,
+            **values | latent_options(self.latent) | {"masks": masks, "causal": decodes, "precise": precise}
         )
 
 

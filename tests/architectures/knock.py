@@ -64,6 +64,6 @@ def _way(experiment: ModelExperiment) -> str:
     )
     if experiment.run_mode == "whole":
         return words
-    experiment._obstacle, experiment._without_cache = "whole passes are the measure", "whole"
+    experiment.no_cache_reason, experiment._without_cache = "whole passes are the measure", "whole"
     apart = max(abs(a - (b.bits or 0.0)) for a, b in zip(bits, experiment.outcomes(interventions), strict=True))
     return words if apart <= SAME else f"{words}, differs {apart:.0e}"

@@ -1,5 +1,6 @@
 """Attention's contribution to the residual stream: W_O, found without names, and the vectors around every block."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -19,28 +20,24 @@ from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, Modu
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
+from attn_cli.sources.huggingface.capture.session import capturing
 
 # A power of two, so that it rounds nothing by itself; W_O's bias then rounds its small weights the less.
 _LARGE = 64.0
 
 
 class Projections:
-    """W_O of every attention module that runs when `model` is called with `arguments`; a short text is enough.
-
-    It is the first module with a matrix in the layer's block that is given what the attention function returned.
-
-    found  by the attention's path the module that computes W_O, and what it was given; None where there is none
-    """
+    """W_O of the attention modules in a pass: the first module with a matrix that is given what attention returned."""
 
     def __init__(self, model: PreTrainedModel, arguments: Mapping[str, Any]) -> None:
+        # by the attention's path the module that computes W_O, and what it was given
         self.found: dict[str, tuple[nn.Module, torch.Tensor] | None] = {}
         self._places = ModulePlaces(model)
         self._open: tuple[str, str, torch.Tensor] | None = None  # the attention's path, its block, its output
-        ledger = Ledger(model, Selection(), unlabelled(model), self._places)
+        ledger = Ledger(model, Selection(), places=self._places)
         modules = [module for module in self._places.paths if _has_matrix(module)]
         hooks = (module.register_forward_pre_hook(self._look, with_kwargs=True) for module in modules)
-        with Capture(model, ObservedAttention(ledger, None, tap=self._note)), hooked(*hooks), torch.no_grad():
+        with capturing(model, ObservedAttention(ledger, None, tap=self._note)), hooked(*hooks), torch.no_grad():
             model(**arguments)
 
     def _note(self, module: nn.Module, place: Place, output: torch.Tensor) -> None:
@@ -72,15 +69,12 @@ class Projections:
 
 
 def matrix_rows(module: nn.Module, like: torch.Tensor, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
-    """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
-
-    But for a plain linear layer's weight in memory, W_O(x) - W_O(0) for unit vectors x: layout, quantisation,
-    adapters and offloading don't matter.
-    """
+    """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least."""
     if type(module) is nn.Linear and not module.weight.is_meta:
         columns = module.weight.detach().reshape(-1, h, e)
         columns = columns if list(heads) == list(range(h)) else columns[:, list(heads)]
         return at_least_float32(columns.reshape(len(columns), -1).T)
+    # W_O(x) - W_O(0) for unit vectors x: layout, quantisation, adapters and offloading don't matter
     units = torch.zeros((1, len(heads) * e + 1, h * e), dtype=like.dtype, device=like.device)
     for at, head in enumerate(heads):
         rows = torch.arange(e, device=units.device)
@@ -103,51 +97,32 @@ def recording_blocks(
     tokens: int,
     arrive: Callable[[BlockVectors], None],
 ) -> AbstractContextManager[None]:
-    """Context manager: `arrive` gets chosen tokens' vectors around every selected block."""
-    recorders = {
-        module: _BlockRecorder(of_module, rows, tokens, arrive)
-        for module, of_module in _blocks(model, places, selection).items()
-    }
-    return hooked(*block_hooks(recorders, _BlockRecorder.enter, _BlockRecorder.leave))
+    """Context manager: `arrive` gets chosen tokens' vectors around every selected block, in each place of a module."""
+    blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
+    for place in places:
+        is_selected = selection.has_layer(place.layer, place.blocks, place.stream)
+        if is_selected and place.block_path and place.stream in TEXT_STREAMS:
+            blocks.setdefault(model.get_submodule(place.block_path), {})[place.block_path] = place
+    before: dict[tuple[ModulePlace, ...], Any] = {}
+    calls = Counter[tuple[ModulePlace, ...]]()
 
+    def enter(of: tuple[ModulePlace, ...], given: torch.Tensor | None) -> None:
+        before[of] = vectors(of[0], given)
 
-class _BlockRecorder:
-    """One block's vectors; a module that the model uses in several blocks is recorded in each."""
+    def leave(of: tuple[ModulePlace, ...], returned: Any) -> None:
+        call, at = divmod(calls[of], len(of))
+        calls[of] += 1
+        arrive(BlockVectors(of[at].layer, of[at].stream, call, before[of], vectors(of[0], returned)))
 
-    def __init__(
-        self, places: Sequence[ModulePlace], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
-    ) -> None:
-        self.places, self.rows, self.tokens, self.arrive = places, list(rows), tokens, arrive
-        self.calls = 0
-        self.before: Any = None
-
-    def enter(self, given: torch.Tensor | None) -> None:
-        self.before = self._rows(given)
-
-    def leave(self, returned: Any) -> None:
-        after = self._rows(returned)
-        call, at = divmod(self.calls, len(self.places))
-        self.arrive(BlockVectors(self.places[at].layer, self.places[at].stream, call, self.before, after))
-        self.calls += 1
-
-    def _rows(self, hidden: Any) -> Any:
+    def vectors(place: ModulePlace, hidden: Any) -> Any:
         if isinstance(hidden, torch.Tensor):
             flat = hidden.detach()[0] if hidden.ndim == 3 else hidden.detach()
-            if flat.ndim == 2 and flat.shape[0] == self.tokens:
-                return to_numpy(at_least_float32(flat[self.rows]))
+            if flat.ndim == 2 and flat.shape[0] == tokens:
+                return to_numpy(at_least_float32(flat[list(rows)]))
         raise InputError(
-            f"layer {self.places[0].layer} ({self.places[0].block_path}) hands on no vector per token",
+            f"layer {place.layer} ({place.block_path}) hands on no vector per token",
             "its attention can be seen: attn top, attn matrix",
         )
 
-
-def _blocks(
-    model: nn.Module, places: Sequence[ModulePlace], selection: Selection
-) -> dict[nn.Module, list[ModulePlace]]:
-    blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
-    for place in places:
-        if not place.block_path or place.stream not in TEXT_STREAMS:
-            continue
-        if selection.has_layer(place.layer, place.blocks, place.stream):
-            blocks.setdefault(model.get_submodule(place.block_path), {})[place.block_path] = place
-    return {module: list(by_path.values()) for module, by_path in blocks.items()}
+    of_blocks = {module: tuple(by_path.values()) for module, by_path in blocks.items()}
+    return hooked(*block_hooks(of_blocks, enter, leave))

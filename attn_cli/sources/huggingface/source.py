@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
@@ -15,7 +14,12 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Block, BlockVectors
 from attn_cli.prompt import EncodedText, Prompt
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair, number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.configuration import (
+    configuration_of,
+    heads_of,
+    number_of,
+    text_configuration,
+)
 from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     INPUT_ERRORS,
     first_tokens,
@@ -23,7 +27,6 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     outside_vocabulary,
     without_cache,
 )
-from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.unseen_parts import (
     blocks_without_attention,
@@ -34,7 +37,7 @@ from attn_cli.sources.huggingface.anatomy.unseen_parts import (
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
+from attn_cli.sources.huggingface.capture.session import capturing
 from attn_cli.sources.huggingface.compat import uncompiled
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.generate import TextGenerator, answered
@@ -89,8 +92,7 @@ class ModelSource:
         self.loaded, self.reader = loaded, reader or PromptReader(loaded)
         self.about, self.batch_size = loaded.about, self.reader.batch_size
         self.module_places = loaded.module_places
-        self._projections_cache: Projections | None = None
-        self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
+        self._projections: Projections | None = None
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -144,18 +146,20 @@ class ModelSource:
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
-            labels = BatchLabels(texts, others, encoder_decoder=is_pair(self.loaded.model))
-            found = self._projections(arguments).rows if projections else None
-            ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
-            ledger.end_after_selection()
+            labels = BatchLabels(self.loaded.model, texts, others)
+            if projections and self._projections is None:
+                self._projections = Projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
+            rows = self._projections.rows if projections and self._projections is not None else None
+            ledger = Ledger(self.loaded.model, selection, labels, self.module_places, rows)
             self._run(visit, arguments, ledger)
 
-    def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
+    def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         model = self.loaded.model
+        ledger.end_after_selection()
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments = {"logits_to_keep": 1} | dict(arguments)
         forget_length(model)
-        with Capture(model, ObservedAttention(ledger, visit, **how)), torch.no_grad():
+        with capturing(model, ObservedAttention(ledger, visit)), torch.no_grad():
             model(**arguments)
         if failure := why_missing(model, ledger, ledger.selection, self.about["model"]):
             raise failure
@@ -180,11 +184,6 @@ class ModelSource:
             if failure is None:
                 raise
             raise failure from error
-
-    def _projections(self, arguments: Mapping[str, Any]) -> Projections:
-        if self._projections_cache is None:
-            self._projections_cache = Projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
-        return self._projections_cache
 
     def _check_layers(self, selection: Selection) -> None:
         selection.check_stream(place.stream for place in self.places)
@@ -219,19 +218,14 @@ class ModelSource:
         """Run the texts as one batch; `visit` gets each selected layer's attention, its tokens labelled by number."""
         model = self.loaded.model
         self._check_layers(selection)
-        numbers = [text.ids for text in texts]
-        arguments: dict[str, Any] = self.reader.padded(numbers)
+        arguments: dict[str, Any] = self.reader.padded([text.ids for text in texts])
         if self.reader.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)[0]]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
         arguments = self._without_cache(arguments)
-        ledger = Ledger(model, selection, unlabelled(model), self.module_places)
-        if self._usual_runs is not None:
-            ledger.end_after_selection(self._usual_runs)
+        ledger = Ledger(model, selection, places=self.module_places)
         with self._translating_errors(arguments):
             self._run(visit, arguments, ledger)
-        if self._usual_runs is None:
-            self._usual_runs = ledger.runs
 
     @property
     def has_lm_head(self) -> bool:
@@ -250,13 +244,6 @@ class ModelSource:
             raise InputError("--answer is for models that continue their text", "give the answer as --pair")
         return answered(self.loaded, prompt, answer)
 
-    def _unpadded(self, prompt: Prompt) -> dict[str, Any]:
-        arguments = self.reader.arguments([prompt])
-        mask = arguments.get("attention_mask")
-        if self.reader.arrays is not None and mask is not None and mask.ndim == 2 and not bool(mask.all()):
-            raise LoadError("beside padding this model shows its attention alone", "save the inputs without padding")
-        return arguments
-
     def experiment_bytes(self, tokens: int) -> int:
         """The bytes that an experiment on so many tokens keeps of its run without interventions; 0 if unknown."""
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
@@ -274,7 +261,10 @@ class ModelSource:
         look: Look | None = None,
     ) -> ModelExperiment:
         """Run the prompt once, as the baseline of the interventions that the result runs."""
-        arguments = self._unpadded(prompt)
+        arguments = self.reader.arguments([prompt])
+        mask = arguments.get("attention_mask")
+        if self.reader.arrays is not None and mask is not None and mask.ndim == 2 and not bool(mask.all()):
+            raise LoadError("beside padding this model shows its attention alone", "save the inputs without padding")
         if look is not None:
             self._check_layers(look.selection)
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):

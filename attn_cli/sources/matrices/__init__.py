@@ -121,7 +121,7 @@ def open_matrices(options: MatrixOptions) -> Matrices:
 
 
 def _stand_ins(options: MatrixOptions) -> tuple[str, ...]:
-    if options.fixed is not None:
+    if options.has_fixed_weights:
         return "q", "k", "scores", "scaled", "biased", "masked", "shifted", "exp"
     if options.scores is None:
         return ()

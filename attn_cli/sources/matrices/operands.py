@@ -23,7 +23,7 @@ Projections = Mapping[str, np.ndarray | None]
 
 
 class Words(NamedTuple):
-    """A text's words in a table: vectors x `[n, width]`, and the table's q, k `[n, d]` and v `[n, e]`, or x."""
+    """A text's words in a table: vectors x `[n, width]`, and the table's q, k and v, or x."""
 
     prompt: Prompt
     table: str
@@ -36,22 +36,17 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operands:
-    """q `[*lead, h, n, d]`, k `[*lead, g, m, d]` and v `[*lead, g, m, e]` of all batch entries, and their ingredients.
+    """q, k and v of all batch entries, and their ingredients."""
 
-    head_size  d, by whose square root scores are divided; for absorbed latents the d of the plain form
-    head_axis  whether heads were asked for, or are in the files
-    words, context_words   what x and the context are the vectors of; None for matrices
-    """
-
-    q: np.ndarray
-    k: np.ndarray
-    v: np.ndarray
+    q: np.ndarray  # [*lead, h, n, d]
+    k: np.ndarray  # [*lead, g, m, d]
+    v: np.ndarray  # [*lead, g, m, e]
     lead: tuple[int, ...]
-    head_size: int
-    head_axis: bool
+    head_size: int  # by whose square root scores are divided; for absorbed latents the d of the plain form
+    head_axis: bool  # whether heads were asked for, or are in the files
     made: Ingredients
     notes: tuple[str, ...] = ()
-    words: Words | None = None
+    words: Words | None = None  # what x is the vectors of; None for matrices
     context_words: Words | None = None
 
 
@@ -66,20 +61,20 @@ def _of_files(options: MatrixOptions) -> Operands:
         names = array_names(options.q)
         held = {name: f"{options.q}:{member}" for name in ("k", "v") if (member := member_for(names, name))}
         options = replace(options, k=options.k or held.get("k"), v=options.v or held.get("v"))
-    q, k, v, wo, scores = (_read(options, name) for name in ("q", "k", "v", "wo", "scores"))
+    q, k, v, scores = (_read(options, getattr(options, name), name) for name in ("q", "k", "v", "scores"))
     if scores is not None:
         q, k = scores, np.broadcast_to(np.eye(scores.shape[-1]), (*scores.shape[:-2], *2 * scores.shape[-1:]))
     assert q is not None
     notes = ("v is missing: the keys are the values, too",) if options.k is not None and v is None else ()
     head_axis, k = options.heads is not None or q.ndim > 2, q if k is None else k
-    made = Ingredients(projection=wo)
+    made = Ingredients(projection=_read(options, options.projections.get("wo"), "wo"))
     return _in_heads(options, q, k, k if v is None else v, options.heads, made, head_axis=head_axis, notes=notes)
 
 
 def _of_embeddings(options: MatrixOptions) -> Operands:
     words, context_words = (_words_of(options, text) for text in (options.text, options.context_text))
-    x = _read(options, "x") if words is None else words.x
-    context = _read(options, "context") if context_words is None else context_words.x
+    x = _read(options, options.x, "x") if words is None else words.x
+    context = _read(options, options.context, "context") if context_words is None else context_words.x
     assert x is not None
     positions = None
     if options.positions == "sinusoidal":
@@ -103,7 +98,9 @@ def _of_embeddings(options: MatrixOptions) -> Operands:
     notes = [note for text in (context_words, words) if text is not None for note in text.prompt.warnings]
     more: dict[str, Any] = {"words": words, "context_words": context_words}
     more["head_axis"] = options.is_latent or options.heads is not None or heads > 1
-    changed = options.is_latent or options.sets("seed", "wq", "wk", "wv") or positions is not None
+    changed = (
+        options.is_latent or options.seed is not None or options.projects("wq", "wk", "wv") or positions is not None
+    )
     if are_projected and changed:
         why = "--projections" if positions is None else "--positions sinusoidal"
         notes.append(f"the table's own q, k and v are left out: {why} makes them of x")
@@ -117,12 +114,11 @@ def _of_embeddings(options: MatrixOptions) -> Operands:
     if words is not None and not changed:
         keys = context_words or words
         q, k, v = words.q, keys.k, keys.v
-    own = _read(options, "v")
+    own = _read(options, options.v, "v")
     return _in_heads(options, q, k, v if own is None else own, heads, made, **more)
 
 
-def _read(options: MatrixOptions, name: str) -> np.ndarray | None:
-    file = getattr(options, name)
+def _read(options: MatrixOptions, file: str | None, name: str) -> np.ndarray | None:
     if file is None:
         return None
     array = read_array(file, name=name)
@@ -150,7 +146,8 @@ def _sinusoids(x: np.ndarray) -> np.ndarray:
 
 def _projections(options: MatrixOptions, width: int, context_width: int, heads: int) -> tuple[Projections, list[str]]:
     """The projections by their options' names, read, drawn or None; and the names of the drawn ones."""
-    matrices = {name: _read(options, name) for name in (*PROJECTIONS, *LATENTS)}
+    files = options.projections
+    matrices = {name: _read(options, files.get(name), name) for name in (*PROJECTIONS, *LATENTS)}
     if options.seed is None:
         return matrices, []
     d, groups = -(-width // heads), options.kv_heads or heads  # a head's size is rounded up
@@ -165,7 +162,7 @@ def _projections(options: MatrixOptions, width: int, context_width: int, heads: 
     else:
         keys = (context_width, groups * d)
         shapes = {"wq": (width, heads * d), "wk": keys, "wv": keys}
-    if heads > 1 and not options.sets("wv", "wuv"):
+    if heads > 1 and not options.projects("wv", "wuv"):
         # one head needs none; and its rows are as many as values are wide, which is unknown where those are files
         shapes["wo"] = (heads * d, width)
     drawn = [name for name in matrices if name in shapes and matrices[name] is None]
@@ -180,7 +177,7 @@ def _latent(options: MatrixOptions, w: Projections, context: np.ndarray, q_width
     down, up_k, up_v, rotary = (w[name] for name in LATENTS)
     assert down is not None and up_k is not None and up_v is not None
     c = product(context, down, "wdkv")  # [..., m, width] @ [width, r]
-    weights = _read(options, "latent_norm")
+    weights = _read(options, options.projections.get("norm"), "latent_norm")
     if weights is not None:
         if weights.size != c.shape[-1]:
             sizes = f"latent_norm has {weights.size} numbers but wdkv has shape {down.shape}"

@@ -1,8 +1,8 @@
 """The options of attention on matrices: its inputs and its rule, and the combinations that are refused."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from attn_cli.errors import InputError
@@ -12,7 +12,7 @@ from attn_cli.text import excerpt, listed
 PROJECTIONS = ("wq", "wk", "wv", "wo")
 POSITIONS = ("sinusoidal", "rotary", "rotary-interleaved")
 LATENTS = ("wdkv", "wuk", "wuv", "wkr")
-_NAMED = {name: name for name in (*PROJECTIONS, *LATENTS)} | {"norm": "latent_norm"}
+_NAMED = (*PROJECTIONS, *LATENTS, "norm")
 
 _ADD_X = "add --x FILE, or a text"
 
@@ -33,16 +33,8 @@ class MatrixOptions:
     text: str | None = None  # words instead of x and context, looked up in the table `model`
     context_text: str | None = None
     model: str = "toy"
-    wq: str | None = None  # projections; the identity if missing
-    wk: str | None = None
-    wv: str | None = None
-    wo: str | None = None
-    wdkv: str | None = None  # to latents, from these to keys and values, and to the shared key part
-    wuk: str | None = None
-    wuv: str | None = None
-    wkr: str | None = None
-    latent_norm: str | None = None  # the weights of the RMS norm of latents
-    seed: int | None = None  # draws the projections that are not given
+    projections: Mapping[str, str] = field(default_factory=dict)  # files by name: wq ..., of latents wdkv, norm ...
+    seed: int | None = None  # draws the projections that are not given; without it they are the identity
     heads: int | None = None
     kv_heads: int | None = None
     latent: int | None = None  # the rank of drawn latents
@@ -55,8 +47,7 @@ class MatrixOptions:
     scores: str | None = None  # q kᵀ itself, in place of q and k
     alibi: str | None = None  # slopes, or "paper"
     sink: str | None = None  # a learned score per head in the softmax's sum
-    fixed: str | None = None  # "uniform", "sum" (1 each) or a file: weights that don't depend on scores
-    softmax: bool = True  # False: the scores are the weights
+    weights: str | None = None  # without a softmax: "scores", "uniform", "sum" (1 each), or a file of weights
     causal: bool = False  # adds a causal mask even if `masks` names none
     precise: bool = False  # float64 whatever the precision of the files
 
@@ -74,37 +65,41 @@ class MatrixOptions:
     @property
     def is_latent(self) -> bool:
         """True if keys and values come from latents."""
-        return self.latent is not None or self.sets(*LATENTS)
+        return self.latent is not None or self.projects(*LATENTS)
+
+    @property
+    def has_fixed_weights(self) -> bool:
+        """True if weights are given that don't depend on scores."""
+        return self.weights not in (None, "scores")
 
     @property
     def rotary(self) -> bool:
         """True if q and k are rotated by rotary positions."""
         return (self.positions or "").startswith("rotary")
 
-    def sets(self, *names: str) -> bool:
-        """True if any of the options of these names (`names`) was given."""
-        return any(getattr(self, name) is not None for name in names)
+    def projects(self, *names: str) -> bool:
+        """True if any projection of these names was given."""
+        return any(name in self.projections for name in names)
 
 
 def projection_options(given: Sequence[str]) -> dict[str, Any]:
     """The options that --projections stands for: a seed to draw them from, files by name, or the arrays of a file."""
-    options: dict[str, Any] = {}
+    seeds = [int(value) for value in given if value.isdecimal()]
+    files: dict[str, str] = {}
     for value in given:
         name, equals, file = value.partition("=")
-        if value.isdecimal():
-            options["seed"] = int(value)
-        elif equals and name in _NAMED:
-            options[_NAMED[name]] = file
-        else:
+        if equals and name in _NAMED:
+            files[name] = file
+        elif not value.isdecimal():
             held = [name for name in array_names(value) if name in _NAMED]
             if not held:
                 raise InputError(f"{excerpt(value)} holds no projection by name", f"one of {', '.join(_NAMED)}")
-            options |= {_NAMED[name]: f"{value}:{name}" for name in held}
-    missing = [name for name in LATENTS[:3] if name not in options]
-    if missing and not options.get("wdkv") is options.get("wuk") is options.get("wuv") is None:
+            files |= {name: f"{value}:{name}" for name in held}
+    missing = [name for name in LATENTS[:3] if name not in files]
+    if 0 < len(missing) < 3:
         needed = "wdkv [width, r], wuk [r, heads * d], wuv [r, heads * e]"
         raise InputError(f"latent keys need {listed(missing)}, which is not given", needed)
-    return options
+    return {"projections": files} | ({"seed": seeds[-1]} if seeds else {})
 
 
 def position_options(positions: str | None) -> dict[str, Any]:
@@ -131,35 +126,32 @@ def latent_options(given: str | None) -> dict[str, Any]:
 
 def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
     """What can't be meant together: whether it was given, the message, and what to do; the first is told."""
-    files = ("q", "k", "v", "x", "context", *PROJECTIONS, *LATENTS, "latent_norm", "scores", "sink", "fixed")
-    piped = sum(file == "-" for file in (*(getattr(o, name) for name in files), *o.masks))
-    changes = [f"--{name}" for name in ("scale", "softcap", "sink") if o.sets(name)]
-    changes += ["--positions alibi"] * o.sets("alibi") + ["--weights scores"] * (not o.softmax)
+    files = (o.q, o.k, o.v, o.x, o.context, *o.projections.values(), o.scores, o.sink, o.weights, *o.masks)
+    changes = [f"--{name}" for name in ("scale", "softcap", "sink") if getattr(o, name) is not None]
+    changes += ["--positions alibi"] * (o.alibi is not None)
     given, embeds = bool(o.q or o.k or o.v), o.has_embeddings
-    needing_x = {
-        "a projection": ("wq", "wk", "wv", "seed"),
-        "--context": ("context",),
-        "a latent": ("latent", *LATENTS),
-    }
+    x_or_q = "give either x with projections, or q, k and v"
     return [
-        (piped > 1, "standard input holds one matrix, - was given more than once", "put the others in files"),
+        (
+            files.count("-") > 1,
+            "standard input holds one matrix, - was given more than once",
+            "put the others in files",
+        ),
         (
             o.text is not None and bool(o.q or o.k or (o.v and o.is_latent)),
             "a text and --q or --k at once",
-            "give either x with projections, or q, k and v; quote labels: --labels 'The cat'",
+            f"{x_or_q}; quote labels: --labels 'The cat'",
         ),
-        (
-            o.x is not None and given,
-            "--x and --q, --k or --v at once",
-            "give either x with projections, or q, k and v",
-        ),
+        (o.x is not None and given, "--x and --q, --k or --v at once", x_or_q),
         (
             o.scores is not None and (embeds or bool(o.q or o.k)),
             "--scores are q kᵀ already, and q and k are given, too",
             "leave out one of them",
         ),
         (o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
-        *((not embeds and o.sets(*names), f"{what} needs embeddings", _ADD_X) for what, names in needing_x.items()),
+        (not embeds and (o.seed is not None or o.projects("wq", "wk", "wv")), "a projection needs embeddings", _ADD_X),
+        (not embeds and o.context is not None, "--context needs embeddings", _ADD_X),
+        (not embeds and o.is_latent, "a latent needs embeddings", _ADD_X),
         (not embeds and o.positions == "sinusoidal", "--positions sinusoidal needs embeddings", _ADD_X),
         (
             not embeds and o.q is None and o.scores is None,
@@ -167,7 +159,7 @@ def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
             'give --q "1 0; 0 1" or --q FILE (then k and v are q), or --scores, or --x, or a text',
         ),
         (
-            o.seed is None and o.sets("latent"),
+            o.seed is None and o.latent is not None,
             "--latent is a size of projections that are drawn",
             "add --projections SEED",
         ),
@@ -178,17 +170,13 @@ def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
         ),
         (o.absorb and not o.is_latent, "absorbed is for latent keys", "--latent 2:absorbed, or wdkv=FILE"),
         (
-            o.is_latent and bool(o.wk or o.wv or o.kv_heads),
+            o.is_latent and (o.projects("wk", "wv") or bool(o.kv_heads)),
             "latent keys and wk, wv or --kv-heads at once",
             "latents make every head's keys and values",
         ),
+        (o.has_fixed_weights and bool(changes), "fixed weights ignore scores", f"leave out {' and '.join(changes)}"),
         (
-            o.fixed is not None and bool(changes),
-            "fixed weights ignore scores",
-            f"leave out {' and '.join(changes)}",
-        ),
-        (
-            o.sink is not None and not o.softmax,
+            o.sink is not None and o.weights == "scores",
             "--sink takes a share of the softmax, and --weights scores has none",
             "leave out one of them",
         ),

@@ -35,8 +35,6 @@ class MaskEntry(NamedTuple):
     example: str = ""
     pattern: str = _ABOVE_0
     needs: str = "a whole number above 0"
-    hint: str = "example"
-    help: str | None = None  # None stands for `syntax`, "" leaves it out of --help
 
     @property
     def name(self) -> str:
@@ -53,7 +51,7 @@ class MaskEntry(NamedTuple):
         """The whole numbers in a value of `--mask` such as dilated:3:2; InputError where they are no such numbers."""
         argument = text.partition(":")[2]
         if self.example and not re.fullmatch(self.pattern, argument):
-            raise InputError(f"--mask {text!r} needs {self.needs}", f"{self.hint}: --mask {self.example}")
+            raise InputError(f"--mask {text!r} needs {self.needs}", f"example: --mask {self.example}")
         return [int(number) for number in re.split("[:,]", argument)] if self.example else []
 
 
@@ -93,8 +91,8 @@ def offset_of(options: MatrixOptions, n: int, m: int) -> int:
     given = next((text for text in options.masks if re.fullmatch(r"causal:-?\d+", text)), None)
     if given is not None:
         return int(given.partition(":")[2])
-    top_left = any(text in ("causal", "causal-top-left") for text in options.masks)
-    return m - n if "causal-bottom-right" in options.masks or (options.causal and not top_left) else 0
+    at_end = "causal-bottom-right" in options.masks or (options.causal and "causal" not in options.masks)
+    return m - n if at_end else 0
 
 
 def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskOf:
@@ -108,25 +106,15 @@ def _lengths(lengths: list[int], shape: ScoreShape, _: int) -> MaskOf:
 
 
 MASKS = (
-    MaskEntry("none", lambda _, shape, offset: Mask(), help=""),
+    MaskEntry("none", lambda _, shape, offset: Mask()),
     MaskEntry("causal", lambda _, shape, offset: causal()),
-    MaskEntry("causal-top-left", lambda _, shape, offset: causal(), help=""),
     MaskEntry("causal-bottom-right", lambda _, shape, offset: causal(shape.m - shape.n)),
     MaskEntry(
-        "causal:OFFSET",
-        lambda numbers, shape, offset: causal(numbers[0]),
-        "causal:2",
-        r"-?\d{1,18}",
-        "a whole number",
-        "query i attends to keys up to i + OFFSET",
-        help="causal:OFFSET (keys up to i + OFFSET)",
+        "causal:OFFSET", lambda numbers, shape, offset: causal(numbers[0]), "causal:2", r"-?\d{1,18}", "a whole number"
     ),
     MaskEntry("window:W", lambda numbers, shape, offset: window(numbers[0], offset, both_sides=True), "window:3"),
     MaskEntry(
-        "sliding:W",
-        lambda numbers, shape, offset: all_of(causal(offset), window(numbers[0], offset)),
-        "sliding:3",
-        help="sliding:W (causal, W keys)",
+        "sliding:W", lambda numbers, shape, offset: all_of(causal(offset), window(numbers[0], offset)), "sliding:3"
     ),
     MaskEntry(
         "dilated:W:D",
@@ -134,23 +122,15 @@ MASKS = (
         "dilated:3:2",
         f"{_ABOVE_0}:{_ABOVE_0}",
         "2 whole numbers above 0",
-        help="dilated:W:D (window:W of keys D apart)",
     ),
     MaskEntry("prefix:P", lambda numbers, shape, offset: prefix(numbers[0], offset), "prefix:2"),
-    MaskEntry(
-        "lengths:L,L,...",
-        _lengths,
-        "lengths:3,5",
-        _COUNTS,
-        "whole numbers",
-        "one per batch entry",
-        help="lengths:L,L",
-    ),
+    MaskEntry("lengths:L,L,...", _lengths, "lengths:3,5", _COUNTS, "whole numbers, one per batch entry"),
 )
 
 MASK_HELP = (
-    ", ".join(words for entry in MASKS if (words := entry.syntax if entry.help is None else entry.help))
-    + ", or a file (1 = may attend, or additive; bool:FILE and additive:FILE say which). Several are combined."
+    "causal, causal-bottom-right, causal:OFFSET (keys up to i + OFFSET), window:W, sliding:W (causal, W keys), "
+    "dilated:W:D (window:W of keys D apart), prefix:P, lengths:L,L, or a file (1 = may attend, or additive; bool:FILE "
+    "and additive:FILE say which). Several are combined."
 )
 
 
@@ -183,9 +163,9 @@ RuleOf = Callable[[tuple[int, ...], tuple[int, ...]], Rule]  # of a batch entry 
 def rule_of(options: MatrixOptions, shape: ScoreShape) -> tuple[RuleOf, Sequence[str]]:
     """How scores become weights, as the options say, and notes; InputError where one doesn't fit the scores."""
     mask, biases, notes = masks_of(options, shape)
-    scale, softmax, softcap = 0.0, options.softmax, options.softcap
+    scale, softmax, softcap, fixed = 0.0, options.weights != "scores", options.softcap, options.weights
     slopes = sink = None
-    if options.fixed is None:
+    if not options.has_fixed_weights:
         scale = _scale("off" if options.scale is None and options.scores is not None else options.scale, shape)
         slopes = None if options.alibi is None else _slopes(options.alibi, shape)
         sink = None if options.sink is None else _sink(options.sink, shape)
@@ -193,8 +173,8 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> tuple[RuleOf, Sequence
             if not (math.isfinite(softcap) and softcap > 0):
                 raise InputError(f"--softcap {softcap:g} is not above 0", "Gemma 2 uses 50")
             require_held(softcap, "--softcap", shape.dtype)
-    elif options.fixed != "uniform":
-        cells = np.ones((1, 1)) if options.fixed == "sum" else read_array(options.fixed, name="weights")
+    elif fixed is not None and fixed != "uniform":
+        cells = np.ones((1, 1)) if fixed == "sum" else read_array(fixed, name="weights")
         require_held(cells, "weights", shape.dtype)
         biases, softmax = [fitted(cells.astype(shape.dtype), "weights", shape)], False
     offset = offset_of(options, shape.n, shape.m)

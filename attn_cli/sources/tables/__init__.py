@@ -1,13 +1,4 @@
-"""Tables of word vectors that come with attn; `open_table(name)` opens one.
-
-Of the small ones, which introductions work through by hand, follows (softmax over each row, no mask, one head):
-
-    my-name-is-ankit            x xᵀ, row Ankit: 0.1452 0.4248 0.2872 0.7888
-    my-name-is-ankit-projected  q kᵀ, row Ankit: 3 2 2 5; weights .1640 .0808 .0808 .6744 at scale 1/sqrt(2)
-    the-cat-sat-down            x as q, k and v, scale 1/sqrt(3), row The: weights .3680 .2066 .2189 .2066
-
-`the-cat-sat` usually has a row of scores of its own, 2 4 6 for "cat": q kᵀ of the table gives .66 .91 .93 there.
-"""
+"""Tables of word vectors that come with attn; introductions work through the small ones by hand."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,8 @@
 
 import gzip
 import re
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from math import isfinite
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -47,11 +47,7 @@ def open_table_file(name: str) -> "TextTable":
 
 
 class TextTable:
-    """A table in a text file, read until the words looked up are found; only theirs are kept.
-
-    Blanks stand between numbers, and perhaps two counts on the first line: words, numbers each. InputError names the
-    line, from 1.
-    """
+    """A table in a text file, read until the words looked up are found; only theirs are kept."""
 
     heads = 1
     dtype: np.dtype[Any] = np.dtype(np.float32)
@@ -59,13 +55,17 @@ class TextTable:
     def __init__(self, file: BinaryIO, name: str, label: str) -> None:
         self.name, self._file, self._label = name, file, label
         self._seen = 0  # lines read
-        self._promised: int | None = None
         self._rows: dict[str, int | None] = {}
         self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
         file.seek(0)
         first, second = self._line(1), self._line(2)
         bom = len(first) - len(first.removeprefix(_BOM))
-        self._header = self._read_counts(first[bom:], second)
+        counts, more = first[bom:].split(), len(second.split())
+        is_whole = len(counts) == 2 and all(map(_WHOLE_NUMBER.fullmatch, counts))
+        # "5 1" is a word, unless lines with 1 number follow
+        self._header = is_whole and (more > 2 or more in (0, int(counts[1]) + 1))
+        self._promised = int(counts[0]) if self._header else None
+        self.width = int(counts[1]) if self._header else len(counts) - 1
         self._begin = len(first) if self._header else bom
         if self.width < 1 or (self._header and not second.strip()):
             at, line = (2, second) if self._header and second.strip() else (1, first[bom:])
@@ -74,17 +74,6 @@ class TextTable:
         for row, line, _ in self._lines():  # refuses a text that is no table before any look-up
             self._parse(row, line)
             break
-
-    def _read_counts(self, first: bytes, second: bytes) -> bool:
-        """Note how many numbers a word has; True if the first line says so."""
-        cells, more = first.split(), len(second.split())
-        self.width = len(cells) - 1
-        if len(cells) != 2 or not all(map(_WHOLE_NUMBER.fullmatch, cells)):
-            return False
-        if more and more != int(cells[1]) + 1 and more <= 2:  # "5 1" is a word, unless lines with 1 number follow
-            return False
-        self._promised, self.width = map(int, cells)
-        return True
 
     def _lines(self) -> Iterator[tuple[int, bytes, bytes]]:
         """The row, the line and its word up to a blank, of each word; blank lines may stand at the end."""
@@ -174,18 +163,12 @@ class TextTable:
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         """The whole file some words at a time: the row of the first, the words, their vectors `[words, d]`."""
-        words: list[str] = []
-        numbers = array("f")
+        first, parsed = 0, (self._parse(row, line) for row, line, _ in self._lines())
         with parse_errors(self._label):
-            for row, line, _ in self._lines():
-                word, vector = self._parse(row, line)
-                words.append(word)
-                numbers.extend(vector)
-                if len(words) == BLOCK:
-                    yield row + 1 - BLOCK, words, np.frombuffer(numbers, np.float32).reshape(BLOCK, -1)
-                    words, numbers = [], array("f")
-            if words:
-                yield row + 1 - len(words), words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
+            while block := list(islice(parsed, BLOCK)):
+                words, vectors = zip(*block, strict=True)
+                yield first, words, np.array(vectors, dtype=np.float32)
+                first += len(block)
 
 
 def _text(word: bytes) -> str:

@@ -96,19 +96,12 @@ def split_terms(text: str) -> list[Term]:
 
 
 def with_signs_apart(text: str) -> str:
-    """The expression with blanks around signs that stand inside words, as they were probably meant.
-
-    >>> with_signs_apart("king-man+woman")
-    'king - man + woman'
-    """
+    """The expression with blanks around signs that stand inside words, as they were probably meant."""
     return re.sub(r"(?<=\w)[+-](?=\w)", lambda sign: f" {sign[0]} ", text)
 
 
 def with_suggestions(words: Sequence[str], table: "WordTable") -> list[str]:
-    """The words, each with the one that was probably meant, if the table has any: "bnak (bank?)".
-
-    Letters swapped, doubled, missing or wrong are guessed.
-    """
+    """The words, each with the one that was probably meant, if the table has any: "bnak (bank?)"."""
     guesses = {word: [*dict.fromkeys(_one_edit_away(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
     table.look_up([guess for candidates in guesses.values() for guess in candidates])
     shown = []

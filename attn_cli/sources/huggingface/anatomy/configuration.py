@@ -1,4 +1,4 @@
-"""Configurations of modules, empty for those of other libraries, and statements for which transformers may raise."""
+"""What modules state of themselves: configurations, empty for those of other libraries, and numbers of heads."""
 
 from torch import nn
 from transformers import PreTrainedConfig
@@ -35,3 +35,18 @@ def number_of(config: PreTrainedConfig | None, name: str) -> int | None:
     except RuntimeError:  # it differs between layers, and transformers wants to be asked for each
         return None
     return number if isinstance(number, int) else None
+
+
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "h")
+_KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
+
+
+def heads_of(module: nn.Module) -> int | None:
+    """The number of query heads by the module's own attribute; None where it has none of the usual names."""
+    return next((x for name in _HEADS if isinstance(x := getattr(module, name, None), int)), None)
+
+
+def groups_of(module: nn.Module, h: int) -> list[int]:
+    """For each of `h` query heads the number of its key/value head; its own number if the module states no count."""
+    g = next((x for name in _KEY_HEADS if isinstance(x := getattr(module, name, None), int)), 0)
+    return [head // (h // g) for head in range(h)] if g and h % g == 0 else list(range(h))

@@ -13,17 +13,13 @@ _NUMBERED = re.compile(r"(.*[a-z]_?)(\d+)", re.IGNORECASE)
 
 
 class ModulePlace(NamedTuple):
-    """One occurrence of a module in its model; paths are dotted names, as `named_modules` gives them.
-
-    stream      the stack, such as "self", "encoder" or "cross", as `StreamNames` names it
-    block_path  the path of its block, "" where it is in none
-    """
+    """One occurrence of a module in its model; paths are dotted names, as `named_modules` gives them."""
 
     layer: int
     path: str
-    stream: str
+    stream: str  # as `StreamNames` names it
     blocks: int
-    block_path: str = ""
+    block_path: str = ""  # "" where it is in no block
 
 
 class ModulePlaces:
@@ -76,11 +72,7 @@ class ModulePlaces:
 
 
 def are_nested(path: str, other: str) -> bool:
-    """True if one of two modules is the other, or part of it.
-
-    >>> are_nested("layers.1", "layers.1.attn"), are_nested("layers.1", "layers.11.attn")
-    (True, False)
-    """
+    """True if one of two modules is the other, or part of it, by their paths."""
     return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
 
 

@@ -1,7 +1,8 @@
 """The modules whose code names a softmax outside transformers' registry: only these are watched, for speed."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -15,31 +16,14 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.streams import is_router, is_router_or_gate, looks_like_attention
 from attn_cli.sources.huggingface.compat import EAGER_PREFIX, REGISTRY_NAMES
 
-_SOFTMAX = frozenset(
-    {
-        "softmax",
-        "Softmax",
-        "scaled_dot_product_attention",
-        "multi_head_attention_forward",
-        "_transformer_encoder_layer_fwd",
-        "logsumexp",
-    }
-)
-
-
+_WORDS = """softmax Softmax scaled_dot_product_attention multi_head_attention_forward _transformer_encoder_layer_fwd
+    logsumexp"""
+_SOFTMAX = frozenset(_WORDS.split())
 # Functions of other libraries, and of torch, whose softmax nothing outside of them sees.
-_FUSED = (
-    "flash_attn_func",
-    "flash_attn_qkvpacked_func",
-    "flash_attn_kvpacked_func",
-    "flash_attn_varlen_func",
-    "flash_attn_varlen_qkvpacked_func",
-    "flash_attn_varlen_kvpacked_func",
-    "flash_attn_with_kvcache",
-    "memory_efficient_attention",
-    "flex_attention",
-    "sageattn",
-)
+_KERNELS = """flash_attn_func flash_attn_qkvpacked_func flash_attn_kvpacked_func flash_attn_varlen_func
+    flash_attn_varlen_qkvpacked_func flash_attn_varlen_kvpacked_func flash_attn_with_kvcache
+    memory_efficient_attention flex_attention sageattn"""
+_FUSED = frozenset(_KERNELS.split())
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
@@ -60,9 +44,8 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
 def refuse_compiled(model: nn.Module) -> None:
     """Raise LoadError for a module that torch.jit compiled with attention in it: it takes no hooks."""
     for path, module in model.named_modules():
-        if isinstance(module, ScriptModule) and re.search(
-            "softmax|attention", str(getattr(module, "inlined_graph", ""))
-        ):
+        graph = str(getattr(module, "inlined_graph", "")) if isinstance(module, ScriptModule) else ""
+        if isinstance(module, ScriptModule) and re.search("softmax|attention", graph):
             name = f"{path} ({module.original_name})" if path else str(module.original_name)
             raise LoadError(
                 f"{name} is compiled by torch.jit: its attention can't be seen", "give the module that it was made of"
@@ -104,8 +87,7 @@ def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]
     found = {
         module: watched.get(module) or looks_like_attention(path, module)
         for path, module in model.named_modules()
-        if _code_names(_class_of(module), REGISTRY_NAMES)
-        or (watched.get(module, False) is not False and _may_attend(module))
+        if _named(module, REGISTRY_NAMES) or (watched.get(module, False) is not False and _may_attend(module))
     }
     if not any(watched.get(module, True) is None for module in found):
         return list(found)
@@ -121,7 +103,7 @@ def _verdict(path: str, module: nn.Module) -> bool | None:
 
 def names_a_softmax(module: nn.Module) -> bool:
     """True if the code of a module's class, or a function that it calls, names a softmax."""
-    return _code_names(_class_of(module), _SOFTMAX)
+    return bool(_named(module, _SOFTMAX))
 
 
 def _may_attend(module: nn.Module) -> bool:
@@ -130,20 +112,23 @@ def _may_attend(module: nn.Module) -> bool:
 
 def fused_kernel_of(module: nn.Module) -> str:
     """The fused kernel that the code of a module's class, or a function that it calls, names; "" for none."""
-    of_class = _class_of(module)
-    if not _code_names(of_class, frozenset(_FUSED)):
-        return ""
-    return next(name for name in _FUSED if _code_names(of_class, frozenset({name})))
+    return min(_named(module, _FUSED), default="")
 
 
-def _class_of(module: nn.Module) -> Any:  # typed Any because its static type isn't hashable
-    return type(module)
+def _named(module: nn.Module, words: frozenset[str]) -> set[str]:
+    of_class: Any = type(module)  # whose static type isn't hashable
+    return _named_by(of_class, words)
 
 
 @cache
-def _code_names(module_class: Any, words: frozenset[str]) -> bool:
+def _named_by(module_class: Any, words: frozenset[str]) -> set[str]:
     classes = [cls for cls in module_class.__mro__ if cls not in PreTrainedModel.__mro__]
-    return any(_function_names(function, words, set()) for cls in classes for function in _methods(cls))
+    return _first_named((function for cls in classes for function in _methods(cls)), words, set())
+
+
+def _first_named(functions: Iterable[FunctionType], words: frozenset[str], visited: set[int]) -> set[str]:
+    """The `words` that the first of some functions names that names any, by itself or by what it calls."""
+    return next((found for function in functions if (found := _names_in(function, words, visited))), set())
 
 
 def _methods(cls: type) -> list[FunctionType]:
@@ -151,25 +136,20 @@ def _methods(cls: type) -> list[FunctionType]:
     return [value for value in values if isinstance(value, FunctionType)]
 
 
-def _function_names(function: FunctionType, words: frozenset[str], visited: set[int]) -> bool:
-    """True if a function names one of `words`, or an inner function, one in its closure, or a global one it calls."""
+def _names_in(function: FunctionType, words: frozenset[str], visited: set[int]) -> set[str]:
+    """The `words` that a function names, or else an inner function, one in its closure, or a global one it calls."""
     if id(function) in visited:
-        return False
+        return set()
     visited.add(id(function))
-    names = set(_names(function.__code__))
+    names, known = {*_names(function.__code__)}, function.__globals__
     if names & words:
-        return True
-    closure_values = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    callees = [
-        function.__globals__.get(name) for name in names if name in function.__globals__ and not _is_default(name)
-    ]
-    inner = [
-        x for x in (*closure_values, *callees) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")
-    ]
+        return names & words
+    callees = [known[name] for name in names if name in known and not name.startswith(EAGER_PREFIX)]
+    inside = (*_filled(function), *callees)
+    inner = [x for x in inside if isinstance(x, FunctionType) and not x.__module__.startswith("torch")]
     # A softmax may also be a model's own torch.autograd.Function, whose code is in its class.
     own = [x for x in callees if isinstance(x, type) and issubclass(x, Function) and x is not Function]
-    inner += [method for cls in own for method in _methods(cls)]
-    return any(_function_names(x, words, visited) for x in inner)
+    return _first_named((*inner, *(method for cls in own for method in _methods(cls))), words, visited)
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -179,12 +159,7 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
-def _is_default(name: str) -> bool:
-    return name.startswith(EAGER_PREFIX)
+def _filled(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # of an empty cell
+            yield cell.cell_contents

@@ -11,9 +11,8 @@ from transformers import PreTrainedModel
 
 from attn_cli.errors import LoadError
 from attn_cli.model.blocks import Block
-from attn_cli.sources.huggingface.anatomy.configuration import kind_of
+from attn_cli.sources.huggingface.anatomy.configuration import heads_of, kind_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
-from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, are_nested
 

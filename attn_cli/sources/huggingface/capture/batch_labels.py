@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from attn_cli.call import Place
 from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
 from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS
 
@@ -33,27 +34,22 @@ def numbered_tokens(count: int) -> tuple[Token, ...]:
 
 
 class BatchLabels:
-    """The tokens that label rows and columns, and the size and padding of the forward pass that runs now.
-
-    others      for every text the tokens of stacks that read something else, by stream: decoder, vision, audio
-    padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
-    """
+    """The tokens that label rows and columns, and the size and padding of the forward pass that runs now."""
 
     def __init__(
         self,
-        texts: Labels | None,
-        others: Sequence[Mapping[str, Sequence[Token]]] | None,
-        *,
-        encoder_decoder: bool,
+        model: nn.Module,
+        texts: Labels | None = None,
+        others: Sequence[Mapping[str, Sequence[Token]]] | None = None,  # by stream: decoder, vision, audio
         tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         self.tokenizer = tokenizer if texts is None else None
-        self.encoder_decoder = encoder_decoder  # cross attention then goes from decoder to encoder
+        self.is_pair = is_pair(model)  # cross attention then goes from decoder to encoder
         self.texts, self.others = texts or (), others or ()
         self.size = max(1, len(texts or ()))
-        self.padding: dict[str, torch.Tensor] = {}
+        self.padding: dict[str, torch.Tensor] = {}  # "text" and "decoder": real tokens `[size, tokens]`, if not all are
         self._calls_of_text: dict[tuple[str, int], int] = {}
-        self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
+        self._labels: dict[tuple[Any, ...], tuple[Token, ...]] = {}  # by side, text and count
 
     def read_arguments(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Forward pre-hook: read size and padding of the pass from the model's arguments."""
@@ -91,32 +87,25 @@ class BatchLabels:
             )
         return texts
 
-    def text_of(self, index: int, batch: int) -> int:
-        """The text to which element `index` of a batch of `batch` elements belongs."""
-        return min(index // max(1, batch // self.size), self.size - 1)
-
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
         """`place` with the text of element `index` of a batch, and how often the module was called on it before."""
-        text = self.text_of(index, batch)
+        text = min(index // max(1, batch // self.size), self.size - 1)
         call = self._calls_of_text.get((place.name, text), 0)
         self._calls_of_text[place.name, text] = call + 1
         return replace(place, text=text, call=call)
 
-    def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
-        """Where the text of `place` is among n queries and m keys, and the tokens that label it."""
+    def unpadded(
+        self, place: Place, batch: int, n: int, m: int, found: tuple[slice, slice] | None = None
+    ) -> UnpaddedText:
+        """Where the text of `place` is among n queries and m keys, or was `found`, and the tokens that label it."""
         query_side, key_side = self._sides(place.stream, batch)
-        rows, keys = self._unpadded(query_side, place.text, n, m - n), self._unpadded(key_side, place.text, m)
-        return self.labelled(place, batch, rows, keys)
-
-    def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """These rows and keys, slices of one padded element of a batch of `batch`, with the tokens that label them."""
-        query_side, key_side = self._sides(place.stream, batch)
-        queries = self._tokens(query_side, place.text, rows.stop - rows.start)
-        key_tokens = self._tokens(key_side, place.text, keys.stop - keys.start)
+        text = place.text
+        rows, keys = found or (self._unpadded(query_side, text, n, m - n), self._unpadded(key_side, text, m))
+        queries = self._tokens(query_side, text, rows.stop - rows.start)
+        key_tokens = self._tokens(key_side, text, keys.stop - keys.start)
         return UnpaddedText(rows, keys, queries, key_tokens)
 
-    def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
-        key = (side, text, count)
+    def _tokens(self, *key: Any) -> tuple[Token, ...]:
         if key not in self._labels:
             self._labels[key] = self._make_tokens(*key)
         return self._labels[key]
@@ -141,7 +130,7 @@ class BatchLabels:
         if batch != self.size and stream != "vision":  # a tower reads several images one by one
             return None, None
         if stream == "cross":
-            return ("decoder", "text") if self.encoder_decoder else ("text", None)
+            return ("decoder", "text") if self.is_pair else ("text", None)
         side = stream if stream in OWN_STREAMS else None if stream == "resampler" else "text"
         return side, side
 

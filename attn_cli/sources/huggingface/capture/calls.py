@@ -12,7 +12,7 @@ from torch import nn
 from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Call, Output, Place
-from attn_cli.sources.huggingface.anatomy.head_counts import groups_of
+from attn_cli.sources.huggingface.anatomy.configuration import groups_of
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
@@ -24,8 +24,14 @@ from attn_cli.sources.huggingface.capture.layer_rule import (
     with_sink_per_query,
 )
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
-from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry, SelectionDone
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import as_matrices, checked, mask_lowest, rule_of
+from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import (
+    SeenWeights,
+    as_matrices,
+    checked,
+    mask_lowest,
+    rule_of,
+)
 from attn_cli.weights_call import WeightsCall
 
 
@@ -54,32 +60,50 @@ class BlockInputs:
 Visit = Callable[[Call], None]
 
 
-class BatchVisitor:
-    """Calls `visit` with one layer's attention on each text of a batch, without its padding, in selected heads."""
+Tap = Callable[[nn.Module, Place, torch.Tensor], None]
+"""Gets an attention module, its place and the output `[b, n, h, e]` that the model goes on with, in its memory."""
 
-    def __init__(self, visit: Visit, ledger: Ledger) -> None:
-        self.visit, self.ledger = visit, ledger
+
+class ObservedAttention:
+    """Shows selected calls of a pass, text by text, and outputs to `tap`; leaves the model's as they are."""
+
+    def __init__(self, ledger: Ledger, visit: Visit | None, *, tap: Tap | None = None) -> None:
+        self.ledger, self.visit, self.tap = ledger, visit, tap
         self.blocks = BlockInputs()
 
-    def visit_products(
-        self, recorded: LedgerEntry, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
-    ) -> torch.Tensor | None:
-        """Show q `[b, h, n, d]`, k `[b, g, m, d]`, v `[b, g, m, e]` to the visitor, text by text.
+    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
+        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` is shown it."""
+        recorded = self.ledger.record(module, way)
+        output = self._show_products(recorded, qkv, rule)
+        if self.tap is None:
+            return output
+        output = output_of_layer(rule, *qkv) if output is None else output
+        by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
+        self.tap(module, recorded.place, by_token)
+        return by_token.transpose(1, 2)
 
-        Returns the output `[1, h, n, e]` if the visitor computed it, of a single text.
-        """
+    def _show_products(self, recorded: LedgerEntry, qkv: Products, layer_rule: LayerRule) -> torch.Tensor | None:
+        """Show a selected call; returns its output `[b, h, n, e]` if the visitor computed it."""
+        if self.visit is None or not recorded.is_selected:
+            return None
+        query, key, value = qkv
         (b, h, n, _), (g, m, e) = query.shape, value.shape[1:]
+        if layer_rule.sink_per_query is not None:
+            weights, scores = with_sink_per_query(layer_rule, *qkv)
+            groups = [head // (h // g) for head in range(h)]
+            self._show_weights(self.visit, recorded, groups, SeenWeights(weights, scores, query.dtype))
+            return output_of_weights(weights, value)
         heads = self._heads_of(recorded, h)
-        groups = tuple(head // (h // g) for head in heads)
-        picked = (slice(None),) * 2 if len(heads) == h else (list(heads), list(groups))
+        key_heads = tuple(head // (h // g) for head in heads)
+        picked = (slice(None),) * 2 if len(heads) == h else (list(heads), list(key_heads))
         found = self.ledger.projections
         projection = None if found is None else found(recorded.place, heads, h, e)
         output = None
         for index in range(b):
-            place = replace(recorded.place, heads=heads, groups=groups)
+            place = replace(recorded.place, heads=heads, groups=key_heads)
             place = self.ledger.labels.place_of_text(place, index, b)
             text = self._unpadded(place, index, (b, n, m), layer_rule)
-            if b == 1 and text.rows == slice(0, n) and len(heads) == h and not recorded.is_last:
+            if b == 1 and text.rows == slice(0, n) and len(heads) == h:
                 output = Output(query.new_empty((n, h, e)).transpose(0, 1))  # a row's heads adjacent, as models use it
             is_own = place.stream != "cross"
             lengths = partial(self.blocks.lengths, place.name, index, (b, m), text.keys) if is_own else None
@@ -97,32 +121,36 @@ class BatchVisitor:
             self.visit(call)
         return None if output is None or not output.complete else output.array[None]
 
-    def visit_weights(
-        self,
-        recorded: LedgerEntry,
-        groups: list[int],
-        weights: torch.Tensor,
-        scores: torch.Tensor | None,
-        dtype: torch.dtype,
-    ) -> None:
+    @torch.no_grad()
+    def of_softmax(self, module: nn.Module, way: str, seen: SeenWeights) -> None:
+        """Show the weights of a selected layer as `[b, h, n, m]`, and their scores if captured."""
+        self._take_weights(self.ledger.record(module, way), module, seen)
+
+    def _take_weights(self, recorded: LedgerEntry, module: nn.Module, seen: SeenWeights) -> None:
+        if self.visit is None or not recorded.is_selected:
+            return
+        texts, scores = self.ledger.labels.size, seen.scores
+        weights = as_matrices(seen.weights.detach().float(), module, texts)  # [b, h, n, m]
+        if scores is not None:
+            lowest = torch.finfo(torch.float32).min
+            is_float16 = torch.float16 in (scores.dtype, dtype_of_module(module))
+            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, texts)
+            weights, scores = mask_lowest(weights, scores, is_float16=is_float16)
+        groups = groups_of(module, weights.shape[1])
+        self._show_weights(self.visit, recorded, groups, SeenWeights(weights, scores, seen.dtype))
+
+    def _show_weights(self, visit: Visit, recorded: LedgerEntry, groups: list[int], seen: SeenWeights) -> None:
         """Show weights `[b, h, n, m]`, and the scores of their softmax if captured, to the visitor, text by text."""
-        b, h, n, m = weights.shape
+        b, h, n, m = seen.weights.shape
         heads = self._heads_of(recorded, h)
         for index in range(b):
-            at = self.ledger.labels.place_of_text(recorded.place, index, b)
-            text = self.ledger.labels.unpadded(at, b, n, m)
+            place = self.ledger.labels.place_of_text(recorded.place, index, b)
+            text = self.ledger.labels.unpadded(place, b, n, m)
             cells = (index, list(heads), text.rows, text.keys)
-            shown = weights[cells]
-            at = replace(at, heads=heads, groups=tuple(groups[head] for head in heads))
-            call = WeightsCall(
-                shown,
-                None if scores is None else scores[cells],
-                checked(shown, at, dtype),
-                text.queries,
-                text.key_tokens,
-                rule_of(shown),
-            )
-            self.visit(call)
+            shown, scores = seen.weights[cells], None if seen.scores is None else seen.scores[cells]
+            place = replace(place, heads=heads, groups=tuple(groups[head] for head in heads))
+            place = checked(shown, place, seen.dtype)
+            visit(WeightsCall(shown, scores, place, text.queries, text.key_tokens, rule_of(shown)))
 
     def _heads_of(self, recorded: LedgerEntry, total: int) -> tuple[int, ...]:
         return self.ledger.selection.pick_heads(total, recorded.place.layer, recorded.blocks)
@@ -131,7 +159,7 @@ class BatchVisitor:
         """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""
         b, n, m = sizes
         labels, mask = self.ledger.labels, layer_rule.mask
-        padding = mask.padding() if isinstance(mask, LazyMask) else None
+        padding = mask.padding if isinstance(mask, LazyMask) else None
         # Cells that the model itself masks, such as patches of an image, stay in the call as masked cells.
         is_of_texts = b == labels.size and place.stream != "cross" and labels.padding
         if padding is None or padding.shape[-1] != m or not is_of_texts:
@@ -140,79 +168,4 @@ class BatchVisitor:
         first, last = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, m)
         # Queries are the last n of the m keys (n < m with a cache of past keys).
         rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
-        return labels.labelled(place, b, rows, slice(first, last))
-
-
-Tap = Callable[[nn.Module, Place, torch.Tensor], None]
-"""Gets an attention module, its place and the output `[b, n, h, e]` that the model goes on with, in its memory."""
-
-
-class ObservedAttention:
-    """Shows the attention calls of a pass to a visitor, and their outputs to `tap`; leaves the model's as they are."""
-
-    def __init__(self, ledger: Ledger, visit: Visit | None, *, tap: Tap | None = None) -> None:
-        self.ledger, self.tap = ledger, tap
-        self.visitor: BatchVisitor | None = None
-        if visit is not None:
-            self.visitor = BatchVisitor(visit, ledger)
-
-    def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` is shown it."""
-        recorded = self.ledger.record(module, way)
-        output = self._shown(recorded, qkv, rule)
-        if recorded.is_last:
-            raise SelectionDone
-        if self.tap is None:
-            return output
-        output = output_of_layer(rule, *qkv) if output is None else output
-        by_token = output.to(qkv[0].dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
-        self.tap(module, recorded.place, by_token)
-        return by_token.transpose(1, 2)
-
-    def _shown(self, recorded: LedgerEntry, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
-        if self.visitor is None or not recorded.is_selected:
-            return None
-        if rule.sink_per_query is None:
-            return self.visitor.visit_products(recorded, *qkv, rule)
-        query, _, value = qkv
-        weights, scores = with_sink_per_query(rule, *qkv)
-        shared = query.shape[1] // value.shape[1]  # query heads that read one value head
-        self.visitor.visit_weights(
-            recorded, [head // shared for head in range(query.shape[1])], weights, scores, query.dtype
-        )
-        return output_of_weights(weights, value)
-
-    @torch.no_grad()
-    def of_softmax(
-        self,
-        module: nn.Module,
-        way: str,
-        weights: torch.Tensor,
-        scores: torch.Tensor | None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        """Show the weights of a selected layer as `[b, h, n, m]`, and their scores if captured."""
-        recorded = self.ledger.record(module, way)
-        self._take_weights(recorded, module, weights, scores, dtype)
-        if recorded.is_selected and recorded.is_last:
-            raise SelectionDone
-
-    def _take_weights(
-        self,
-        recorded: LedgerEntry,
-        module: nn.Module,
-        weights: torch.Tensor,
-        scores: torch.Tensor | None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        if self.visitor is None or not recorded.is_selected:
-            return
-        texts = self.ledger.labels.size
-        dtype = dtype or weights.dtype
-        weights = as_matrices(weights.detach().float(), module, texts)  # [b, h, n, m]
-        if scores is not None:
-            lowest = torch.finfo(torch.float32).min
-            is_float16 = torch.float16 in (scores.dtype, dtype_of_module(module))
-            scores = as_matrices(scores.detach().float().clamp(min=lowest), module, texts)
-            weights, scores = mask_lowest(weights, scores, is_float16=is_float16)
-        self.visitor.visit_weights(recorded, groups_of(module, weights.shape[1]), weights, scores, dtype)
+        return labels.unpadded(place, b, n, m, (rows, slice(first, last)))

@@ -21,31 +21,21 @@ Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class LayerRule:
-    """The rule by which one layer turns scores into weights, for a batch of b texts.
-
-    scale    the factor on q kᵀ
-    softcap  c in c * tanh(scores / c); None for no cap
-    bias     `[b or 1, h or 1, n or 1, m]`, added to the scores; None for none
-    sink     one learned score per head `[h]` in float32, which takes a part of each row's sum; None for none
-    mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`; None for none
-    sink_per_query  a learned score for every query `[b, h, n, 1]`, in place of one per head
-    """
+    """The rule by which one layer turns scores into weights, as `Rule` does, for a batch of b texts."""
 
     scale: float
     softcap: float | None = None
-    bias: torch.Tensor | None = None
-    sink: torch.Tensor | None = None
-    mask: torch.Tensor | None = None
-    sink_per_query: torch.Tensor | None = None
+    bias: torch.Tensor | None = None  # [b or 1, h or 1, n or 1, m]
+    sink: torch.Tensor | None = None  # [h] in float32
+    mask: torch.Tensor | None = None  # [b or 1, h or 1, n or 1, m]: booleans, numbers to add, or a `LazyMask`
+    sink_per_query: torch.Tensor | None = None  # [b, h, n, 1], in place of one per head
 
     def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
         """The rule of one text of the batch, for its rows and keys without padding and these heads."""
         bias = _cut(self.bias, text, rows, keys, heads)
         mask = Mask()
         if isinstance(self.mask, LazyMask):
-            mask = self.mask.rule_mask(text, keys)
-            if self.mask.padding() is not None or rows.start > 0 or keys.start > 0:
-                mask = mask.part(rows.start, keys.start, keys.stop - keys.start)
+            mask = self.mask.of_text(text, rows, keys)
         elif self.mask is not None:
             own: torch.Tensor = _cut(self.mask, text, rows, keys, heads)  # [h or 1, n or 1, m]
             if own.dtype == torch.bool:
@@ -103,10 +93,8 @@ def with_sink_per_query(
         q, k, v = query[text], key[text], value[text]
         for band in bands(q, k, v, of_text, plan_of(q, k, of_text, want_scores=True)):
             scores[text, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
-    weights = torch.cat([scores, rule.sink_per_query.float()], dim=-1).softmax(-1)[
-        ..., :-1
-    ]  # [b, h, n, m + 1] less the sink
-    return weights, scores
+    weights = torch.cat([scores, rule.sink_per_query.float()], dim=-1).softmax(-1)  # [b, h, n, m + 1]
+    return weights[..., :-1], scores
 
 
 def output_of_weights(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """transformers' attention mask, made a tensor only when code computes with it: 4 GB at 32k tokens."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,14 +24,14 @@ class LazyMask(torch.Tensor):
     """A mask `[b, 1, n, m]`, 0 where attending is allowed and the lowest float elsewhere, made only on demand."""
 
     arguments: dict[str, Any]
-    _padding: torch.Tensor | None
+    _of_text: dict[tuple[int, int, int, int], Mask]
 
     @staticmethod
     def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
         """A mask of the arguments that transformers gives its mask functions."""
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
         mask = wrapper_subclass(cls, shape, dtype, arguments["device"])
-        mask.arguments = arguments
+        mask.arguments, mask._of_text = arguments, {}
         return mask
 
     def materialized(self) -> torch.Tensor:
@@ -42,28 +43,29 @@ class LazyMask(torch.Tensor):
         mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
         return mask
 
+    @cached_property
     def padding(self) -> torch.Tensor | None:
-        """The keys that are not padding, booleans `[b, m]`; None if none is padding. Found once for all texts."""
-        if "_padding" not in self.__dict__:
-            self._padding = self._find_padding()
-        return self._padding
-
-    def _find_padding(self) -> torch.Tensor | None:
-        arguments = self.arguments
-        row: torch.Tensor | None = prepare_padding_mask(
-            arguments.get("attention_mask"), arguments["kv_length"], arguments.get("kv_offset", 0)
+        """The keys that are not padding, booleans `[b, m]`; None if none is padding."""
+        given, m, offset = (
+            self.arguments.get("attention_mask"),
+            self.arguments["kv_length"],
+            self.arguments["kv_offset"],
         )
-        if row is None or bool(row.all()):
-            return None
-        offset = arguments.get("kv_offset", 0)
-        return row[:, offset : offset + arguments["kv_length"]].bool()
+        row: torch.Tensor | None = prepare_padding_mask(given, m, offset)
+        return None if row is None or bool(row.all()) else row[:, offset : offset + m].bool()
 
-    def rule_mask(self, batch: int, keys: slice) -> Mask:
-        """The mask of text number `batch`, as a function of query and key, both counted in the padded text."""
-        arguments = self.arguments
-        shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
-        mask, real = _kernel_mask(arguments["mask_function"], batch, shift), self.padding()
-        return mask if real is None or bool(real[batch, keys].all()) else all_of(mask, padding(real[batch]))
+    def of_text(self, text: int, rows: slice, keys: slice) -> Mask:
+        """The mask of a text's rows and keys, both without padding and numbered from 0: one for all layers."""
+        place = text, rows.start, keys.start, keys.stop
+        if place not in self._of_text:
+            shift, real = (int(self.arguments["q_offset"]), int(self.arguments["kv_offset"])), self.padding
+            mask = _kernel_mask(self.arguments["mask_function"], text, shift)
+            if real is not None and not bool(real[text, keys].all()):
+                mask = all_of(mask, padding(real[text]))
+            is_part = real is not None or rows.start > 0 or keys.start > 0
+            part = mask.part(rows.start, keys.start, keys.stop - keys.start) if is_part else mask
+            self._of_text[place] = part
+        return self._of_text[place]
 
     __torch_function__ = WITHOUT_TORCH_FUNCTION
 
@@ -114,18 +116,15 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
     if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(closure.get("sliding_window"), int):
         # transformers' number is the largest distance, inclusive
         return window(closure["sliding_window"] + 1, offset, both_sides=True)
-    return mask_function(_elementwise(function, batch, shift), "mask function")
+
+    def allowed(i: Array, j: Array) -> Array:
+        at = torch.full((1, 1), batch, device=i.device)
+        return function(at, torch.zeros_like(at), i + shift[0], j + shift[1])
+
+    return mask_function(allowed, "mask function")
 
 
 def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
-
-
-def _elementwise(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Callable[[Array, Array], Array]:
-    def allowed(i: Array, j: Array) -> Array:
-        at = torch.full((1, 1), batch, device=i.device)
-        return function(at, torch.zeros_like(at), i + shift[0], j + shift[1])
-
-    return allowed

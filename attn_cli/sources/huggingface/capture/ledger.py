@@ -1,6 +1,6 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -29,80 +29,61 @@ class LedgerEntry(NamedTuple):
     place: Place
     blocks: int
     is_selected: bool
-    is_last: bool
 
 
 class Ledger:
-    """What is noted while a model's attention is captured: which modules ran, how often, which are selected.
-
-    calls          how often each (stream, block number) has attended
-    unseen         the places of selected attention modules that ran, but whose attention was not captured
-    kernels        of these, by path, the function in which it attended, where it is known
-    not_over_keys  the places of selected attention modules without a softmax over keys
-    dropouts       the modules that drop weights in this pass, each with the share that it drops
-    notes          what a user has to know of the weights of a module's next call
-    projections    W_O, for the calls to carry; None if not requested
-    """
+    """What is noted while a model's attention is captured: which modules ran, how often, which are selected."""
 
     def __init__(
         self,
         model: nn.Module,
         selection: Selection,
-        labels: BatchLabels,
+        labels: BatchLabels | None = None,
         places: ModulePlaces | None = None,
         projections: OutputProjections | None = None,
     ) -> None:
-        self.selection, self.labels = selection, labels
-        self.calls: dict[tuple[str, int], int] = {}
+        self.selection, self.labels = selection, labels or BatchLabels(model)
+        self.calls: dict[tuple[str, int], int] = {}  # by stream and number of a block
         self.blocks: dict[str, int] = {}
         self.runs: dict[nn.Module, int] = {}
-        self.unseen: list[ModulePlace] = []
-        self.kernels: dict[str, str] = {}
-        self.not_over_keys: list[ModulePlace] = []
+        self.unseen: list[ModulePlace] = []  # of selected modules that ran, but whose attention was not captured
+        self.kernels: dict[str, str] = {}  # of these, by path, the function in which it attended, where it is known
+        self.not_over_keys: list[ModulePlace] = []  # of selected modules without a softmax over keys
         self.multiplied: dict[nn.Module, None] = {}
-        self.dropouts: dict[nn.Module, float] = {}
-        self.notes: dict[nn.Module, str] = {}
+        self.dropouts: dict[nn.Module, float] = {}  # the share of weights that modules drop in this pass
+        self.notes: dict[nn.Module, str] = {}  # what a user has to know of the weights of a module's next call
         self.projections = projections
         self.places = places or ModulePlaces(model)
         self._model = model
         self._runs_needed: dict[nn.Module, int] = {}
-        self._ends_with_call = False
 
     @property
     def total(self) -> int:
         """The number of attention calls recorded."""
         return sum(self.calls.values())
 
-    def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
+    def end_after_selection(self) -> None:
         """From now on, end the forward pass once every selected module has run in all blocks that it is part of."""
-        if type_of(configuration_of(self._model)) in REPEATS_BLOCKS or (
-            self.selection.layers is None and usual_runs is None
-        ):
+        if type_of(configuration_of(self._model)) in REPEATS_BLOCKS or self.selection.layers is None:
             return
         places = {module: self.places.of(module) for module in self.places.attention}
-        selected = {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
-        self._runs_needed = selected
-        self._ends_with_call = usual_runs is not None and selected.items() <= usual_runs.items()
+        self._runs_needed = {module: len(of) for module, of in places.items() if any(map(self._selects, of))}
 
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
         """Count a call: its place, and whether it is selected; raises SelectionDone after the last selected one."""
-        if self._runs_needed and module not in self._runs_needed and self._is_done():
+        done = (self.runs.get(needed, 0) >= count for needed, count in self._runs_needed.items())
+        if self._runs_needed and module not in self._runs_needed and all(done):
             raise SelectionDone
         run = self.runs.get(module, 0)
         self.runs[module] = run + 1
         place = self._place(module, run)
         self.calls[place.stream, place.layer] = self.calls.get((place.stream, place.layer), 0) + 1
         self.blocks[place.stream] = place.blocks
-        is_last = bool(self._runs_needed) and self._ends_with_call and self._is_done()
         share = self.dropouts.get(module)
         dropped = f"dropout of {share:.2g} is on: weights are shown as they are before it" if share else ""
         note = dropped or self.notes.get(module, "")
-        return LedgerEntry(
-            Place(place.layer, place.path, (), (), place.stream, way=way, note=note),
-            place.blocks,
-            self._selects(place),
-            is_last,
-        )
+        shown = Place(place.layer, place.path, (), (), place.stream, way=way, note=note)
+        return LedgerEntry(shown, place.blocks, self._selects(place))
 
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
         """Note in `unseen` a module that attended without a call being captured; only if its layer is selected."""
@@ -137,15 +118,13 @@ class Ledger:
     def _selects(self, place: ModulePlace) -> bool:
         return self.selection.has_layer(place.layer, place.blocks, place.stream)
 
-    def _is_done(self) -> bool:
-        return all(self.runs.get(module, 0) >= places for module, places in self._runs_needed.items())
-
 
 def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
     """The error for a module in whose passes no attention was captured; it names the modules that may have attended."""
     name = type(model).__name__
     if ledger.unseen:
-        places = _paths(_with_kernel(ledger, place.path) for place in ledger.unseen)
+        kernels = {path: f" ({kernel})" for path, kernel in ledger.kernels.items()}
+        places = _paths(place.path + kernels.get(place.path, "") for place in ledger.unseen)
         return LoadError(
             f"{name} attended where it can't be seen: {places}",
             "choose SDPA or eager attention of plain tensors where the module lets you",
@@ -160,10 +139,6 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
             "attn sees a softmax over keys, multiplied by values, torch's SDPA and multi-head attention",
         )
     return LoadError(f"{name}: no attention was seen, and no matrices were multiplied", "did its forward pass run?")
-
-
-def _with_kernel(ledger: Ledger, path: str) -> str:
-    return f"{path} ({ledger.kernels[path]})" if path in ledger.kernels else path
 
 
 def _paths(paths: Iterable[str], most: int = 4) -> str:

@@ -14,6 +14,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products, output_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import SeenWeights
 from attn_cli.sources.huggingface.compat import (
     TESTED_TRANSFORMERS,
     attention_name,
@@ -36,20 +37,14 @@ _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, 
 
 
 class RegistryCall(NamedTuple):
-    """The arguments that transformers gives an attention function of its registry.
-
-    qkv      query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`; g key/value heads
-    scaling  the factor on q kᵀ; None for the module's own
-    options  all others, by name, such as softcap; a learned sink is one number per head, or per query `[b, h, n, 1]`
-    own      the user's own attention function, which the model was to call; None for one of transformers'
-    """
+    """The arguments that transformers gives an attention function of its registry."""
 
     module: nn.Module
     qkv: Products
     mask: torch.Tensor | None
-    scaling: float | None
-    options: Mapping[str, Any]
-    own: Callable[..., Any] | None = None
+    scaling: float | None  # None for the module's own
+    options: Mapping[str, Any]  # a learned sink is one number per head, or per query `[b, h, n, 1]`
+    own: Callable[..., Any] | None = None  # the user's attention function, which the model was to call
     returns_weights: bool = False
 
 
@@ -70,13 +65,9 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
                 entries[name] = function
 
 
-Attention = Callable[[RegistryCall], tuple[torch.Tensor, torch.Tensor | None]]
-"""Makes the output `[b, n, h, e]` of a call; and its weights `[b, h, n, m]`, None where nobody asks for them."""
-
-
 @contextmanager
-def in_registry(model: nn.Module, attention: Attention) -> Iterator[None]:
-    """Context manager: `model` computes its attention by this function, and makes its masks only on demand."""
+def in_registry(model: nn.Module, attend: ObservedAttention) -> Iterator[None]:
+    """Context manager: `model` computes its attention by `compute`, and makes its masks only on demand."""
 
     def calling(named: Callable[..., Any] | None) -> Callable[..., Any]:
         """The entry of the registry in place of the user's function `named`, or of transformers' own ones."""
@@ -96,7 +87,8 @@ def in_registry(model: nn.Module, attention: Attention) -> Iterator[None]:
                 attention_mask = attention_mask.to(query.dtype)  # eager attention adds it, True as 1
             own = named or (eager if _is_of_user(eager, type(module)) else None)
             asked = eager is not None and (bool(options.get("output_attentions")) or collects_attentions())
-            return attention(RegistryCall(module, (query, key, value), attention_mask, scaling, options, own, asked))
+            qkv = query, key, value
+            return compute(attend, RegistryCall(module, qkv, attention_mask, scaling, options, own, asked))
 
         return called
 
@@ -178,7 +170,7 @@ def _by_own(
     output, weights = called_as(own, call)
     with hidden_from_function_modes():
         if isinstance(weights, torch.Tensor) and weights.ndim == 4:
-            attend.of_softmax(call.module, "registry", weights, None)
+            attend.of_softmax(call.module, "registry", SeenWeights(weights, None, weights.dtype))
         else:
             name = getattr(own, "__name__", type(own).__name__)
             attend.ledger.record_unseen(call.module, f"by {name}, which returns no weights")

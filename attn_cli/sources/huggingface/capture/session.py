@@ -1,14 +1,7 @@
-"""Capturing every attention layer of a model in its own forward pass.
-
-transformers looks its attention code up in a registry at every call. While a capture is open, the entries "eager" of
-attention and masks are attn's own and configurations say "eager". Attention shows the visitor an `AttentionCall` and
-returns the output computed meanwhile. Everything is put back at the end.
-"""
+"""Capturing attention in a model's own forward pass, by functions of attn's in place of the model's meanwhile."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
-from typing import Any
+from contextlib import ExitStack, contextmanager, suppress
 
 import torch
 from torch import nn
@@ -16,54 +9,37 @@ from transformers import PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
-from attn_cli.sources.huggingface.capture.registry import compute, in_registry
+from attn_cli.sources.huggingface.capture.registry import in_registry
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 
 
-class Capture(AbstractContextManager[Ledger]):
-    """Gives the attention of a torch module's passes to `attend` while it is open, and the ledger when entered.
+@contextmanager
+def capturing(model: nn.Module, attend: ObservedAttention, *, stack: nn.Module | None = None) -> Iterator[Ledger]:
+    """Context manager: gives the attention of a module's passes to `attend`; the end of a selection is no error.
 
     stack   the module in `model` that reads the texts, where that isn't `model` itself
 
     Outputs stay the same to within rounding, unless `attend` changes them. Compiled code runs uncompiled meanwhile.
     """
-
-    def __init__(self, model: nn.Module, attend: ObservedAttention, *, stack: nn.Module | None = None) -> None:
-        self.model, self.attend, self.stack = model, attend, model if stack is None else stack
-        self._exits = ExitStack()
-        self._ran: set[nn.Module] = set()
-
-    def __enter__(self) -> Ledger:
-        with ExitStack() as stack:
-            for context in self._contexts():
-                stack.enter_context(context)
-            self._exits = stack.pop_all()
-        return self.attend.ledger
-
-    def _contexts(self) -> Iterator[AbstractContextManager[Any]]:
-        ledger, visitor = self.attend.ledger, self.attend.visitor
-        yield hooked(self.stack.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
-        if visitor is not None:
-            yield visitor.blocks.watching(ledger.places.attention_blocks)
-            seen = ledger.places.in_registry
-            yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in seen))
-        yield torch.compiler.set_stance("force_eager")
-        yield in_registry(self.model, partial(compute, self.attend))
-        yield watching(self.attend)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
-        """Put everything back; the end of a pass after its selection is no error."""
-        is_over = error is None or isinstance(error, SelectionDone)
-        self._exits.__exit__(None, None, None)
-        if is_over:
-            self.attend.ledger.record_silent(self._ran)
-        return is_over and error is not None
+    ledger, places, ran = attend.ledger, attend.ledger.places, set[nn.Module]()
+    blocks, attending = ({}, ()) if attend.visit is None else (places.attention_blocks, places.in_registry)
+    handles = [module.register_forward_pre_hook(lambda module, _: ran.add(module)) for module in attending]
+    reader = model if stack is None else stack
+    handles.append(reader.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
+    with ExitStack() as exits:
+        exits.enter_context(hooked(*handles))
+        exits.enter_context(attend.blocks.watching(blocks))
+        exits.enter_context(torch.compiler.set_stance("force_eager"))
+        exits.enter_context(in_registry(model, attend))
+        exits.enter_context(watching(attend))
+        with suppress(SelectionDone):
+            yield ledger
+    ledger.record_silent(ran)
 
 
 @contextmanager
@@ -92,19 +68,13 @@ def capture(
     Entered, it gives the ledger: which layers attended, how often, and which could not be captured. Raises InputError
     for a layer that the model lacks, LoadError after passes without attention. Run no other models in other threads.
     """
-    labels = BatchLabels(texts, others, encoder_decoder=is_pair(model), tokenizer=tokenizer)
-    ledger, passes = Ledger(model, selection, labels), []
+    ledger, passes = Ledger(model, selection, BatchLabels(model, texts, others, tokenizer)), []
     blocks = max((place.blocks for module in ledger.places.attention for place in ledger.places.of(module)), default=0)
     check_layer_numbers(selection.layers or (), blocks, type(model).__name__)
     with (
         hooked(model.register_forward_hook(lambda *_: passes.append(True))),
-        Capture(model, ObservedAttention(ledger, visit)),
+        capturing(model, ObservedAttention(ledger, visit)),
     ):
         yield ledger
     if passes and not ledger.calls:
         raise nothing_seen(model, ledger)
-
-
-def unlabelled(model: nn.Module) -> BatchLabels:
-    """Labels of a pass of unknown texts: each token is labelled by its number, from 0."""
-    return BatchLabels(None, None, encoder_decoder=is_pair(model))

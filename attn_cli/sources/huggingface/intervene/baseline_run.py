@@ -7,23 +7,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.intervention import AttentionLayer
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.ledger import LedgerEntry
 from attn_cli.sources.huggingface.compat import tree_map
 
 OUTSIDE = -1  # the block of attention calls that are in none
-
-
-class CallNumber(NamedTuple):
-    """One attention call of a pass: the call of a block that it is in, -1 for none, and its number in that, from 0."""
-
-    block: int
-    within: int
+CallNumber = tuple[int, int]
+"""One attention call of a pass: the call of a block that it is in, from 0, and its number in that."""
 
 
 def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn.Module]:
@@ -41,44 +36,35 @@ class KeptRows(NamedTuple):
     n: int
     first: int
 
-    def of(self, output: Any, *, copied: bool) -> Any:
-        """What a block call returned in the baseline, for all copies."""
-
-        def expand(x: Any) -> Any:
-            if not isinstance(x, torch.Tensor) or x.ndim == 0:
-                return x
-            if x.ndim == 3 and x.shape[0] != 1 and x.shape[1] == 1:
-                return expand(x.transpose(0, 1)).transpose(0, 1)
-            if x.shape[0] != 1:
-                return x
-            if self.first and x.ndim > 1 and x.shape[1] == self.n:
-                x = x[:, self.first :]
-            wide = x.expand(self.copies, *x.shape[1:])
-            return wide.clone(memory_format=torch.contiguous_format) if copied else wide
-
-        return tree_map(expand, output)
+    def of(self, x: Any) -> Any:
+        """A tensor that a block call returned in the baseline, for all copies; anything else as it is."""
+        if not isinstance(x, torch.Tensor) or x.ndim == 0:
+            return x
+        if x.ndim == 3 and x.shape[0] != 1 and x.shape[1] == 1:  # rows first
+            return self.of(x.transpose(0, 1)).transpose(0, 1)
+        if x.shape[0] != 1:
+            return x
+        if self.first and x.ndim > 1 and x.shape[1] == self.n:
+            x = x[:, self.first :]
+        return x.expand(self.copies, *x.shape[1:]).clone(memory_format=torch.contiguous_format)
 
 
 class BlockCalls:
     """Numbers the calls of blocks in one forward pass from 0, and within each the calls of attention.
 
-    outputs  what the calls returned: in the baseline collected; in a run with changes the first `skip` return theirs
-    kept     which rows of them; None in the baseline
+    The baseline collects their `outputs`; a run with changes takes the rows `kept` of the first `skip`.
     """
 
     def __init__(self, skip: int = 0, outputs: Sequence[Any] = (), kept: KeptRows | None = None) -> None:
         self.skip, self.kept, self.outputs = skip, kept, list(outputs)
-        self._count = 0
-        self._block, self._within = OUTSIDE, 0
-        self._outside = 0
+        self._count, self._block = 0, OUTSIDE
+        self._attended: dict[int, int] = {}
 
     def next_attention(self) -> CallNumber:
         """The number of the attention call that begins now."""
-        if self._block == OUTSIDE:
-            self._outside += 1
-            return CallNumber(OUTSIDE, self._outside - 1)
-        self._within += 1
-        return CallNumber(self._block, self._within - 1)
+        within = self._attended.get(self._block, 0)
+        self._attended[self._block] = within + 1
+        return self._block, within
 
     @contextmanager
     def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
@@ -100,9 +86,8 @@ class BlockCalls:
             number = self._count
             self._count += 1
             if self.kept is not None and number < self.skip:
-                # all but the last are read by nobody, or only through their shape
-                return self.kept.of(self.outputs[number], copied=number == self.skip - 1)
-            self._block, self._within = number, 0
+                return tree_map(self.kept.of, self.outputs[number])
+            self._block = number
             output = forward(*args, **kwargs)
             self._block = OUTSIDE
             if self.kept is None:
@@ -123,68 +108,66 @@ class CachedAttention(NamedTuple):
     rule: LayerRule
     heads: int
 
-    def rule_from(self, first: int) -> Rule:
-        """Scale, mask, bias and the like of the rows from `first` on alone, numbered from 0, over all m keys."""
-        m = self.keys.shape[1]
-        return self.rule.of_text(0, slice(first, m), slice(0, m), range(self.heads))
+    def rule_of(self, rows: slice) -> Rule:
+        """Scale, mask, bias and the like of some rows alone, numbered from 0, over all m keys."""
+        return self.rule.of_text(0, rows, slice(0, self.keys.shape[1]), range(self.heads))
+
+    def looks_ahead(self, first: int) -> bool:
+        """True if a row before `first` attends to a key from `first` on."""
+        mask, m = self.rule_of(slice(0, first)).mask, self.keys.shape[1]
+        places = torch.arange(m, device=self.keys.device)
+        for start in range(0, first, _ROWS):
+            stop = min(start + _ROWS, first)
+            sees_more = mask.span(start, stop, m).last > first
+            if sees_more and bool(mask.allowed(places[start:stop, None], places[None, first:]).any()):
+                return True
+        return False
 
 
 class BaselineRun:
     """The attention calls of a run without interventions, and what runs with interventions need of each."""
 
     def __init__(self, first: int, *, wants_means: bool) -> None:
-        self.first, self.wants_means = first, wants_means
-        self.no_cache_reason = ""
-        self.places: dict[CallNumber, Place] = {}
-        self.layers: dict[tuple[int, str], AttentionLayer] = {}
-        self.past: dict[CallNumber, CachedAttention] = {}
-        self._first_blocks: dict[tuple[int, str], int] = {}
-        self.means: dict[CallNumber, torch.Tensor] = {}  # by call `[1, h, n, e]`
+        self.first, self.wants_means, self.no_cache_reason = first, wants_means, ""
+        self.layers: dict[CallNumber, AttentionLayer] = {}  # in running order
+        self.past: dict[CallNumber, CachedAttention] = {}  # empty where last rows can't go on from it
+        self.means: dict[CallNumber, torch.Tensor] = {}  # [1, h, n, e]: over all other rows
         self._allowed: dict[tuple[int, int], torch.Tensor] = {}
         self._causal_before: dict[int, bool] = {}
-        self._shared: list[tuple[torch.Tensor, int]] = []
 
     def add(
         self,
         number: CallNumber,
-        place: Place,
-        blocks: int,
+        recorded: LedgerEntry,
         groups: Sequence[int],
+        output: torch.Tensor | None = None,
+        past: CachedAttention | None = None,
     ) -> None:
-        """Note an attention call: where it is in the model, and the key head of each of its query heads (`groups`)."""
-        where = (place.layer, place.stream)
-        self.places[number] = place
-        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups))
-        self._first_blocks.setdefault(where, number.block)
-
-    def add_output(self, number: CallNumber, output: torch.Tensor | None) -> None:
-        """Keep for each row the mean of a call's output `[1, h, n, e]` over all other rows, if means are wanted."""
-        if not self.wants_means:
-            return
-        if output is None:
-            place = self.places[number]
+        """Note a call: its layer, the key head of each query head (`groups`), and its output `[1, h, n, e]`."""
+        place = recorded.place
+        self.layers[number] = AttentionLayer(place.layer, place.stream, recorded.blocks, tuple(groups))
+        if past is None:
+            self.no_cache_reason = "attention in the model's own code"
+        elif past.rule.sink_per_query is not None:
+            self.no_cache_reason = "a sink for every query"
+        elif self.first and not self.no_cache_reason:
+            self.past[number] = past
+        if self.wants_means and output is None:
             raise LoadError(
                 f"layer {place.layer} ({place.name}) shows no output of its heads, so that their means are unknown",
                 "leave out --mean",
             )
-        self.means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
-
-    def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
-        """Keep keys `[1, g, m, d]`, values `[1, g, m, e]` and rule (scale, mask ...) of a call, for later runs."""
-        if not self.first or self.no_cache_reason:
-            return
-        for numbers in (rule.mask, rule.bias):
-            if numbers is not None and not isinstance(numbers, LazyMask):
-                self._count_shared(numbers)
-        self.past[number] = CachedAttention(key[0], value[0], rule, h)
+        if self.wants_means and output is not None:
+            self.means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
 
     def finish(self) -> None:
         """End the run without interventions; drop its keys and values where later runs can't go on from them."""
-        if any(count == 1 for _, count in self._shared):
+        tables = [x for call in self.past.values() for x in (call.rule.mask, call.rule.bias) if x is not None]
+        tables = [x for x in tables if not isinstance(x, LazyMask)]
+        if any(sum(_are_equal(x, y) for y in tables) == 1 for x in tables):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
             self.no_cache_reason = "rows see what comes after them"
-        self._shared.clear()
         if self.no_cache_reason:
             self.forget_past()
 
@@ -193,27 +176,11 @@ class BaselineRun:
         self.past.clear()
         self._causal_before.clear()
 
-    def _count_shared(self, numbers: torch.Tensor) -> None:
-        for at, (known, count) in enumerate(self._shared):
-            if known is numbers or (known.shape == numbers.shape and torch.equal(known, numbers)):
-                self._shared[at] = (known, count + 1)
-                return
-        self._shared.append((numbers, 1))
-
-    def where(self, number: CallNumber) -> tuple[int, str]:
-        """The layer's number and the stack ("self", "cross" ...) of an attention call, by the call's number."""
-        place = self.places[number]
-        return place.layer, place.stream
-
-    def first_block(self, layer: int, stream: str) -> int:
-        """The number of the first block call, from 0 in running order, in which that layer attends."""
-        return self._first_blocks[layer, stream]
-
     def is_causal_before(self, first: int) -> bool:
         """True if rows before `first` attend to nothing from `first` on, so that their activations can't change."""
         if first not in self._causal_before:
             rules = {id(call.rule.mask): call for call in self.past.values()}
-            self._causal_before[first] = not any(_looks_ahead(call, first) for call in rules.values())
+            self._causal_before[first] = not any(call.looks_ahead(first) for call in rules.values())
         return self._causal_before[first]
 
     def allowed(self, number: CallNumber, first: int) -> torch.Tensor:
@@ -224,18 +191,9 @@ class BaselineRun:
             self._allowed = {known: cells for known, cells in self._allowed.items() if known[1] == first}
             m = call.keys.shape[1]
             places = torch.arange(m, device=call.keys.device)
-            self._allowed[key] = call.rule_from(first).mask.allowed(places[: m - first, None], places[None])
+            self._allowed[key] = call.rule_of(slice(first, m)).mask.allowed(places[: m - first, None], places[None])
         return self._allowed[key]
 
 
-def _looks_ahead(call: CachedAttention, first: int) -> bool:
-    m = call.keys.shape[1]
-    places = torch.arange(m, device=call.keys.device)
-    mask = call.rule.of_text(0, slice(0, first), slice(0, m), range(call.heads)).mask
-    for start in range(0, first, _ROWS):
-        stop = min(start + _ROWS, first)
-        if mask.span(start, stop, m).last > first and bool(
-            mask.allowed(places[start:stop, None], places[None, first:]).any()
-        ):
-            return True
-    return False
+def _are_equal(x: torch.Tensor, y: torch.Tensor) -> bool:
+    return x is y or (x.shape == y.shape and torch.equal(x, y))

@@ -1,7 +1,7 @@
 """A model, a text, its baseline run, and runs with changes, in batches, each held against the baseline."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import exp, log
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from attn_cli.model.intervention import AttentionLayer, Change, HeadPlace, Outco
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
-from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
 from attn_cli.sources.huggingface.intervene.batch import ChangeBatch, GatedRows
 from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -26,18 +25,12 @@ _ROWS = 32  # of one run, whose log-probabilities are computed together
 _LIKELIEST = 5  # tokens that a story names
 
 
-@dataclass(frozen=True)
-class LogProbs:
-    """Natural log-probabilities of S runs.
+class LogProbs(NamedTuple):
+    """Natural log-probabilities of S runs."""
 
-    targets  of each token of the answer after those before it `[S, targets]`
-    last     of every word in the row whose distribution is compared `[S, words]`
-    text     the mean of the text's own tokens `[S]`; None if not requested
-    """
-
-    targets: torch.Tensor
-    last: torch.Tensor
-    text: torch.Tensor | None
+    targets: torch.Tensor  # [S, targets]: of each token of the answer after those before it
+    last: torch.Tensor  # [S, words]: of every word in the row whose distribution is compared
+    text: torch.Tensor | None  # [S]: the mean of the text's own tokens
 
 
 class Readout:
@@ -128,10 +121,10 @@ class Readout:
 
 
 _FEWEST_ROWS = 16  # of which a mean of heads is taken: one row then holds a sixteenth of it
+_MANY_ROWS = 48  # from which on the rows of one variant keep a matrix product busy
 _MOST = 64  # changes at once
 _MOST_ROWS = 512  # of all of them
 _BYTES = 1 << 29  # the most that the logits of one batch take
-_UNTOUCHED = Change()
 _MANY = 8  # changes beside which an untouched copy costs little
 _SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
 _SAME_FROM_MODELS_CACHE = 1e-4  # the same in float32 from a model's own cache, which may round more than its pass
@@ -160,7 +153,6 @@ class ModelExperiment:
         earliest: int | None = None,
         look: Look | None = None,
     ) -> None:
-        """Run the baseline."""
         self.tokens: Sequence[Token] = prompt.others.get("decoder", prompt.tokens)
         self._in_text, n = len(prompt.tokens), len(self.tokens)
         self._everywhere = everywhere or loaded.generating is None
@@ -180,69 +172,58 @@ class ModelExperiment:
         # the loss of the text needs the logits of all rows
         every = loaded.generating is None or len(self.rows) == n
         answers = 0 if every else choosing[0] if generated else self.rows[-1]
-        output = self._runner.baseline(answers, prompt, look)
+        output, self.visited = self._runner.baseline(answers, prompt, look)
         self._readout = Readout(loaded, self.tokens, self.rows, generated, output, with_loss=every)
         self.target, self.likeliest = self._readout.target, self._readout.likeliest
-        self.visited = self._runner.visited
-        self.layers: Sequence[AttentionLayer] = tuple(self._runner.calls.layers.values())
+        layers = self._runner.calls.layers.values()
+        self.layers: Sequence[AttentionLayer] = tuple({(at.layer, at.stream): at for at in layers}.values())
         self.noise = 0.0
         self._is_batchable = not isinstance(prompt, ArrayPrompt)
         self._beside: dict[tuple[RunPlan, bool], int] = {}  # most changes beside an untouched copy, by plan and loss
-        self._cache_holds = False
-        self._obstacle = "" if self._runner.has_cache else self._runner.calls.no_cache_reason
-        if not self._is_batchable or not self._runner.first:
-            self._obstacle = "all rows run" if self._is_batchable else "inputs other than text run one by one"
 
-    @property
+    @cached_property
     def run_mode(self) -> RunMode:
         """How runs compute rows: "cache", the last rows alone over kept keys and values, "prefix" or "whole"."""
         return self._without_cache if self.no_cache_reason else "cache"
 
-    @property
+    @cached_property
     def no_cache_reason(self) -> str:
-        """Why runs can't go on from the baseline's keys and values; "" where they can, as one trial tells."""
-        while not self._obstacle and not self._cache_holds:
-            self._note_trial(self._is_baseline(RunPlan("cache", self._runner.first, 0)))
-        return self._obstacle
-
-    def _note_trial(self, holds: bool) -> None:
-        runner, self._cache_holds = self._runner, holds
-        if not holds and runner.calls.past and runner.has_cache:
-            runner.calls.forget_past()  # the model's own cache is tried next
-        elif not holds:
-            again = "running the last rows from the KV cache doesn't reproduce the full pass"
-            self._obstacle = runner.calls.no_cache_reason or again
+        """Why runs can't go on from the baseline's keys and values; "" where they can, as a trial tells."""
+        runner, trial = self._runner, RunPlan("cache", self._runner.first, 0)
+        if not self._is_batchable or not runner.first:
+            return "all rows run" if self._is_batchable else "inputs other than text run one by one"
+        if runner.calls.past and self._is_baseline(trial):
+            return ""
+        runner.calls.forget_past()
+        if runner.has_cache and self._is_baseline(trial, Change(hidden=(0,))):  # its windows may lack keys to hide
+            return ""
+        return runner.calls.no_cache_reason or "running the last rows from the KV cache doesn't reproduce the full pass"
 
     def outcomes(
         self, changes: Sequence[Change], *, with_loss: bool = False, from_cache: bool = False
     ) -> Iterator[Outcome]:
         """What each change does against the baseline, in their order; `from_cache` ends where one needs whole runs."""
-        done, trial = 0, RunPlan("cache", self._runner.first, 0)
+        done = 0
         while done < len(changes):
-            plan, batch = next(self._batches(changes[done:], with_loss))
+            plan, batch = self._first_batch(changes[done:], with_loss)
             if from_cache and plan.mode != "cache":
                 return
-            if plan.mode == "cache" and not self._cache_holds:  # a batch that can be the trial is it, too
-                tried = self._tried(trial, batch if plan == trial else [], with_loss)
-                self._note_trial(tried is not None)
-                outcomes = tried or []
-            else:
-                is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
-                beside_copy = is_first or (len(batch) >= _MANY and len(batch) > self._beside.get((plan, with_loss), 0))
-                outcomes = self._run(plan, [*batch, _UNTOUCHED] if beside_copy else batch, with_loss)
-                if beside_copy:
-                    self._beside[plan, with_loss] = len(batch)
-                    self.noise = max(self.noise, abs(outcomes.pop().effect))
+            is_first = not any((plan.mode, with_loss) == (other.mode, loss) for other, loss in self._beside)
+            beside_copy = is_first or (len(batch) >= _MANY and len(batch) > self._beside.get((plan, with_loss), 0))
+            outcomes = self._run(plan, [*batch, Change()] if beside_copy else batch, with_loss)
+            if beside_copy:
+                self._beside[plan, with_loss] = len(batch)
+                self.noise = max(self.noise, abs(outcomes.pop().effect))
             yield from outcomes
             done += len(outcomes)
 
     def estimated_effects(self) -> dict[HeadPlace, float]:
         """For every head the change of the answer's log2 p by ablating it, in bits, to first order."""
-        batch = GatedRows(self._in_text, first=self._runner.first)
-        if self.target is None or self._obstacle or not self._runner.calls.past:
+        batch = GatedRows(self._in_text, self._runner.first)
+        if self.target is None or not self._is_batchable or not self._runner.calls.past:
             return {}
         try:
-            output = self._runner.with_changes(batch, "cache", 0, self._readout.first)
+            output = self._runner.with_changes(batch, 0, self._readout.first)
             log_p = self._readout.read(output, with_loss=False).targets.sum()
             slopes = torch.autograd.grad(log_p, list(batch.gates.values()))
         except (*INPUT_ERRORS, LoadError) as error:
@@ -257,13 +238,12 @@ class ModelExperiment:
 
     def _batch(self, changes: Sequence[Change], first: int) -> ChangeBatch:
         # all rows of a decoder are not all of its encoder's
-        return ChangeBatch(changes, None if self._everywhere else self.rows, self._in_text, first=first)
+        return ChangeBatch(changes, None if self._everywhere else self.rows, self._in_text, first)
 
     def _plan(self, change: Change) -> RunPlan:
         """How a run with this change alone computes, the cheapest way that is right."""
-        calls = self._runner.calls
-        first = self._first if change.rows is None else min(self._first, *change.rows)
-        if not self._obstacle and first >= self._runner.first and calls.is_causal_before(first):
+        calls, first = self._runner.calls, self._first if change.rows is None else min(self._first, *change.rows)
+        if not self.no_cache_reason and first >= self._runner.first and calls.is_causal_before(first):
             if not calls.past:  # the model's own cache is of the rows before one row alone
                 return RunPlan("cache", self._runner.first, 0)
             skip = self._runner.skippable(self._batch([change], first))
@@ -283,58 +263,45 @@ class ModelExperiment:
         blocks = self._runner.blocks
         return blocks > 1 and all(self._is_baseline(RunPlan(mode, first, x)) for x in sorted({blocks // 2, blocks - 1}))
 
-    def _is_baseline(self, plan: RunPlan) -> bool:
-        return self._tried(plan, [], with_loss=False) is not None
-
-    def _tried(self, plan: RunPlan, changes: Sequence[Change], with_loss: bool) -> list[Outcome] | None:
-        """What changes do, beside an untouched copy; None where that isn't the baseline, or the run fails."""
+    def _is_baseline(self, plan: RunPlan, *beside: Change) -> bool:
+        """True if an untouched copy is the baseline, to within rounding; False if its run fails."""
         try:
-            *outcomes, copy = self._run(plan, [*changes, _UNTOUCHED], with_loss)
+            copy, *_ = self._run(plan, [Change(), *beside], with_loss=False)
         except (*INPUT_ERRORS, LoadError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
-            return None
+            return False
         is_strict = plan.mode == "cache" and not self._runner.calls.past and self._runner.model.dtype == torch.float32
         same = _SAME_FROM_MODELS_CACHE if is_strict else _SAME
-        if max(abs(copy.effect), copy.kl_bits or 0.0) >= same:
-            return None
-        if changes:
-            self._beside[plan, with_loss] = len(changes)
-        self.noise = max(self.noise, abs(copy.effect))
-        return outcomes
+        is_same = max(abs(copy.effect), copy.kl_bits or 0.0) < same
+        self.noise = max(self.noise, abs(copy.effect)) if is_same else self.noise
+        return is_same
 
     def _run(self, plan: RunPlan, changes: Sequence[Change], with_loss: bool) -> list[Outcome]:
         outcomes: list[Outcome] = []
         first = 0 if with_loss else self._readout.first
         for some in [changes] if self._is_batchable else [[change] for change in changes]:
-            output = self._runner.with_changes(self._batch(some, plan.first), plan.mode, plan.skip, first)
+            output = self._runner.with_changes(self._batch(some, plan.first), plan.skip, first)
             outcomes += self._readout.outcomes(output, some, with_loss=with_loss)
         return outcomes
 
-    def _batches(self, changes: Sequence[Change], with_loss: bool) -> Iterator[tuple[RunPlan, list[Change]]]:
-        batch: list[Change] = []
-        plan = RunPlan("whole", 0, 0)
-        for change in changes:
-            own = self._plan(change)
-            if batch and not self._fits(plan, own, len(batch), with_loss):
-                yield plan, batch
-                batch = []
-            plan = plan if batch else own
-            batch.append(change)
-        if batch:
-            yield plan, batch
+    def _first_batch(self, changes: Sequence[Change], with_loss: bool) -> tuple[RunPlan, Sequence[Change]]:
+        plan, count = self._plan(changes[0]), 1
+        while count < len(changes) and self._fits(plan, self._plan(changes[count]), count, with_loss):
+            count += 1
+        return plan, changes[:count]
 
     def _fits(self, plan: RunPlan, own: RunPlan, count: int, with_loss: bool) -> bool:
         """Whether one more change, with a plan of its own, goes into a batch of `count`."""
         if own.mode != plan.mode or own.skip < plan.skip or own.first < plan.first:
             return False
         running = len(self.tokens) - plan.first
-        if count * running >= MANY_ROWS and (own.skip > plan.skip or own.first > plan.first):
+        if count * running >= _MANY_ROWS and (own.skip > plan.skip or own.first > plan.first):
             return False
         # logits must fit, and rows stay in the processor's cache
         words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.target else 1
         answered = len(self.tokens) - max(plan.first, 0 if with_loss else self._readout.first)
         most = min(_MOST, _BYTES // (4 * answered * words) - 1, _MOST_ROWS // running)
-        if plan.mode == "cache" and self._cache_holds:
+        if plan.mode == "cache":
             most = min(most, _BYTES // max(self._runner.bytes_of_variant, 1))
         return count < max(1, most)

@@ -1,7 +1,6 @@
 """Runs of one model over one text: the baseline, then any with interventions."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
 from inspect import signature
@@ -12,25 +11,17 @@ from transformers import Cache
 
 from attn_cli.call import Look
 from attn_cli.errors import LoadError
-from attn_cli.model.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens, without_cache
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.session import Capture
+from attn_cli.sources.huggingface.capture.session import capturing
 from attn_cli.sources.huggingface.compat import cache_name
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention
-from attn_cli.sources.huggingface.intervene.baseline_run import (
-    OUTSIDE,
-    BaselineRun,
-    BlockCalls,
-    KeptRows,
-    outermost_blocks,
-)
+from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, BlockCalls, KeptRows, outermost_blocks
 from attn_cli.sources.huggingface.intervene.batch import ChangeBatch, GatedRows
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.positions import forget_length
@@ -42,7 +33,7 @@ class Runner:
     def __init__(
         self, loaded: LoadedModel, arguments: Mapping[str, Any], rows: int, first: int, *, wants_means: bool
     ) -> None:
-        self.model, self.stack = loaded.generating or loaded.model, loaded.model
+        self.model, self.stack, self._places = loaded.generating or loaded.model, loaded.model, loaded.module_places
         self._parameters = signature(self.model.forward).parameters
         self._cache_name = cache_name(self._parameters)
         self.arguments = without_cache(self.model, arguments)
@@ -52,11 +43,8 @@ class Runner:
             self.calls.no_cache_reason = "no language-model head"
         if "decoder_input_ids" in arguments:
             self.calls.no_cache_reason = "an encoder-decoder"
-        self._places = loaded.module_places
-        self._blocks = outermost_blocks(
-            self.stack, [place for module in self._places.attention for place in self._places.of(module)]
-        )
-        self.visited = False
+        attending = [place for module in self._places.attention for place in self._places.of(module)]
+        self._blocks = outermost_blocks(self.stack, attending)
         self._outputs: list[Any] = []
 
     @property
@@ -77,94 +65,67 @@ class Runner:
     @property
     def bytes_of_variant(self) -> int:
         """The bytes of the model's own KV cache that each of several runs copies; 0 where runs share the baseline's."""
-        return 0 if self.calls.past else sum(x.nbytes for layer in self._prefix.layers for x in _tensors(vars(layer)))
-
-    def _copies_of_prefix(self, size: int) -> Cache:
-        cache = deepcopy(self._prefix)
-        cache.reorder_cache(torch.zeros(size, dtype=torch.long, device=device_of_module(self.model)))
-        return cache
+        layers = () if self.calls.past else self._prefix.layers
+        return sum(x.nbytes for layer in layers for x in vars(layer).values() if isinstance(x, torch.Tensor))
 
     @property
     def blocks(self) -> int:
         """The number of calls of transformer blocks in the baseline run: one per block, more where a block repeats."""
         return len(self._outputs)
 
-    def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
-        """Run the model without interventions, with a visitor of its attention if there is one; returns its output."""
+    def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> tuple[Any, bool]:
+        """Run the model without interventions; returns its output, and whether `look` saw all attention."""
         forget_length(self.model)
-        numbered, arguments = BlockCalls(), dict(self.arguments)
-        if answers and "logits_to_keep" in self._parameters:
-            arguments["logits_to_keep"] = self.rows - answers
-        with self._attention(numbered, None, look, prompt) as ledger, numbered.of(self._blocks):
-            output = self.model(**arguments)
-        self.visited = look is not None and why_missing(self.stack, ledger, ledger.selection, "") is None
-        self._outputs = numbered.outputs
+        calls, labels = BlockCalls(), BatchLabels(self.model, [prompt.tokens], [prompt.others])
+        output, ledger = self._run(self.arguments, calls, answers, labels, None, look)
+        self._outputs = calls.outputs
         self.calls.finish()
-        return output
+        return output, look is not None and why_missing(self.stack, ledger, ledger.selection, "") is None
 
-    def with_changes(self, batch: ChangeBatch, mode: RunMode, skip: int, answers: int) -> Any:
+    def with_changes(self, batch: ChangeBatch, skip: int, answers: int) -> Any:
         """Run the interventions of `batch` side by side; returns the model's output for the rows that run."""
-        kept = KeptRows(batch.size, self.rows, batch.first)
-        numbered = BlockCalls(0 if mode == "whole" else skip, self._outputs, kept)
-        arguments = self._cut(batch) if batch.first else self.arguments
-        arguments = {name: _wide(x, batch.size) for name, x in arguments.items()}
-        if answers > batch.first and "logits_to_keep" in self._parameters:
-            arguments["logits_to_keep"] = self.rows - answers
-        with self._attention(numbered, batch), numbered.of(self._blocks):
-            return self.model(**arguments)
-
-    def _cut(self, batch: ChangeBatch) -> dict[str, Any]:
+        calls = BlockCalls(skip, self._outputs, KeptRows(batch.size, self.rows, batch.first))
         arguments = dict(self.arguments)
-        arguments.pop("attention_mask", None)  # the rule of the baseline holds
-        ids = arguments["input_ids"]
-        arguments["input_ids"] = ids[:, batch.first :]
-        if "position_ids" in self._parameters:
-            arguments["position_ids"] = torch.arange(batch.first, self.rows, device=ids.device)[None]
-        if not self.calls.past:
-            arguments |= {str(self._cache_name): self._copies_of_prefix(batch.size), "use_cache": True}
-        return arguments
+        if batch.first:
+            arguments.pop("attention_mask", None)  # the rule of the baseline holds
+            arguments["input_ids"] = arguments["input_ids"][:, batch.first :]
+            if "position_ids" in self._parameters:
+                places = torch.arange(batch.first, self.rows, device=arguments["input_ids"].device)
+                arguments["position_ids"] = places[None]
+            if not self.calls.past:
+                cache = deepcopy(self._prefix)
+                cache.reorder_cache(torch.zeros(batch.size, dtype=torch.long, device=device_of_module(self.model)))
+                arguments |= {str(self._cache_name): cache, "use_cache": True}
+        arguments = {name: _wide(x, batch.size) for name, x in arguments.items()}
+        return self._run(arguments, calls, answers, BatchLabels(self.model), batch, None)[0]
 
-    @contextmanager
-    def _attention(
+    def _run(
         self,
-        numbered: BlockCalls,
+        arguments: dict[str, Any],
+        calls: BlockCalls,
+        answers: int,
+        labels: BatchLabels,
         batch: ChangeBatch | None,
-        look: Look | None = None,
-        prompt: Prompt | None = None,
-    ) -> Iterator[Ledger]:
-        encoder_decoder = is_pair(self.model)
-        texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
-        labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
-        ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels, self._places)
-        attention = InterveningAttention(ledger, self.calls, numbered, batch, None if look is None else look.visit)
+        look: Look | None,
+    ) -> tuple[Any, Ledger]:
+        if answers > (0 if batch is None else batch.first) and "logits_to_keep" in self._parameters:
+            arguments = arguments | {"logits_to_keep": self.rows - answers}
+        selection, visit = (Selection(), None) if look is None else look
+        ledger = Ledger(self.stack, selection, labels, self._places)
+        attention = InterveningAttention(ledger, self.calls, calls, batch, visit)
+        has_slopes = isinstance(batch, GatedRows)
         with (
-            Capture(self.model, attention, stack=self.stack),
-            torch.set_grad_enabled(isinstance(batch, GatedRows)),
+            capturing(self.model, attention, stack=self.stack),
+            calls.of(self._blocks),
+            torch.set_grad_enabled(has_slopes),
         ):
-            yield ledger
+            output = self.model(**arguments)
+        return output, ledger
 
     def skippable(self, batch: ChangeBatch) -> int:
         """How many calls of blocks come before the first one that an intervention of the batch changes."""
-        numbers = [self.blocks]
-        for intervention in batch.interventions:
-            for head in intervention.ablated:
-                numbers.append(self.calls.first_block(head.layer, head.stream))
-            if intervention.hidden:
-                numbers += [
-                    self.calls.first_block(layer.layer, layer.stream)
-                    for layer in self.calls.layers.values()
-                    if batch.can_hide_in(layer.stream)
-                    and intervention.hidden_from.has_layer(layer.layer, layer.blocks, layer.stream)
-                ]
-        return 0 if OUTSIDE in numbers else min(numbers)
-
-
-def _tensors(values: Mapping[Any, Any]) -> Iterator[torch.Tensor]:
-    for value in values.values():
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, dict):
-            yield from _tensors(value)
+        touched = (block for (block, _), layer in self.calls.layers.items() if batch.touches(layer))
+        return max(next(touched, self.blocks), 0)
 
 
 def _wide(x: Any, size: int) -> Any:

@@ -204,7 +204,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
 def test_its_rule_allows_what_eagers_mask_allows(options: dict[str, Any]) -> None:
     lazy, expected = lazy_mask(**options), eager_mask(**options) == 0
     for text in range(options["batch_size"]):
-        rule = lazy.rule_mask(text, slice(0, options["kv_length"]))
+        rule = lazy.of_text(text, slice(0, options["q_length"]), slice(0, options["kv_length"]))
         cells = dense(rule, options["q_length"], options["kv_length"], like=torch.empty(0))
         assert torch.equal(cells, expected[text, 0])
 

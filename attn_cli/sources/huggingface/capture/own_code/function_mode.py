@@ -1,8 +1,4 @@
-"""Capturing attention outside transformers' registry: softmax, SDPA and multi-head attention called directly.
-
-A torch function mode intercepts these calls while a watched module runs; in multi-head attention torch's SDPA and
-softmax are replaced. In people's own modules a softmax over the last axis is attention if values are its factor.
-"""
+"""Capturing softmax, SDPA and multi-head attention that modules call, by a torch function mode while they run."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -16,15 +12,16 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
+from attn_cli.sources.huggingface.anatomy.configuration import heads_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
-from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of, names_a_softmax
 from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import are_heads_first, heads_in
+from attn_cli.sources.huggingface.capture.own_code.seen_weights import SeenWeights, are_heads_first, heads_in
 from attn_cli.sources.huggingface.compat import causal_mask_function, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
@@ -53,12 +50,11 @@ def watching(attend: ObservedAttention) -> Iterator[None]:
     for module, is_attention in places.watched.items():
         if module not in inside_blocks:
             handles += mode.hooks(module, is_attention=is_attention)
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-        mode.close()
+    with hooked(*handles):
+        try:
+            yield
+        finally:
+            mode.close()
 
 
 def _dropout_of(module: nn.Module) -> float:
@@ -67,21 +63,15 @@ def _dropout_of(module: nn.Module) -> float:
     return float(share) * module.training if isinstance(share, int | float) else 0.0
 
 
-class Tally(NamedTuple):
-    """How many matrix products, and softmaxes over other axes than keys, modules that may attend computed so far."""
-
-    products: int
-    other_softmaxes: int
-
-
 class RunningModule(NamedTuple):
-    """A watched module while it runs, the counts when it began, and the shape of its first float input."""
+    """A watched module while it runs, and what was counted when it began."""
 
     module: nn.Module
     is_attention: bool | None
     calls: int
-    tally: Tally
-    given: torch.Size | None
+    products: int
+    other_softmaxes: int
+    given: torch.Size | None  # the shape of its first float input
 
 
 class AttentionMode(TorchFunctionMode):
@@ -91,7 +81,8 @@ class AttentionMode(TorchFunctionMode):
         super().__init__()
         self.attend, self.ledger = attend, attend.ledger
         self.running: list[RunningModule] = []
-        self.tally = Tally(0, 0)
+        # of matrices, and over other axes than keys, that modules that may attend computed so far
+        self.products = self.other_softmaxes = 0
         self.possible = PossibleSoftmaxes()
 
     def hooks(self, module: nn.Module, *, is_attention: bool | None) -> list[RemovableHandle]:
@@ -105,7 +96,8 @@ class AttentionMode(TorchFunctionMode):
                     given = None if x is None or x.is_nested else x.shape
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally, given))
+            counts = self.ledger.total, self.products, self.other_softmaxes
+            self.running.append(RunningModule(module, is_attention, *counts, given))
 
         return [
             module.register_forward_pre_hook(enter, with_kwargs=True),
@@ -149,7 +141,7 @@ class AttentionMode(TorchFunctionMode):
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
         if func in _PRODUCTS:
-            self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
+            self.products += 1
             if isinstance(result, torch.Tensor) and result.ndim > 2:
                 self.ledger.multiplied[module] = None
             self._take_weights(func, args, result)
@@ -169,15 +161,15 @@ class AttentionMode(TorchFunctionMode):
         owner = self._owner(module)
         is_known = type(owner).__module__.startswith("transformers.")
         is_other = axis not in (-1, weights.ndim - 1) or (is_known and weights.ndim < 3)
-        self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + is_other)
+        self.other_softmaxes += is_other
         if is_other or weights.ndim < 3:  # such as a kernel of ConvBERT's convolution
             return
         if is_attention and is_known:
             self.ledger.dropouts[owner] = _dropout_of(owner)
-            self.attend.of_softmax(owner, "softmax", weights, scores)
+            self.attend.of_softmax(owner, "softmax", SeenWeights(weights, scores, weights.dtype))
         else:
             of_owner = self.running[-1 if owner is module else -2]
-            of_product = self.tally.products > of_owner.tally.products
+            of_product = self.products > of_owner.products
             self.possible.add(
                 PossibleWeights(weights, scores, owner, of_owner.given, of_product, weights, weights.dtype)
             )
@@ -193,7 +185,7 @@ class AttentionMode(TorchFunctionMode):
         if func is torch.einsum and not isinstance(args[1], torch.Tensor):
             args = (args[0], *args[1])
         factors = self.possible.factors_in(args)
-        self.tally = self.tally._replace(other_softmaxes=self.tally.other_softmaxes + factors)
+        self.other_softmaxes += factors
         for possible in self.possible.taken_by(func, args, result) if not factors else ():
             if possible.of_product:
                 self._accept(possible)
@@ -202,12 +194,12 @@ class AttentionMode(TorchFunctionMode):
 
     def _accept(self, possible: PossibleWeights) -> None:
         if possible.is_over_channels:
-            self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
+            self.other_softmaxes += 1
             return
         owner, weights, scores = possible.owner, possible.weights, possible.scores
         if self._are_heads_first(owner, weights):
             weights, scores = weights.transpose(0, 1), None if scores is None else scores.transpose(0, 1)
-        self.attend.of_softmax(owner, "softmax", weights, scores, possible.dtype)
+        self.attend.of_softmax(owner, "softmax", SeenWeights(weights, scores, possible.dtype))
 
     def _are_heads_first(self, owner: nn.Module, x: torch.Tensor) -> bool:
         """True if weights or queries `x` are `[h, b, n, ...]`; of those of one axis for both a note is kept."""
@@ -233,8 +225,8 @@ class AttentionMode(TorchFunctionMode):
             self._accept(possible)
         if before.calls != self.ledger.total or (is_sure and not names_a_softmax(module)):
             return
-        products = self.tally.products - before.tally.products
-        if self.tally.other_softmaxes > before.tally.other_softmaxes or (products > 1 and not is_sure):
+        products = self.products - before.products
+        if self.other_softmaxes > before.other_softmaxes or (products > 1 and not is_sure):
             self.ledger.record_not_over_keys(module)
         elif products and is_sure:  # without products it did not attend, for lack of an optional input
             self.ledger.record_unseen(module)
@@ -263,7 +255,7 @@ class AttentionMode(TorchFunctionMode):
         shown = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
         of_shown = scores[-1].reshape(shown.shape)
         shown = of_shown.softmax(-1) if self.ledger.dropouts[owner] else shown
-        self.attend.of_softmax(owner, "dispatch", shown, of_shown)
+        self.attend.of_softmax(owner, "dispatch", SeenWeights(shown, of_shown, shown.dtype))
         return output, weights.mean(dim=-3) if is_averaged else weights
 
     def _sdpa(self, module: nn.Module, are_heads_first: bool, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -307,24 +299,14 @@ def sdpa_output(
             mask = mask.transpose(0, 1) if are_heads_first else _with_four_axes(mask, h)
         mask = mask.expand(*mask.shape[:2], q.shape[2], k.shape[2])  # [b, h, n, m]
     elif arguments.get("is_causal"):
-        mask = causal_mask(q, k)
+        sizes: dict[str, Any] = {"batch_size": len(q), "q_length": q.shape[2], "kv_length": k.shape[2]}
+        mask = lazy_mask(**sizes, mask_function=causal_mask_function, device=q.device)
     rule = LayerRule(float(scale) if scale is not None else query.shape[-1] ** -0.5, mask=mask)
     output = attend.of_products(module, "sdpa", (q, k, v), rule)  # [b, h, n, e]
     if output is None or dropout:
         return None
     output = output.transpose(0, 1) if are_heads_first else output
     return output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
-
-
-def causal_mask(q: torch.Tensor, k: torch.Tensor) -> LazyMask:
-    """The mask `[b, 1, n, m]` that `is_causal` stands for: query i may attend to keys 0 .. i."""
-    return lazy_mask(
-        batch_size=q.shape[0],
-        q_length=q.shape[2],
-        kv_length=k.shape[2],
-        mask_function=causal_mask_function,
-        device=q.device,
-    )
 
 
 def _with_four_axes(x: torch.Tensor, h: int) -> torch.Tensor:

@@ -15,23 +15,15 @@ _MOVES = frozenset({"reshape", "flatten", "contiguous"})  # which may copy, unli
 
 
 class PossibleWeights(NamedTuple):
-    """The result of a softmax over its last axis, which is attention if it is then multiplied with values.
+    """The result of a softmax over its last axis, which is attention if it is then multiplied with values."""
 
-    weights     what the module's code made of the result; `scores` is None where more than single cells changed since
-    factor      the same, after a dropout if there is one
-    dtype       the roundest type that the weights were in
-    owner       the module whose code computed it; where that is an nn.Softmax, the module around it
-    given       the shape of the first float input of the owner; None if unknown
-    of_product  whether the owner had multiplied matrices before, as queries and keys are
-    """
-
-    weights: torch.Tensor
-    scores: torch.Tensor | None
-    owner: nn.Module
-    given: torch.Size | None
-    of_product: bool
-    factor: torch.Tensor
-    dtype: torch.dtype
+    weights: torch.Tensor  # what the module's code made of the result
+    scores: torch.Tensor | None  # None where more than single cells changed since
+    owner: nn.Module  # whose code computed it; where that is an nn.Softmax, the module around it
+    given: torch.Size | None  # the shape of the first float input of the owner; None if unknown
+    of_product: bool  # whether the owner had multiplied matrices before, as queries and keys are
+    factor: torch.Tensor  # the weights after a dropout, if there is one
+    dtype: torch.dtype  # the roundest that the weights were in
     origin: int = 0
 
     def keeps_keys_last(self, part: torch.Tensor) -> bool:
@@ -89,14 +81,13 @@ class PossibleSoftmaxes:
         by_cell = is_dropped or (is_one and _CELLS.fullmatch(name) is not None)
         is_number = isinstance(result, torch.Tensor) and result.is_floating_point()
         for at, x in taken.items():
-            if not is_number or result.numel() != x.factor.numel() or any(result is y.factor for y in self.waiting):
-                continue
-            if not x.keeps_keys_last(result):
+            is_of_size = is_number and result.numel() == x.factor.numel()
+            if not is_of_size or any(result is y.factor for y in self.waiting) or not x.keeps_keys_last(result):
                 continue
             if name in _MOVES or _is_in(result, (x.factor,)):
                 if x.factor is args[at]:
-                    is_plain = x.weights is x.factor
-                    weights = result if is_plain else _called_on(func, args, kwargs, at, x.weights.contiguous())
+                    moved = (*args[:at], x.weights.contiguous(), *args[at + 1 :])
+                    weights = result if x.weights is x.factor else func(*moved, **kwargs)
                     self.waiting.append(x._replace(weights=weights, factor=result, scores=None))
             elif result.ndim == x.factor.ndim:
                 dtype = max(x.dtype, result.dtype, key=lambda dtype: torch.finfo(dtype).eps)
@@ -160,13 +151,6 @@ def _memory(x: torch.Tensor) -> int:
         return x.untyped_storage().data_ptr()
     except NotImplementedError:  # of a batch within vmap
         return 0
-
-
-def _called_on(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], at: int, x: torch.Tensor
-) -> torch.Tensor:
-    made: torch.Tensor = func(*args[:at], x, *args[at + 1 :], **kwargs)
-    return made
 
 
 def _sums_last_axis(func: Callable[..., Any], args: tuple[Any, ...], at: int) -> bool:

@@ -1,6 +1,7 @@
 """Weights of a model's own code as `[b, h, n, m]`: their rule, their masked cells, and what can't be weights."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -9,7 +10,7 @@ from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.mask import Mask, causal
 from attn_cli.kernel.definition.rule import UnknownRule
-from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
+from attn_cli.sources.huggingface.anatomy.configuration import heads_of
 
 TOLERANCE = 1e-3  # of cells and sums of rows, of weights in float32 and float16
 _MOST_SCALED = 32  # the root of a head's size, about, by which scores are divided after they are masked
@@ -17,6 +18,14 @@ _MOST_SCALED = 32  # the root of a head's size, about, by which scores are divid
 
 _LESS = "some rows sum to less than 1, as the model's own code makes them"
 _OTHER = "some cells are below 0 or rows sum to more than 1, as the model's own code makes them"
+
+
+class SeenWeights(NamedTuple):
+    """Weights that code other than attn's computed, the scores of their softmax if captured, and the roundest dtype."""
+
+    weights: torch.Tensor
+    scores: torch.Tensor | None
+    dtype: torch.dtype
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:
@@ -28,7 +37,7 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
 
 def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
     """The place of weights `[h, n, m]`, noted for rows below 1; LoadError for returned ones that are no weights."""
-    tolerance = _tolerance(dtype)
+    tolerance = max(TOLERANCE, torch.finfo(dtype).eps)
     low, high, sums = float(weights.min()), float(weights.max()), weights.sum(-1)
     least, most = float(sums.min()), float(sums.max())
     if low < -tolerance or high > 1 + tolerance or most > 1 + tolerance:
@@ -41,10 +50,6 @@ def checked(weights: torch.Tensor, place: Place, dtype: torch.dtype) -> Place:
         )
     is_whole = least >= 1 - tolerance or place.way == "registry"  # there a learned sink takes the rest
     return place if is_whole or place.note else replace(place, note=_LESS)
-
-
-def _tolerance(dtype: torch.dtype) -> float:
-    return max(TOLERANCE, torch.finfo(dtype).eps)
 
 
 def mask_lowest(weights: torch.Tensor, scores: torch.Tensor, *, is_float16: bool) -> tuple[torch.Tensor, torch.Tensor]:
