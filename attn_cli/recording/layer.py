@@ -14,7 +14,7 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
 from attn_cli.kernel.cpu.walk import numpy_stats
-from attn_cli.kernel.definition.cells import Places, log_weights, numbers_of, scores_between, weights_of
+from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
@@ -199,8 +199,15 @@ class RecordedLayer(Call):
         """The largest weight of one head in every block of some rows and keys; NaN in a block where all is masked."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         height = block[0] * max(1, _STRIP // max(1, block[0] * len(j)))
-        strips = [self._pooled_strip(head, i[at : at + height], j, block) for at in range(0, len(i), height)]
-        return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
+        strips = [np.empty((0, -(-len(j) // block[1])), self.like.dtype)]
+        for at in range(0, len(i), height):
+            part = i[at : at + height]
+            cells = self._cells(head, part, j)
+            allowed = ~np.isneginf(cells) if self.shows_scores else self.allowed(part, j)
+            weights = np.where(allowed, self.weights(head, part, j), -np.inf)
+            strips.append(folded(folded(weights, -2, 0, block[0]), -1, 0, block[1]))
+        largest = np.concatenate(strips)
+        return np.where(np.isneginf(largest), np.nan, largest)
 
     def terms(self, head: int, query: int, key: int) -> Terms:
         """How one query's weight on one key came to be, from q · k to the softmax, and the key's rank in the row."""
@@ -229,33 +236,6 @@ class RecordedLayer(Call):
         q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
         return scores_between(q, k, self.rule_of(head), i, j)[0]
 
-    def _pooled_strip(self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-        """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights."""
-        if self.seen is not None:
-            return self._computed_blocks(head, i, j, block)
-        span = self.rule_of(head).mask.span(int(i[0]), int(i[-1]) + 1, self.m)
-        first, last = (int(at) for at in np.searchsorted(j, (span.first, span.last)))
-        first -= first % block[1]
-        down, across = -(-len(i) // block[0]), -(-len(j) // block[1])
-        blocks = np.full((down, across), np.nan, self.like.dtype)
-        if first < last:
-            at = slice(first // block[1], -(-last // block[1]))
-            blocks[:, at] = self._computed_blocks(head, i, j[first:last], block)
-        return blocks
-
-    def _computed_blocks(self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-        cells = self._cells(head, _run(i), _run(j))
-        normalises = self.shows_scores and self.rule.softmax
-        if normalises:
-            cells = log_weights(cells, self.log_sums[head, i])
-        if not self.shows_scores:
-            cells = np.where(self.allowed(i, j), cells, -np.inf)
-        largest: np.ndarray = folded(folded(cells, -2, 0, block[0]), -1, 0, block[1])
-        masked = np.isneginf(largest)
-        largest = np.exp(largest, out=largest) if normalises else largest
-        largest[masked] = np.nan
-        return largest
-
     def rule_of(self, head: int) -> Rule:
         """How one head's scores become weights: scale, softcap, bias, mask, learned sink."""
         if head not in self._rules:
@@ -280,9 +260,3 @@ class RecordedLayer(Call):
                 f"layer {self.place.layer} ({self.place.name}) was recorded with its weights, without scores",
                 "ask for weights; the model computes its softmax where it can't be seen",
             )
-
-
-def _run(numbers: np.ndarray) -> Places:
-    if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers):
-        return slice(int(numbers[0]), int(numbers[-1]) + 1)
-    return numbers

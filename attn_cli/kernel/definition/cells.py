@@ -26,21 +26,9 @@ def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
     """The weights of scores, `[h, b, c]` (-inf: masked), by rows' `log_sums` `[h, b]`; without a softmax the scores."""
     if not rule.softmax:
         return unnormalised(scores)
-    return namespace(scores).exp(log_weights(scores, log_sums))
-
-
-def log_weights(scores: Array, log_sums: Array) -> Array:
-    """score - log_sum: the logarithms of softmax weights `[..., b, c]`; -inf where masked.
-
-    `log_sums` `[..., b]` are the log of the sum of exp(score) over a row and a learned sink, -inf of an empty row.
-
-    >>> import numpy as np
-    >>> log_weights(np.array([[0.0, -np.inf], [-np.inf, -np.inf]]), np.array([0.0, -np.inf])).tolist()
-    [[0.0, -inf], [-inf, -inf]]
-    """
     xp = namespace(scores)
-    finite = xp.where(log_sums == -float("inf"), xp.zeros_like(log_sums), log_sums)
-    return scores - finite[..., None]
+    finite = xp.where(log_sums == -float("inf"), xp.zeros_like(log_sums), log_sums)  # -inf of an empty row
+    return xp.exp(scores - finite[..., None])
 
 
 def numbers_of(places: Places, count: int, like: Array) -> Array:
