@@ -62,7 +62,7 @@ COLUMNS: Mapping[str, Column] = {
     "layers": Column(COUNT, "layers of attention"),
     "windowed_layers": Column(COUNT, "layers whose queries see a window"),
     "heads": Column(COUNT, "query heads", "heads", "d"),
-    "head_size": Column(COUNT, "numbers of a query or key"),
+    "head_size": Column(or_none(COUNT), "numbers of a query or key; null where unseen", "size", "d"),
     "value_size": Column(COUNT, "numbers of a value"),
     "width": Column(COUNT, "numbers of an embedding"),
     "bytes_per_number": Column(COUNT, "bytes of a cached number"),

@@ -127,7 +127,7 @@ def test_a_type_without_softmax_attention(tmp_path: Path) -> None:
 def test_blocks_that_differ_in_their_number_alone_share_a_line() -> None:
     run = attn("layers", "-m", MINILM, env={"COLUMNS": "120"})
     assert [line.split() for line in run.lines if line.startswith("  0")] == [
-        ["0-5", "softmax", "attention", "12", "12", "no", "mask", "0.1768", "1"]
+        ["0-5", "softmax", "attention", "12", "12", "32", "no", "mask", "0.1768", "1"]
     ]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.model.blocks import Block
 from attn_cli.selection import ranges
@@ -14,17 +15,18 @@ from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.text import counted, visible
 
 _SOFTMAX = "softmax attention"
+_SIZES = ("heads", "kv_heads", "head_size")
 SHAPE = Shape(
     "attn.layers/3",
     "The map of a model: its attention modules, and its other blocks.",
     {
         "layers": (
-            *("stream", "layer", "mixer", "name", "way", "calls", "heads", "kv_heads", "scale", "mask", "softcap"),
-            *("bias", "sink", "note"),
+            *("stream", "layer", "mixer", "name", "way", "calls", "heads", "kv_heads", "head_size"),
+            *("scale", "mask", "softcap", "bias", "sink", "note"),
         ),
-        "alike": ("blocks", "mixer", "heads", "kv_heads", "mask", "scale", "softcap", "bias", "sink", "calls", "note"),
+        "alike": ("blocks", "mixer", *_SIZES, "mask", "scale", "softcap", "bias", "sink", "calls", "note"),
     },
-    screen={"alike": ("blocks", "mixer", "heads", "kv_heads", "mask", "scale", "softcap", "sink", "bias", "calls")},
+    screen={"alike": ("blocks", "mixer", *_SIZES, "mask", "scale", "softcap", "sink", "bias", "calls")},
 )
 _COMMON = SHAPE.tables["alike"][1:]
 
@@ -46,6 +48,7 @@ class LayerMap:
         self.rows[key] = {
             **{"stream": place.stream, "layer": place.layer, "mixer": _SOFTMAX, "name": place.name, "way": place.way},
             **{"calls": 1, "heads": len(place.heads), "kv_heads": len(set(place.groups)), "scale": rule["scale"]},
+            "head_size": int(call.q.shape[-1]) if isinstance(call, AttentionCall) else None,
             "mask": str(rule["mask"]) if has_rule else _mask_of_weights(call),
             "softcap": rule["softcap"],
             **{name: rule[name] if has_rule else None for name in ("bias", "sink")},

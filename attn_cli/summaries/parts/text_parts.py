@@ -38,12 +38,10 @@ class TextPart:
 
 
 def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None) -> tuple[TextPart, ...]:
-    """The text cut into parts; what the model generated is the last ones.
+    """The text cut into "lines", "paragraphs", "sentences" or "words"; what the model generated is the last ones.
 
-    cut     "lines", "paragraphs", "sentences" or "words"
-    within  the only spans to be cut, as the messages of a chat; what is between them is "template"
-
-    A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".
+    `within` are the only spans to be cut, as the messages of a chat; what is between them is "template". A token
+    belongs to the part in which it begins. Tokens that stand for no text are the part "special".
     """
     generated = prompt.generated
     end = len(prompt.text) if generated is None or generated.start is None else generated.start

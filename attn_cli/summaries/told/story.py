@@ -37,8 +37,6 @@ _ROWS = {
     "words": {"name", "text", "key", "tokens", "bits"},
     "heads": {"stream", "layer", "head", "bits", "key", "key_token", "weight"},
 }
-
-
 Seen: TypeAlias = Sequence[tuple[Summary, DecidingRows]]
 
 
