@@ -183,11 +183,7 @@ def audio_file(file: Path, *, seconds: float = 0.5, rate: int = RATE, width: int
     """A tone that grows louder."""
     times = np.arange(int(seconds * rate)) / rate
     tone = np.sin(2 * np.pi * 440 * times) * times / seconds * 0.9
-    if width == 1:
-        data = np.round(tone * 127 + 128).astype(np.uint8).repeat(channels).tobytes()
-    else:
-        whole = np.round(tone * (2 ** (8 * width - 1) - 1)).astype("<i4").repeat(channels)
-        data = whole.view(np.uint8).reshape(-1, 4)[:, :width].tobytes()
+    data = np.round(tone * (2 ** (8 * width - 1) - 1)).astype(f"<i{width}").repeat(channels).tobytes()
     with wave.open(str(file), "wb") as opened:
         opened.setnchannels(channels)
         opened.setsampwidth(width)

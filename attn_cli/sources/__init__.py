@@ -60,16 +60,15 @@ def open_source(model: str = DEFAULT_MODEL, **options: Unpack[Opening]) -> Sourc
     reading: Any = {name: value for name, value in options.items() if name in _OPTIONS and value is not None}
     loading: Any = {name: value for name, value in options.items() if name not in _OPTIONS}
     given = next((_OPTIONS[name] for name in reading), None)
+    if given and not is_model(model):
+        state = "has read its text already" if is_recording(model) else "is a table"
+        raise InputError(f"{given} is for models, and {model} {state}", "choose a model with --model")
     if is_recording(model):
-        if given:
-            raise InputError(f"{given} doesn't apply: {model} has read its text already", f"leave out {given}")
         from attn_cli.recording import Recording
         from attn_cli.sources.recordings import RecordedSource
 
         return RecordedSource(Recording.load(model), model)
     if is_table(model):
-        if given:
-            raise InputError(f"{given} is for models, and {model} is a table", "choose a model with --model")
         return open_table_source(model)
     named = _module_name(model)
     if named is not None:

@@ -165,7 +165,7 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
 
 
-@pytest.mark.parametrize(("width", "channels"), [(1, 2), (2, 1), (3, 2), (4, 1)])
+@pytest.mark.parametrize(("width", "channels"), [(2, 1), (2, 2), (4, 1)])
 def test_audio_of_any_width_is_the_same(width: int, channels: int, tmp_path: Path) -> None:
     file = audio_file(tmp_path / "tone.wav", width=width, channels=channels)
     times = np.arange(RATE // 2) / RATE

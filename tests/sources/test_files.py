@@ -331,7 +331,6 @@ ENTRY = b'{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}'
     [
         (lambda: saved(np.ones(4)), "(4,)"),
         (lambda: saved(np.ones((0, 4))), "axis 0 is empty"),
-        (lambda: saved(np.ones((1,) * 9)), "9 axes"),
         (lambda: saved(np.ones((2, 2), np.complex64)), "complex64"),
         (lambda: saved(np.array([["a", "b"]])), "<U1"),
         (lambda: saved(np.ones((2, 2)).view("V2")), "|V2"),
@@ -356,7 +355,7 @@ ENTRY = b'{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}'
         (locked_zip, "encrypted"),
         (lambda: text("", "q.npy"), "empty"),
         (lambda: text(b"\x89PNG\r\n\x1a\n", "q.bin"), "unknown file type"),
-        (lambda: text("1,2\n3,4\n", "q.npy"), "it holds text"),
+        (lambda: text("1,2\n3,4\n", "q.npy"), "damaged .npy header"),
         (lambda: "/dev/null", "device"),
         (lambda: "nowhere/q.npy", "nowhere"),
     ],

@@ -59,7 +59,7 @@ def array_names(file: str) -> list[str]:
     """The names of the arrays in a file, by which it gives several; [] for a file of one array, and path:member."""
     raw = open_raw(file)
     with parse_errors(raw.label):
-        return [] if raw.member is not None else [name for name in _arrays(raw) if name]
+        return [] if raw.member is not None else [name for name in named_arrays(raw) if name]
 
 
 def widened_from(spec: str, *, name: str) -> str | None:
@@ -75,13 +75,13 @@ def widened_from(spec: str, *, name: str) -> str | None:
 
 
 def _read(raw: Raw, role: str) -> tuple[Matrix, str]:
-    arrays = _arrays(raw)
+    arrays = named_arrays(raw)
     name = _choose(list(arrays), raw, role)
     label = raw.label if len(arrays) == 1 else f"{raw.label}:{excerpt(name, 60)}"
     return arrays[name](label), label
 
 
-def _arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
+def named_arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
     """Functions that read the arrays of a file, by name; "" is the name of an array without one."""
     match kind_of(raw):
         case ".npz":

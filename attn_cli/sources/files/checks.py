@@ -12,16 +12,12 @@ from attn_cli.text import excerpt
 
 Matrix = npt.NDArray[Any]
 
-_MOST_AXES = 8
 _VECTORS = ("mask", "sink", "latent_norm")  # that may have one axis
 _CHUNK = 2**20
 
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
-    """Raise InputError for a shape of fewer than 2 axes (1 for some), of more than 8, or with an axis of size 0."""
-    if len(shape) > _MOST_AXES:
-        hint = f"at most {_MOST_AXES} make sense: [..., n, d]"
-        raise InputError(f"{label}: {name} has {len(shape)} axes", hint)
+    """Raise InputError for a shape of fewer than 2 axes (1 for some), or with an axis of size 0."""
     subject = f"{label}: {name} has shape {shape}"
     if len(shape) < 2 and not (name in _VECTORS and all(shape) and shape):
         hint = f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)"

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources.files.npy import npz_arrays
+from attn_cli.sources.files.array_file import named_arrays
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import open_raw
@@ -60,11 +59,8 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
     if path.suffix not in (".npz", ".safetensors"):
         raise InputError(f"{file} is neither .npz nor .safetensors", hint)
     with parse_errors(excerpt(file), hint):
-        if path.suffix == ".safetensors":
-            arrays = load_file(path)
-        else:
-            raw = open_raw(str(path))
-            arrays = {name: _tensor(read, f"{raw.label}:{excerpt(name, 60)}") for name, read in npz_arrays(raw).items()}
+        raw = open_raw(str(path))
+        arrays = {name: _tensor(read, f"{raw.label}:{excerpt(name, 60)}") for name, read in named_arrays(raw).items()}
     if not arrays:
         raise InputError(f"{file} holds no arrays", hint)
     return arrays

@@ -34,8 +34,6 @@ class Audio:
         """The audio, resampled to `rate` samples per second."""
         if rate == self.rate:
             return self
-        if rate not in _RATES:
-            raise InputError(f"the model wants {rate:,} samples a second", "is its preprocessor_config.json whole?")
         need = f"{self.file} has {self.rate:,} samples a second, the model wants {rate:,}, which needs"
         soxr = optional("soxr", "audio", need)
         return Audio(soxr.resample(self.samples, self.rate, rate), rate, self.file)
@@ -80,36 +78,21 @@ def read_image(file: str) -> "Image":
 
 
 def read_audio(file: str) -> Audio:
-    """The mean of the channels of a .wav file of 8, 16, 24 or 32 bits per sample."""
+    """The mean of the channels of a .wav file of 16 or 32 bits per sample."""
     path, label = nonempty_file(file), excerpt(file)
     with parse_errors(f"{label} is not a .wav file and", _convert(file)), wave.open(str(path)) as wav:
         width, channels, rate = wav.getsampwidth(), wav.getnchannels(), wav.getframerate()
         # not more than the file can hold, whatever its header says
         data = wav.readframes(min(wav.getnframes(), path.stat().st_size // max(1, width * channels)))
-    if width > 4:
-        raise InputError(f"{label} has {8 * width} bits a sample; 8, 16, 24 and 32 are read", _convert(file))
+    if width not in (2, 4):
+        raise InputError(f"{label} has {8 * width} bits a sample; 16 and 32 are read", _convert(file))
     if rate not in _RATES:
         raise InputError(f"{label} states {rate:,} samples a second", "1,000 to 1,000,000 are read: is it damaged?")
-    data = data[: len(data) // (width * channels) * (width * channels)]
-    if not data:
+    whole = np.frombuffer(data[: len(data) // (width * channels) * (width * channels)], f"<i{width}")
+    if not whole.size:
         raise InputError(f"{label} holds no audio: its header is all there is", "is the download complete?")
-    return Audio(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
-
-
-def _samples(data: bytes, width: int) -> np.ndarray:
-    """Little-endian integers of `width` bytes as float32 `[n]` between -1 and 1; single bytes are unsigned.
-
-    >>> _samples(bytes([0, 128, 192]), 1).tolist(), _samples(bytes([0, 0, 64]), 3).tolist()
-    ([-1.0, 0.0, 0.5], [0.5])
-    """
-    if width == 1:
-        return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
-    if width == 3:  # NumPy has no 24-bit integers: a zero byte at the low end makes them 32-bit
-        four = np.zeros((len(data) // 3, 4), np.uint8)
-        four[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
-        data, width = four.tobytes(), 4
-    whole = np.frombuffer(data, f"<i{width}")
-    return (whole / float(1 << (8 * width - 1))).astype(np.float32)
+    samples = (whole / float(1 << (8 * width - 1))).astype(np.float32)
+    return Audio(samples.reshape(-1, channels).mean(axis=1), rate, file)
 
 
 def _convert(file: str, rate: int = 16_000) -> str:

@@ -43,34 +43,25 @@ def _scaled(rope: Any, count: int) -> Iterator[int]:
 def position_limit(model: nn.Module, *, decoder: bool = False) -> int | None:
     """The number of positions in a model's table of them; None where it has none, or one that grows."""
     stated = trained_count(configuration_of(model), decoder=decoder)
-    table = None if stated is None else _table(model, stated)
-    if stated is None or table is None:
+    if stated is None:
         return None
-    before = getattr(table[0], "padding_idx", None)
-    return stated if before is None else min(stated, len(table[1]) - before - 1)
+    for module_path, module in model.named_modules():
+        for name, x in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            path = f"{module_path}.{name}"
+            is_other = not _TABLE.search(path) or _OTHER_TABLE.search(path) or in_tower(path)
+            if x.ndim == 2 and 0 <= len(x) - stated <= _SPARE_ROWS and not is_other:
+                owner = model.get_submodule(module_path.rpartition(".")[0])
+                if any(_UNLIMITED.search(_source(type(part))) for part in (module, owner)):  # type: ignore[arg-type]
+                    return None
+                before = getattr(module, "padding_idx", None)
+                return stated if before is None else min(stated, len(x) - before - 1)
+    return None
 
 
 def position_count(model: nn.Module, *, decoder: bool = False) -> int | None:
     """The positions in a model's table, or else those that it was trained for; None where neither is known."""
     limit = position_limit(model, decoder=decoder)
     return trained_count(configuration_of(model), decoder=decoder) if limit is None else limit
-
-
-def _table(model: nn.Module, stated: int) -> tuple[nn.Module, torch.Tensor] | None:
-    for module_path, module in model.named_modules():
-        for name, x in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
-            path = f"{module_path}.{name}"
-            if (
-                x.ndim == 2
-                and 0 <= len(x) - stated <= _SPARE_ROWS
-                and _TABLE.search(path)
-                and not (_OTHER_TABLE.search(path) or in_tower(path))
-            ):
-                owner = model.get_submodule(module_path.rpartition(".")[0])
-                sources = (_source(type(part)) for part in (module, owner))  # type: ignore[arg-type]
-                is_limited = not any(map(_UNLIMITED.search, sources))
-                return (module, x) if is_limited else None
-    return None
 
 
 @cache
