@@ -29,7 +29,6 @@ _SUFFIXES = {
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _FIRST = 100  # records of a file among which one must have the field
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
-_NO_FIELD = "no such field"
 
 
 class CorpusFile(NamedTuple):
@@ -56,13 +55,10 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """The documents of several files as one sequence, which can be read many times; of a sample those in `chosen`.
-
-    field  the name of the field or column whose text is read; None for "text", or a table's only column
-    """
+    """The documents of several files as one sequence, which can be read many times; of a sample those in `chosen`."""
 
     files: tuple[CorpusFile, ...]
-    field: str | None = None
+    field: str | None = None  # or column whose text is read; None for "text", or a table's only column
     chosen: np.ndarray | None = None
 
     def documents(self) -> Iterator[Document]:
@@ -123,7 +119,7 @@ def _check(file: CorpusFile, field: str | None) -> None:
     for document in () if file.name == "-" else islice(Corpus((file,), field).documents(), _FIRST):
         if document.reason in ("", "empty"):
             return
-        lacking = lacking or document.detail * (document.reason == _NO_FIELD)
+        lacking = lacking or document.detail * (document.reason == "no such field")
     if lacking:
         raise InputError(f"{excerpt(file.name)} has {excerpt(lacking, 120)}", "--column NAME: the text's")
 
@@ -164,8 +160,7 @@ def _file(name: str, kind: str | None) -> CorpusFile:
 
 
 def _suffix(path: Path) -> str:
-    name = Path(path.stem if path.suffix.lower() in (".gz", ".zst") else path.name)
-    return name.suffix.lower()
+    return Path(path.stem if path.suffix.lower() in (".gz", ".zst") else path.name).suffix.lower()
 
 
 class _BadRecordError(Exception):
@@ -187,8 +182,8 @@ def _records_of(file: CorpusFile, field: str | None) -> Iterator[Any]:
         if is_table:
             yield from _rows_of_columns(file, field)
             return
-        raw = sys.stdin.buffer if is_stdin else arrow().input_stream(str(expanded(file.name)), compression="detect")
-        lines = _lines(raw if is_stdin else io.BufferedReader(raw, 2**16), label)
+        packed = None if is_stdin else arrow().input_stream(str(expanded(file.name)), compression="detect")
+        lines = _lines(sys.stdin.buffer if packed is None else io.BufferedReader(packed, 2**16), label)
         yield from _separated(lines, _SEPARATORS[file.kind]) if file.kind in _SEPARATORS else lines
 
 
@@ -268,7 +263,7 @@ def _text_of(raw: Any, kind: str, field: str | None) -> str:
     record = _object(_decoded(raw), field) if kind == "jsonl" else raw
     name = field or (next(iter(record)) if kind != "jsonl" and len(record) == 1 else "text")
     if name not in record:
-        raise _BadRecordError(_NO_FIELD, f"no field {name!r} among {listed(map(str, record))}")
+        raise _BadRecordError("no such field", f"no field {name!r} among {listed(map(str, record))}")
     value = record[name]
     if not isinstance(value, str | bytes):
         raise _BadRecordError("not text", f"the field {excerpt(name, 60)!r} holds {type(value).__name__}")
@@ -305,8 +300,8 @@ def pieces_of(
         yield document
         return
     if room < 1:
-        raise InputError(f"--max-tokens {size} has no room for text: the tokenizer adds {size - room} tokens",
-                         f"--max-tokens {size - room + 2} or more")  # fmt: skip
+        line = f"--max-tokens {size} has no room for text: the tokenizer adds {size - room} tokens"
+        raise InputError(line, f"--max-tokens {size - room + 2} or more")
     first = number = begin = 0
     while first < len(starts):
         most = min(first + room, len(starts))

@@ -1,5 +1,6 @@
 """A user's matrix, read from a file or from stdin: read_array; and the precision it was stored in."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
@@ -17,7 +18,6 @@ from attn_cli.sources.files.checks import (
     require_memory,
     require_shape,
 )
-from attn_cli.sources.files.json_document import parse_json
 from attn_cli.sources.files.npy import npy_array, npz_arrays
 from attn_cli.sources.files.parse_errors import SAVE_AGAIN, parse_errors
 from attn_cli.sources.files.raw import Bytes, Raw, is_file, kind_of, open_raw
@@ -90,7 +90,7 @@ def named_arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
             entries, numbers = _tensor_entries(raw)
             return {name: partial(_tensor, numbers, entry) for name, entry in entries.items()}
         case "JSON":
-            value = parse_json(decode_text(raw.data, raw.label), raw.label)
+            value = _parse_json(decode_text(raw.data, raw.label), raw.label)
             if not isinstance(value, dict):
                 return {"": partial(_list_array, value)}
             return {name: partial(_list_array, item) for name, item in value.items() if isinstance(item, list)}
@@ -98,6 +98,21 @@ def named_arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
             return {"": partial(npy_array, raw.data)}
         case _:
             return {"": partial(text_array, raw.data)}
+
+
+def _parse_json(text: str, label: str) -> Any:
+    """The JSON value with every number as a float; InputError for repeated keys."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        for key, item in pairs:
+            if key in members:
+                raise InputError(f"{label} has the key {excerpt(key, 60)!r} twice", "keep the one that is meant")
+            members[key] = item
+        return members
+
+    # integers are parsed as floats, which they become anyway: int() refuses more than 4300 digits
+    return json.loads(text, parse_int=float, object_pairs_hook=unique)
 
 
 def _list_array(value: Any, label: str) -> Matrix:
@@ -112,9 +127,7 @@ def _choose(names: Sequence[str], raw: Raw, role: str) -> str:
     if not names:
         raise InputError(f"{raw.label} holds no arrays", "save at least one array in it")
     member = excerpt(raw.member or "", 60)
-    if raw.member is not None and list(names) == [""]:
-        raise InputError(f"{raw.label} holds one array and no names", f"leave out :{member}")
-    held = listed(map(excerpt, names))
+    held = "one array and no names" if list(names) == [""] else listed(map(excerpt, names))
     if raw.member is not None and raw.member not in names:
         raise InputError(f"{raw.label} has no array called {member!r}", f"it holds {held}")
     chosen = raw.member if raw.member is not None else names[0] if len(names) == 1 else member_for(names, role)
@@ -158,7 +171,7 @@ def _tensor_entries(raw: Raw) -> tuple[dict[str, dict[str, Any]], Bytes]:
             pass
     else:
         deserialize(raw.data.tobytes())  # type: ignore[no-untyped-call]
-    entries = parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
+    entries = _parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
     entries.pop("__metadata__", None)
     return entries, raw.data[offset:]
 

@@ -1,13 +1,12 @@
-"""JSON files: documents such as configurations and messages, and numbers."""
+"""JSON documents, such as configurations and messages."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from attn_cli.errors import AttnError, InputError
+from attn_cli.errors import AttnError
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import read_content
-from attn_cli.text import excerpt
 
 
 def read_json_document(path: Path, label: str, error_type: type[AttnError], hint: str) -> Any:
@@ -23,18 +22,3 @@ def _whole_number(digits: str) -> int:
     if len(digits) > 1000:
         raise ValueError(f"a number of {len(digits):,} digits")
     return int(digits)
-
-
-def parse_json(text: str, label: str) -> Any:
-    """The JSON value with every number as a float; InputError for repeated keys."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        members: dict[str, Any] = {}
-        for key, item in pairs:
-            if key in members:
-                raise InputError(f"{label} has the key {excerpt(key, 60)!r} twice", "keep the one that is meant")
-            members[key] = item
-        return members
-
-    # integers are parsed as floats, which they become anyway: int() refuses more than 4300 digits
-    return json.loads(text, parse_int=float, object_pairs_hook=unique)

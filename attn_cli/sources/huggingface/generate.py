@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
-from attn_cli.sources.huggingface.read.positions import forget_length, position_limit, too_long
+from attn_cli.sources.huggingface.read.positions import check_tokens, forget_length, position_limit, too_long
 from attn_cli.sources.huggingface.read.reader import without_end
 from attn_cli.sources.huggingface.read.tokenize import detokenize, labels
 
@@ -36,10 +36,8 @@ class _Recorder:
     """A stopping criterion that records the ids after every token from `first` on."""
 
     def __init__(self, on_token: Callable[[int], None] | None, is_enough: Callable[[Sequence[int]], bool]) -> None:
-        self.first = 0
         self.on_token, self.is_enough = on_token, is_enough
-        self.ids: tuple[int, ...] = ()
-        self.stops = False
+        self.first, self.ids, self.stops = 0, tuple[int, ...](), False
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
         self.first = self.first or input_ids.shape[1] - 1
@@ -103,14 +101,11 @@ _WORD = 8  # tokens beyond the limit that may end a word
 
 @dataclass(frozen=True)
 class TextGenerator:
-    """Continues prompts by the tokens that a model generates, at most so many.
-
-    sentence  to the end of a sentence, or else of the word there; by fewer tokens where positions run out
-    """
+    """Continues prompts by the tokens that a model generates, at most so many."""
 
     loaded: LoadedModel
     most: int
-    sentence: bool = False
+    sentence: bool = False  # to its end, or else that of the word there; by fewer tokens where positions run out
 
     def __call__(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
         """The prompt with the tokens that the model generates after it; `on_token` is called with each one's count."""
@@ -161,10 +156,8 @@ class TextGenerator:
             most = self.most + _WORD
             return most if limit is None else min(most, limit - read)
         if limit is not None and read + self.most > limit:
-            raise LimitError(
-                f"--generate {self.most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
-                f"--generate {limit - read} at most" if limit > read else "shorten the text",
-            )
+            hint = f"--generate {limit - read} at most" if limit > read else "shorten the text"
+            raise LimitError(f"--generate {self.most:,} is too many for the model's {limit:,} positions", hint)
         return self.most
 
 
@@ -179,10 +172,7 @@ def answered(loaded: LoadedModel, prompt: Prompt, answer: str) -> Prompt:
     ids = tokenizer(f" {answer}" if is_within_text else answer, add_special_tokens=False)["input_ids"]
     if not ids:
         raise InputError("the answer has no tokens", "give --answer some words")
-    limit = position_limit(loaded.model)
-    if limit is not None and len(prompt.tokens) + len(ids) > limit:
-        length = len(prompt.tokens) + len(ids)
-        raise LimitError(f"text and answer are {length:,} tokens, the model has {limit:,} positions", "shorten them")
+    check_tokens(len(prompt.tokens) + len(ids), position_limit(loaded.model))
     longer = _continued(loaded, prompt, [token.id or 0 for token in prompt.tokens], ids, ended=False)
     assert longer.generated is not None
     return replace(longer, generated=replace(longer.generated, given=True))

@@ -12,8 +12,9 @@ from typing import Any
 from attn_cli.errors import InputError, LoadError, optional
 from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_path
-from attn_cli.sources.huggingface.load.trust import check_configuration, check_files, check_folder, document_of
+from attn_cli.sources.huggingface.load.trust import check_configuration, check_files, document_of
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
@@ -71,14 +72,13 @@ def find(name: str, options: OriginOptions) -> Origin:
     origin = _locate(name, options)
     if origin.gguf:
         return origin
-    if origin.local:
-        check_folder(Path(origin.path), name)
     adapter = _adapter_folder(name)
-    if adapter is not None:
-        return _base_of(adapter, origin)
-    if origin.local:
-        _check_folder(origin)
-    else:
+    with parse_errors(f"the folder {name}", "check its permissions", LoadError):
+        if adapter is not None:
+            return _base_of(adapter, origin)
+        if origin.local:
+            _check_folder(origin)
+    if not origin.local:
         _check_cached(origin)
     return origin
 
@@ -114,7 +114,6 @@ def _adapter_folder(name: str) -> Path | None:
 def _base_of(folder: Path, adapter: Origin) -> Origin:
     """The base model that an adapter in `folder` names, a folder or an id on the hub, with the adapter."""
     name, label = adapter.name, f"{adapter.name}: {_ADAPTER_FILE}"
-    check_folder(folder, name)
     check_files(folder, name)
     base = document_of(folder / _ADAPTER_FILE, name).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:

@@ -46,15 +46,6 @@ _READ = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py")
 _READ_FOLDERS = ("additional_chat_templates",)
 
 
-def check_folder(folder: Path, name: str) -> None:
-    """Raise LoadError for a folder that may not be listed, or whose files may not be asked for."""
-    try:
-        next(folder.iterdir(), None)
-        (folder / "..").stat()  # refused where a name in the folder may not be asked for
-    except OSError as error:
-        raise LoadError(f"the folder {name} can't be read: {error.strerror}", "check its permissions") from error
-
-
 def check_files(folder: Path, name: str) -> None:
     """Raise LoadError for a folder that would have files outside it read, or what is no plain file."""
     for path in sorted(folder.iterdir()):
