@@ -20,7 +20,7 @@ def compare(
     options: ModelCommandOptions,
     texts: list[str] = argument("TEXT TEXT", "Read two texts or more; one may be -, standard input.", ...),
     word: list[str] | None = option(
-        "--word -w WORD|INDEX",
+        "--word -w -t WORD|INDEX",
         "Compare this word: a word, word#2 (second occurrence) or an index. Several: one for each text.",
     ),
 ) -> ExitCode:
@@ -34,7 +34,6 @@ def compare(
     Examples:
       attn compare "river bank" "bank loan" --word bank
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
-      attn compare "a ball pitch" "the pitch of music" "a startup pitch" -w pitch
     """
     words = list(word or [])
     if len(texts) < 2:

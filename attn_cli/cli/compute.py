@@ -133,10 +133,9 @@ def compute(
 
     \b
     Examples:
-      attn compute "the cat sat" --steps            every step in numbers
+      attn compute "the cat sat" -m toy:the-cat-sat --steps
       attn compute --q q.npy --k k.npy --v v.npy --causal -o out.npz
       attn compute --q "1 0; 0 1" --k "1 1; 0 1" --v "1 2; 3 4"
-      attn compute "river bank" "bank loan" --weights uniform   each alone
       attn compute --q problem.npz --json | jq .matrices    q, k and v by name
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?

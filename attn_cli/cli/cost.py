@@ -33,7 +33,7 @@ class SizeOptions:
         if self.model is not None:
             sizes = read_sizes(self.model)
         else:
-            heads, dim = self.heads or 1, self.dim or 64
+            heads, dim = self.heads or self.kv_heads or 1, self.dim or 64
             layer = LayerSizes(heads, heads, dim, dim, heads * dim)
             sizes = Sizes(layer, self.layers or 1, 0, None)
         layer = sizes.layer

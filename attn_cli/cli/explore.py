@@ -45,7 +45,6 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     \b
     Examples:
       attn explore "he sat on the river bank" -m ./my-model
-      attn explore --file prompt.txt -m gpt2
       attn explore run.attn
     """
     if not _is_terminal() or os.environ.get("TERM") == "dumb":

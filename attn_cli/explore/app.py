@@ -133,13 +133,13 @@ class FittingFooter(Footer):
     def compose(self) -> ComposeResult:
         """The keys, the last of which lists all."""
         keys = list(super().compose())
-        room = self.app.size.width - sum(_columns(key) for key in keys[-1:])
-        for key in keys[:-1]:
+        room = self.app.size.width - sum(_columns(key) for key in keys[-2:])
+        for key in keys[:-2]:
             room -= _columns(key)
             if room < 0:
                 break
             yield key
-        yield from keys[-1:]
+        yield from keys[-2:]  # how to leave, and where all keys are
 
 
 class BareScreen(Screen[None], inherit_bindings=False):
@@ -154,7 +154,7 @@ COMMANDS += [
     Command(("U", "ctrl+o"), "back to what was seen before, jumps undone", "U, ctrl-o", name="undo"),
     Command(("y",), "the attn line that gives the same: shown and copied", "y", name="copy"),
     Command(("w",), "write what is seen; the file's suffix says how", "w", name="write", hint="write"),
-    Command(("q",), "leave", "q", name="quit"),
+    Command(("q",), "leave", "q", name="quit", hint="leave"),
 ]
 
 

@@ -18,7 +18,7 @@ def numbers_in(text: str, option: str, hint: str) -> list[float]:
     except ValueError:
         numbers = []
     if not numbers or not all(math.isfinite(number) for number in numbers):
-        raise InputError(f"{option} {text!r} is not finite numbers", hint)
+        raise InputError(f"{option} {text!r} is no finite number", hint)
     return numbers
 
 

@@ -60,10 +60,7 @@ def sink_words(sinks: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def sinks_by_heads(of_heads: np.ndarray, heads: int, rows: int, expected: Collection[int]) -> np.ndarray:
-    """The indices of the sinks of a text, ascending, by how many heads rest on each key in so many rows.
-
-    expected  keys that heads may rest on whatever they say: special tokens, the first token of causal text
-    """
+    """The indices of a text's sinks, ascending, by how many heads rest on each key; `expected` ones need one head."""
     least = np.full(len(of_heads), _LEAST_HEADS if rows >= _LEAST_ROWS else np.inf)
     least[list(expected)] = 1
     return np.flatnonzero((of_heads >= least) & (HEADS_OF_A_SINK * of_heads >= heads))

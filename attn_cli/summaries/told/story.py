@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from attn_cli.text import cut_after_word, decimal_bytes, quoted
 _OF_FREE_MEMORY = 0.5  # of the free memory, for the keys and values that an experiment keeps
 LEAST_BITS = 0.1  # of an effect that is told
 SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
-_WORDS, _HEADS, _FEWEST = 8, 24, 6  # tried at most; of both together at least so many
+_WORDS, _HEADS, _FEWEST = 8, 24, 24  # tried at most; of both together at least so many
 _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
 _LONGEST = 60  # characters of a word, or an answer, in a sentence
 LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
@@ -203,16 +204,18 @@ def _heads_ranked(
     seen: Seen, sinks: set[int], hidden: set[int], estimates: Mapping[HeadPlace, float]
 ) -> list[dict[str, Any]]:
     """The heads that may be ablated, each with the token past sinks that has its largest weight, and that weight."""
-    heads: list[tuple[float, dict[str, Any]]] = []
+    heads: list[tuple[float, float, dict[str, Any]]] = []
     for head, summary, keys, weights, lengths in _heads_of(seen):
         read = ~np.isin(keys, [*sinks]) if estimates else np.isin(keys, [*hidden])
         most = int(np.where(read, weights, -1.0).argmax())
         if read[most] and weights[most] >= LEAST_WEIGHT:
-            order = abs(estimates.get(head_place(head), 0.0)) if estimates else float(lengths[most])
             key = {"key": int(keys[most]), "key_token": summary.keys[keys[most]].text}
-            heads.append((order, head | key | {"weight": float(weights[most])}))
-    heads.sort(key=lambda pair: -pair[0])
-    return [head for _, head in heads]
+            told = head | key | {"weight": float(weights[most])}
+            heads.append((abs(estimates.get(head_place(head), 0.0)), float(lengths[most]), told))
+    # an estimate is of first order, and misses heads that saturate: the strongest readers take turns with them
+    by_effect, by_length = sorted(heads, key=lambda row: -row[0]), sorted(heads, key=lambda row: -row[1])
+    turns = chain.from_iterable(zip(by_effect, by_length, strict=True)) if estimates else by_length
+    return [*{head_place(head): head for *_, head in turns}.values()]
 
 
 def _reader(tokens: tuple[int, ...], seen: Seen, estimates: Mapping[HeadPlace, float]) -> dict[str, Any]:

@@ -47,7 +47,6 @@ def _is_seen(values: np.ndarray) -> bool:
 
 
 def _titles(summary: Summary) -> dict[str, str]:
-    """Titles of the matrices after the rule; "" for scores that need no map of their own, as those of many heads."""
     rule, words = summary.rule, rule_words(summary).removesuffix(", no mask")
     weights = "weights = softmax" if rule["softmax"] and rule["scale"] else "weights"
     changes = words != "no mask" and rule["softmax"] and len(summary.place.heads) == 1

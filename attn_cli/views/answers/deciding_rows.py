@@ -105,7 +105,9 @@ def _sentence(rows: str, keys: Sequence[Token], order: Sequence[int], shares: np
     name, share = token_name(keys[order[0]]), float(shares[order[0]])
     if share < _LEAST_SHARE:
         return f"no token gets {_LEAST_SHARE} of what {rows} {verb}: the most is {share:.3f}, of {name}"
-    return f"{rows} {verb} {name} most: {share:.2f}" + (" of all that it reads" if reads else ", mean over heads")
+    if reads:
+        return f"{rows} {verb} {name} most: {share:.2f} of all that it reads"
+    return f"{rows} {verb} {name} most, sinks aside: {share:.2f}, mean over heads"
 
 
 def _rows(summary: Summary, part: DecidingRows) -> str:

@@ -268,7 +268,6 @@ class _Walk:
                 yield line
 
     def _row_sums(self, at: int) -> dict[str, dict[str, float]]:
-        """What stands below e^s and weights: their sums, and the sink's share of both; {} without a softmax."""
         total, sink, share = (self._stage(name, at) for name in ("sum", "sink", "sink weight"))
         sums = {} if total is None or not total.any() else {"sum": {"exp": total.item(), "weights": 1.0}}
         if sink is None or share is None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 from attn_cli.cli.kit.options import named as o
@@ -61,7 +62,8 @@ class OutputOptions:
         with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
             yield view
         if self.output is not None and sys.stderr.isatty():
-            print_notes([f"wrote {excerpt(self.output)}"], quiet=self.quiet)
+            size = decimal_bytes(Path(self.output).expanduser().stat().st_size)
+            print_notes([f"wrote {excerpt(self.output)}, {size}"], quiet=self.quiet)
 
 
 def about_of(model: str, type: str, dtype: str = "none", device: str = "none") -> dict[str, str | None]:

@@ -64,7 +64,7 @@ class HidingOptions:
         """Notes for the user: which keys are hidden, and their share of all weight."""
         if hidden:
             share = count["weight"] / max(count["rows"], 1)  # of a row, on average
-            return (f"{self._names(hidden)} hidden: {share:.0%} of the weight",)
+            return (f"{self._names(hidden)} left out here, not in the model: {share:.0%} of the weight",)
         if self.hide and SINK in self.hide:
             return ("--hide sink hides nothing: no causal mask or special token, so no sink",)
         return ()
