@@ -135,7 +135,6 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
 
 
 def _heads(seen: Seen) -> list[tuple[str, float, Token]]:
-    """The heads that give 0.05 or more to a key that is no sink, and not the row's own: name, weight, key."""
     found, sinks = [], resting_keys(seen)
     for summary, part in seen:
         left_out = {*sinks, *(part.rows if len(part.rows) == 1 else ())}

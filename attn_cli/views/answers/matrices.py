@@ -39,7 +39,6 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
 
 
 def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Text]:
-    """A chosen head's kind: `head 17.5 · induction: looks at what followed this token before, weight 0.76`."""
     stream = "" if summary.place.stream == "self" else f"{summary.place.stream} "
     said = f"{stream}head {out.name}{' ·' if out.rows else ':'} {out.sentence}"
     yield Text("\n".join(packed([said], screen.width)), BOLD)
