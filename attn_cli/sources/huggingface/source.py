@@ -28,12 +28,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     without_cache,
 )
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module, fingerprint
-from attn_cli.sources.huggingface.anatomy.unseen_parts import (
-    blocks_without_attention,
-    missing_input,
-    modules_not_run,
-    recording,
-)
+from attn_cli.sources.huggingface.anatomy.unseen_parts import blocks_without_attention, missing_input, modules_not_run
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -91,19 +86,12 @@ class ModelSource:
     def __init__(self, loaded: LoadedModel, reader: PromptReader | None = None) -> None:
         self.loaded, self.reader = loaded, reader or PromptReader(loaded)
         self.about, self.batch_size = loaded.about, self.reader.batch_size
+        self.read, self.encode, self.repeated = self.reader.read, self.reader.encode, self.reader.repeated
         self.module_places = loaded.module_places
         self._projections: Projections | None = None
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
-
-    def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of tokens drawn by `seed`, each sequence twice; InputError if a model reads more than text."""
-        return self.reader.repeated(seed)
-
-    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The token ids of each text, with their places in it; InputError for a model that reads more than text."""
-        return self.reader.encode(texts)
 
     def on_token(self, call: Callable[[int], None]) -> None:
         """From now on call `call` with the count of every token that the model generates after a text."""
@@ -122,16 +110,11 @@ class ModelSource:
             ]
         return layers
 
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; `pair` is a second text, read after each."""
-        return self.reader.read(texts, pair)
-
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
         """Show every layer's attention on a prompt; returns the blocks whose attention wasn't seen."""
-        with recording(self.loaded.model, self.modules) as ran_and_given:
-            self.each([prompt], Selection(), visit)
+        ledger = self._show([prompt], Selection(), visit)
         others = blocks_without_attention(self.loaded.model, self.places)
-        return [*others, *modules_not_run(self.loaded.model, self.modules, *ran_and_given)]
+        return [*others, *modules_not_run(self.loaded.model, self.modules, ledger.ran, ledger.labels.given)]
 
     def each(
         self,
@@ -142,6 +125,11 @@ class ModelSource:
         projections: bool = False,
     ) -> None:
         """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text."""
+        self._show(prompts, selection, visit, projections=projections)
+
+    def _show(
+        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
+    ) -> Ledger:
         self._check_layers(selection)
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
@@ -152,6 +140,7 @@ class ModelSource:
             rows = self._projections.rows if projections and self._projections is not None else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, rows)
             self._run(visit, arguments, ledger)
+        return ledger
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         model = self.loaded.model

@@ -20,11 +20,7 @@ class ExpectedArray(NamedTuple):
 
 
 def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
-    """The user's file `spec`, to be compared with the "output" or the "weights" (`name`) of `matrices`.
-
-    Axes of length 1 don't matter; rows before heads `[..., n, h, e]` and joined heads `[..., n, h * e]` are put in
-    order, with a note. InputError for any other shape.
-    """
+    """The user's file `spec`, to be compared with the "output" or the "weights" (`name`) of `matrices`."""
     array = read_array(spec, name=name, allow_nonfinite=True)
     values = array.astype(np.float64)
     lead, h, n = matrices.lead, matrices.q.shape[-3], matrices.q.shape[-2]
@@ -32,7 +28,7 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
     joined = matrices.joined and name == "output"
     layout = (*lead, n, last) if joined else (*lead, h, n, last)
     notes = []
-    if _squeezed(values.shape) == _squeezed(layout):
+    if _squeezed(values.shape) == _squeezed(layout):  # axes of length 1 don't matter
         values = values.reshape(layout)
     elif not joined and _squeezed(values.shape) == _squeezed((*lead, n, h, last)):
         values = values.reshape(*lead, n, h, last).swapaxes(-2, -3)

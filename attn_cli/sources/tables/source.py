@@ -122,17 +122,14 @@ def _one_edit_away(word: str) -> Iterator[str]:
 
 
 class TableSource:
-    """One attention layer over a table of word vectors: q, k, v are x or its own; scale 1 / sqrt(d), no mask.
-
-    model    the `--model` value; None for a built-in table
-    learned  the `--model` value of the table, and what `attn learn` found for it: q = x W_Q, k = x W_K
-    """
+    """One attention layer over a table of word vectors: q, k, v are x or its own; scale 1 / sqrt(d), no mask."""
 
     batch_size = 1  # batches make tables no faster
 
     def __init__(
         self, table: "WordTable", model: str | None = None, learned: tuple[str, dict[str, Vectors]] | None = None
     ) -> None:
+        """Of the table of a `--model` value; `learned` is the table's own, and what `attn learn` found for it."""
         self.table = table
         self.table_name = f"toy:{table.name}" if model is None else str(expanded(model).resolve())
         self._projections: dict[str, Vectors] = {}

@@ -53,11 +53,7 @@ def is_router_or_gate(path: str, module: nn.Module) -> bool:
 
 
 class StreamNames:
-    """Names the stream of each module by its path.
-
-    "self" in a model of one stack; "encoder", "decoder" and "cross" where there are both; "vision", "audio", "text" and
-    "resampler" in a multimodal model. Further stacks of other libraries' models have their module's name.
-    """
+    """Names the stream of each module by its path; further stacks of other libraries have their module's name."""
 
     def __init__(self, model: nn.Module, attention_paths: list[str]) -> None:
         self._is_pair = is_pair(model)

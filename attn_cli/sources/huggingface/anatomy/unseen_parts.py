@@ -3,8 +3,6 @@
 import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -12,8 +10,6 @@ from transformers import PreTrainedModel
 from attn_cli.errors import LoadError
 from attn_cli.model.blocks import Block
 from attn_cli.sources.huggingface.anatomy.configuration import heads_of, kind_of
-from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
-from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, are_nested
 
 # The arguments of models for images, audio and an encoder's output.
@@ -31,21 +27,6 @@ _KINDS = {
     "recurrence": re.compile(r"recurrent|rglru|rwkv|lstm", re.IGNORECASE),
     "convolution": re.compile(r"conv", re.IGNORECASE),
 }
-
-
-@contextmanager
-def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[tuple[set[nn.Module], set[str]]]:
-    """Context manager: collects which of `modules` run, and the names of the model's arguments that aren't None."""
-    ran: set[nn.Module] = set()
-    given: set[str] = set()
-
-    def add_arguments(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        given.update(name for name, value in arguments_of(model, args, kwargs).items() if value is not None)
-
-    handles = [model.register_forward_pre_hook(add_arguments, with_kwargs=True)]
-    handles += [module.register_forward_pre_hook(lambda module, _: ran.add(module)) for module in modules]
-    with hooked(*handles):
-        yield ran, given
 
 
 def modules_not_run(

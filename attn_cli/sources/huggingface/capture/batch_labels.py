@@ -47,6 +47,7 @@ class BatchLabels:
         self.is_pair = is_pair(model)  # cross attention then goes from decoder to encoder
         self.texts, self.others = texts or (), others or ()
         self.size = max(1, len(texts or ()))
+        self.given: set[str] = set()  # the names of the pass's arguments
         self.padding: dict[str, torch.Tensor] = {}  # "text" and "decoder": real tokens `[size, tokens]`, if not all are
         self._calls_of_text: dict[tuple[str, int], int] = {}
         self._labels: dict[tuple[Any, ...], tuple[Token, ...]] = {}  # by side, text and count
@@ -54,6 +55,7 @@ class BatchLabels:
     def read_arguments(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Forward pre-hook: read size and padding of the pass from the model's arguments."""
         arguments = arguments_of(model, args, kwargs)
+        self.given = {name for name, value in arguments.items() if value is not None}
         main = next((arguments[x] for x in ("input_ids", "inputs_embeds") if arguments.get(x) is not None), None)
         if main is None:
             main = next((x for x in arguments.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)

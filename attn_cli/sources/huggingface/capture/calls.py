@@ -1,7 +1,6 @@
 """The attention calls of a pass: selected ones go to a visitor, text by text without padding; none is changed."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +12,6 @@ from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Call, Output, Place
 from attn_cli.sources.huggingface.anatomy.configuration import groups_of
-from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import (
@@ -34,29 +32,6 @@ from attn_cli.sources.huggingface.capture.own_code.seen_weights import (
 )
 from attn_cli.weights_call import WeightsCall
 
-
-class BlockInputs:
-    """Keeps a reference to the hidden states with which the transformer block that runs now was called."""
-
-    def __init__(self) -> None:
-        self._path, self._vectors = "", torch.empty(0)
-
-    def watching(self, blocks: Mapping[nn.Module, str]) -> AbstractContextManager[None]:
-        """Context manager: keeps the inputs of these blocks, given with their paths."""
-        return hooked(*block_hooks(blocks, self._enter))
-
-    def lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The norm of each key's vector in the input of the running block around the module."""
-        vectors = self._vectors
-        if not path.startswith(f"{self._path}.") or tuple(vectors.shape[:-1]) != size:
-            return None
-        lengths: np.ndarray = to_numpy(torch.linalg.vector_norm(vectors[text, keys].detach().float(), dim=-1))
-        return lengths
-
-    def _enter(self, path: str, given: torch.Tensor | None) -> None:
-        self._path, self._vectors = path, torch.empty(0) if given is None else given
-
-
 Visit = Callable[[Call], None]
 
 
@@ -69,7 +44,19 @@ class ObservedAttention:
 
     def __init__(self, ledger: Ledger, visit: Visit | None, *, tap: Tap | None = None) -> None:
         self.ledger, self.visit, self.tap = ledger, visit, tap
-        self.blocks = BlockInputs()
+        self._block: tuple[str, torch.Tensor | None] = "", None  # that runs now: its path and hidden states
+
+    def enter_block(self, path: str, given: torch.Tensor | None) -> None:
+        """Keep a reference to the hidden states that the block which runs now was called with."""
+        self._block = path, given
+
+    def _lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
+        """The norm of each key's vector in the input of the running block around the module."""
+        block, vectors = self._block
+        if vectors is None or not path.startswith(f"{block}.") or tuple(vectors.shape[:-1]) != size:
+            return None
+        lengths: np.ndarray = to_numpy(torch.linalg.vector_norm(vectors[text, keys].detach().float(), dim=-1))
+        return lengths
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` is shown it."""
@@ -106,7 +93,7 @@ class ObservedAttention:
             if b == 1 and text.rows == slice(0, n) and len(heads) == h:
                 output = Output(query.new_empty((n, h, e)).transpose(0, 1))  # a row's heads adjacent, as models use it
             is_own = place.stream != "cross"
-            lengths = partial(self.blocks.lengths, place.name, index, (b, m), text.keys) if is_own else None
+            lengths = partial(self._lengths, place.name, index, (b, m), text.keys) if is_own else None
             call = AttentionCall(
                 query[index, :, text.rows][picked[0]],  # [h, rows, d]
                 key[index, :, text.keys][picked[1]],  # [g, keys, d]

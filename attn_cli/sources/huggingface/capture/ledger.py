@@ -46,6 +46,7 @@ class Ledger:
         self.calls: dict[tuple[str, int], int] = {}  # by stream and number of a block
         self.blocks: dict[str, int] = {}
         self.runs: dict[nn.Module, int] = {}
+        self.ran: set[nn.Module] = set()  # those that may attend, whether it was captured or not
         self.unseen: list[ModulePlace] = []  # of selected modules that ran, but whose attention was not captured
         self.kernels: dict[str, str] = {}  # of these, by path, the function in which it attended, where it is known
         self.not_over_keys: list[ModulePlace] = []  # of selected modules without a softmax over keys
@@ -91,9 +92,9 @@ class Ledger:
         if kernel:
             self.kernels.setdefault(self._place(module).path, kernel)
 
-    def record_silent(self, ran: Iterable[nn.Module]) -> None:
-        """Note in `unseen` the places of those attention modules that ran, but of which no call was captured."""
-        silent = [module for module in ran if module not in self.runs]
+    def record_silent(self) -> None:
+        """Note in `unseen` the places of modules that ran by the registry, but of which no call was captured."""
+        silent = [module for module in self.ran if module not in self.runs and module in self.places.in_registry]
         known = [place.path for module in self.runs for place in self.places.of(module)] if silent else []
         known += [place.path for place in (*self.unseen, *self.not_over_keys)]
         for module in silent:

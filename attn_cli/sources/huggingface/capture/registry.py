@@ -52,17 +52,14 @@ class RegistryCall(NamedTuple):
 def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     """Context manager: puts functions into one of transformers' registries by name; restores it at the end."""
     entries = entries_of(registry)
-    missing: Any = object()
-    before = {name: entries.get(name, missing) for name in functions}
+    before = {name: entries[name] for name in functions if name in entries}
     entries.update(functions)
     try:
         yield
     finally:
-        for name, function in before.items():
-            if function is missing:
-                entries.pop(name, None)
-            else:
-                entries[name] = function
+        for name in functions:
+            entries.pop(name, None)
+        entries.update(before)
 
 
 @contextmanager
@@ -137,12 +134,8 @@ def _names_kept(model: nn.Module) -> Iterator[list[PreTrainedConfig]]:
 
 
 def _configs(model: nn.Module) -> list[PreTrainedConfig]:
-    configs: dict[int, PreTrainedConfig] = {}
-    for module in model.modules():
-        config = getattr(module, "config", None)
-        if isinstance(config, PreTrainedConfig):
-            configs.setdefault(id(config), config)
-    return list(configs.values())
+    configs = (getattr(module, "config", None) for module in model.modules())
+    return list({id(config): config for config in configs if isinstance(config, PreTrainedConfig)}.values())
 
 
 def compute(attend: ObservedAttention, call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -1,7 +1,7 @@
 """Capturing attention in a model's own forward pass, by functions of attn's in place of the model's meanwhile."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources.huggingface.anatomy.hooks import hooked
+from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
@@ -26,20 +26,21 @@ def capturing(model: nn.Module, attend: ObservedAttention, *, stack: nn.Module |
 
     Outputs stay the same to within rounding, unless `attend` changes them. Compiled code runs uncompiled meanwhile.
     """
-    ledger, places, ran = attend.ledger, attend.ledger.places, set[nn.Module]()
-    blocks, attending = ({}, ()) if attend.visit is None else (places.attention_blocks, places.in_registry)
-    handles = [module.register_forward_pre_hook(lambda module, _: ran.add(module)) for module in attending]
+    ledger, places = attend.ledger, attend.ledger.places
+    blocks, attending = ({}, ()) if attend.visit is None else (places.attention_blocks, places.attention)
+    handles = [module.register_forward_pre_hook(lambda module, _: ledger.ran.add(module)) for module in attending]
+    handles += block_hooks(blocks, attend.enter_block)
     reader = model if stack is None else stack
     handles.append(reader.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
-    with ExitStack() as exits:
-        exits.enter_context(hooked(*handles))
-        exits.enter_context(attend.blocks.watching(blocks))
-        exits.enter_context(torch.compiler.set_stance("force_eager"))
-        exits.enter_context(in_registry(model, attend))
-        exits.enter_context(watching(attend))
-        with suppress(SelectionDone):
-            yield ledger
-    ledger.record_silent(ran)
+    with (
+        hooked(*handles),
+        torch.compiler.set_stance("force_eager"),
+        in_registry(model, attend),
+        watching(attend),
+        suppress(SelectionDone),
+    ):
+        yield ledger
+    ledger.record_silent()
 
 
 @contextmanager
