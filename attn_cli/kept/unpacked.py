@@ -86,4 +86,4 @@ def _name(file: Path) -> str:
     file, status = file.resolve(), file.stat()
     libraries = [version(name) for name in ("torch", "transformers")]
     asked = [__version__, libraries, str(file), status.st_size, status.st_mtime_ns]
-    return blake2b(json.dumps(asked).encode(), digest_size=16).hexdigest()
+    return f"{file.stem}-{blake2b(json.dumps(asked).encode(), digest_size=8).hexdigest()}"
