@@ -62,8 +62,9 @@ def test_a_static_cache_has_no_weight_on_its_empty_places() -> None:
 
 
 @torch.no_grad()
-def test_a_padded_batch_goes_on_from_its_cache() -> None:
-    model, ids = tiny("llama"), torch.arange(5, 21).reshape(2, 8)
+@pytest.mark.parametrize("kind", ["llama", "gptj"])  # by the registry, from own code
+def test_a_padded_batch_goes_on_from_its_cache(kind: str) -> None:
+    model, ids = tiny(kind), torch.arange(5, 21).reshape(2, 8)
     mask = torch.tensor([[1] * 8, [0] * 3 + [1] * 4 + [0]])
     own = model(ids, attention_mask=mask, output_attentions=True).attentions
     run = run_captured(model, {"input_ids": ids[:, :6], "attention_mask": mask[:, :6], "use_cache": True})

@@ -21,6 +21,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
     DUPLICATE,
     INDUCTION,
     KINDS,
+    PREVIOUS,
     UNIFORM,
     Targets,
     TextRows,
@@ -28,6 +29,7 @@ from attn_cli.summaries.reducers.kinds.targets import (
 )
 from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import SinkRows, expected_sinks
+from attn_cli.summaries.standing_out import FOCUSED, StandOut
 from tests.summaries.reducers.kinds.oracle import numbers
 
 NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]
@@ -186,3 +188,10 @@ def test_a_key_that_few_rows_see_is_no_sink(own: float) -> None:
     """Every key of this head is seen by itself mostly; the last ones are no more of a sink than the others."""
     part = reduce(shares_of_own(32, own), HeadKindsReducer()).part(HeadKinds)
     assert part is not None and not part.is_sink.any()
+
+
+def test_heads_that_find_content_come_first_and_those_of_few_rows_after_them() -> None:
+    order = ((INDUCTION, True, 9), (INDUCTION, False, 2), (PREVIOUS, True, 9), (FOCUSED, True, 9), (FOCUSED, False, 0))
+    outs = [StandOut(0, at, 0, at, kind, judged, 0.5, rows, None) for at, (kind, judged, rows) in enumerate(order)]
+    heavier = replace(outs[0], at=9, weight=0.9)
+    assert sorted([*reversed(outs), heavier], key=lambda out: out.order) == [heavier, *outs]
