@@ -22,16 +22,19 @@ FAST_EXAMPLES, EXAMPLES, SEARCH_EXAMPLES = 5, 40, 1000  # of a test with generat
 # What a file of tests says where it loads a model or starts a process, which takes seconds.
 _SLOW = re.compile(
     r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|selenium"
-    r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b"
-    r"|tests\.(architectures|fuzz|media|test_guide)"
+    r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b|ray_workers"
+    r"|tests\.(architectures|explore\.(playing|terminal)|media|test_guide)"
 )
-_LONGEST = {"test_guide.py", "test_one_screen.py"}  # files of tests of a minute and more
+# Files of tests of a quarter of a minute and more, which are shared out first.
+_LONGEST = {f"test_{name}.py" for name in ("guide", "one_screen", "expect", "expect_planted", "walk", "fused")}
 _left_out: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="Rewrite tests/golden/ from what the program prints.")
-    parser.addoption("--fast", action="store_true", help="Leave out files that load a model or start a process.")
+    parser.addoption(
+        "--fast", action="store_true", help="Leave out files that are long, load a model, start a process."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,15 +76,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption("--fast"):
         tests = sorted(name for name in _left_out if "/test_" in name)
         terminalreporter.write_line(f"generated inputs: {FAST_EXAMPLES} in place of {EXAMPLES} a test")
-        terminalreporter.write_line(f"left out, for they load a model or start a process: {len(tests)} files of tests")
+        terminalreporter.write_line(
+            f"left out, for they are long, load a model or start a process: {len(tests)} files of tests"
+        )
         for name in tests:
             terminalreporter.write_line(f"  {name}")
 
 
 def is_slow(file: Path) -> bool:
-    """True if a file loads a model or starts a process, by the names in it; doctests of the models' package do, too."""
+    """True if a file is long, loads a model or starts a process; doctests of the models' package do, too."""
     if file.is_relative_to(ROOT / "tests"):
-        return file.name != "conftest.py" and _SLOW.search(file.read_text("utf-8")) is not None
+        is_named = file.name in _LONGEST or _SLOW.search(file.read_text("utf-8")) is not None
+        return file.name != "conftest.py" and is_named
     return file.is_relative_to(ROOT / "attn_cli/sources/huggingface")
 
 
