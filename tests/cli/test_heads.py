@@ -95,6 +95,13 @@ def test_the_order_is_that_of_the_column(sort: str, column: str, sign: int) -> N
     assert heads("--sort", sort, "--top", "2") == heads("--sort", sort)[:2]
 
 
+def test_chosen_heads_keep_their_names_on_the_screen() -> None:
+    assert [line.split()[0] for line in attn("heads", TWICE, "-H", "2,3").lines if line.startswith("  0.")] == [
+        "0.2",
+        "0.3",
+    ]
+
+
 BANKS = " ".join(["the bank of the river bank ."] * 8)
 
 
