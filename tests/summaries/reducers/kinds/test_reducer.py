@@ -193,5 +193,6 @@ def test_a_key_that_few_rows_see_is_no_sink(own: float) -> None:
 def test_heads_that_find_content_come_first_and_those_of_few_rows_after_them() -> None:
     order = ((INDUCTION, True, 9), (INDUCTION, False, 2), (PREVIOUS, True, 9), (FOCUSED, True, 9), (FOCUSED, False, 0))
     outs = [StandOut(0, at, 0, at, kind, judged, 0.5, rows, None) for at, (kind, judged, rows) in enumerate(order)]
-    heavier = replace(outs[0], at=9, weight=0.9)
-    assert sorted([*reversed(outs), heavier], key=lambda out: out.order) == [heavier, *outs]
+    heavier = [replace(outs[at], at=9, weight=0.9) for at in (0, 3)]
+    found = sorted([*reversed(outs), *heavier], key=lambda out: out.order)
+    assert found == [heavier[0], *outs[:3], heavier[1], *outs[3:]]
