@@ -43,12 +43,6 @@ def test_apple_turns_to_phone_and_away_from_fruit() -> None:
     assert stage["loss"] == pytest.approx(loss, rel=0.1)  # the log of a mean over heads is not the mean of logs
 
 
-def test_before_is_what_the_table_says() -> None:
-    weights = [row["weight_before"] for row in learned(LOVE).json["tables"]["tokens"]]
-    table = attn("matrix", LOVE, "--token", "apple", "--mean", "--json").json["tables"]["matrices"][0]["weights"][0]
-    assert np.allclose(weights, table, atol=1e-6)
-
-
 def test_what_was_learned_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert attn("learn", LOVE, "-w", "apple", "--to", "phone", "-o", "learned.npz").code == 0

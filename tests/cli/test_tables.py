@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from attn_cli.summaries.answer import Table
 from attn_cli.summaries.columns import COLUMNS
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import shown_value, table_lines
@@ -96,13 +95,6 @@ def test_no_line_is_wider_than_the_screen(rows: list[Mapping[str, Any]], width: 
     lines = list(table_lines(rows, [str(at) for at in range(len(rows))], [*VALUES], Screen(width), "bits", "row"))
     assert len(lines) == len(rows) + 1
     assert max(cell_len(line.plain) for line in lines) <= width
-
-
-def test_a_table_is_a_sequence_of_rows() -> None:
-    table = Table({"layer": np.array([3, 4]), "bits": [0.5, None]})
-    assert list(table) == [{"layer": 3, "bits": 0.5}, {"layer": 4, "bits": None}] and table[-1]["layer"] == 4
-    assert table[:1] == [{"layer": 3, "bits": 0.5}] and list(Table.of([])) == [] and not Table.of([])
-    assert table.to_pandas().shape == (2, 2)
 
 
 def test_rows_of_csv_have_the_same_columns_for_every_line(llama: Path) -> None:

@@ -211,8 +211,3 @@ def test_the_line_hides_as_the_pane_does(keys: str, minilm: Recording) -> None:
     scene, view = walked(minilm, keys)
     assert view.hide_sinks
     gives_the_same(scene, view, PIECES, "-m", model_folder())
-
-
-def test_a_linear_scale_is_that_of_all_keys_on_the_command_line(toy: Recording) -> None:
-    """In the explorer linear colours sinks, too, as raw does there; linear leaves them out."""
-    assert line_of(*walked(toy, "2"), TEXT).endswith("--color-scale raw")

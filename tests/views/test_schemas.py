@@ -5,12 +5,10 @@ import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from unittest import mock
 
 import jsonschema
 import pytest
 
-from attn_cli.summaries.answers import kinds
 from attn_cli.views.schemas import schema_id, schema_names, schema_text
 from tests.program import Run, attn, strict_json
 
@@ -28,16 +26,6 @@ def hold(run: Run, name: str) -> None:
     assert lines
     for line in lines:
         validator(name).validate(strict_json(line))
-
-
-def test_the_sinks_of_a_text_hold() -> None:
-    """As an answer has them that a model with sinks gives."""
-    names = ("stream", "key", "key_token", "head_share", "weight", "value_norm", "residual_norm", "hub")
-    sink = dict(zip(names, ("self", 0, "<s>", 0.5, 0.4, 0.1, 30.0, False), strict=True))
-    with mock.patch.object(kinds, "text_sinks", lambda summaries: [sink]):
-        run = attn("heads", "--kinds", TEXT, "--json", "-q")
-    assert run.json["tables"]["sinks"][0]["residual_norm"] == 30.0
-    hold(run, "kinds")
 
 
 @pytest.mark.parametrize("name", schema_names)

@@ -216,11 +216,6 @@ def test_an_index_names_no_link_to_elsewhere_but_weights(tmp_path: Path) -> None
     unread(folder, "index.json names 'shard', a link that leaves the folder")
 
 
-def test_pipes_in_place_of_files_are_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "model.safetensors")
-    unread(tmp_path, "model.safetensors is a pipe, not a file")
-
-
 def test_a_tokenizer_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"fast_tokenizer_files": ["../x/tokenizer.4.0.json"]}))
     unread(tmp_path, "names a file outside the folder")
