@@ -21,9 +21,9 @@ _COPIED = ("next: ", "attn ")  # commands, which stay lines that can be copied
 FAST_EXAMPLES, EXAMPLES, SEARCH_EXAMPLES = 5, 40, 1000  # of a test with generated inputs
 # What a file of tests says where it loads a model or starts a process, which takes seconds.
 _SLOW = re.compile(
-    r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|make_minilm|selenium"
+    r"sources\.huggingface|transformers|minilm_folder|smollm_file|seeing|real_models|loads_once|selenium"
     r"|pexpect|subprocess|modules_after|import saved|import .*\b(process|program)\b|ray_workers"
-    r"|tests\.(architectures|explore\.(playing|terminal)|media|test_guide)"
+    r"|tests\.(architectures|tools|explore\.(playing|terminal)|media|test_guide)"
 )
 # Files of tests of a quarter of a minute and more, which are shared out first.
 _NAMES = "expect expect_planted fused guide hostile one_screen reducer walk"

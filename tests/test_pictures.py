@@ -3,8 +3,8 @@
 import pytest
 
 from tests.conftest import GOLDEN
-from tests.pictures import PICTURES, lines_of
 from tests.test_guide import compare
+from tests.tools.pictures import PICTURES, lines_of
 
 pytestmark = pytest.mark.usefixtures("loads_once")
 
@@ -13,4 +13,4 @@ pytestmark = pytest.mark.usefixtures("loads_once")
 def test_a_picture_has_the_text_of_the_screen(name: str) -> None:
     kept, current = (GOLDEN / name).read_text("utf-8"), PICTURES[name]().decode()
     problem = compare(lines_of(kept), lines_of(current))
-    assert not problem, f"python -m tests.pictures draws it anew\n{problem}"
+    assert not problem, f"python -m tests.tools.pictures draws it anew\n{problem}"

@@ -1,7 +1,5 @@
-"""Every architecture: widely used types in each run, all of them with `pytest -m every_type`."""
+"""Widely used architectures: what is seen of them, padded, from a cache and loaded again, is what they return."""
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
@@ -24,8 +22,6 @@ from tests.architectures.batches import cached, padded, text_inputs
 from tests.architectures.check import EXACT, Result, built, check, is_taken_for_an_encoder
 from tests.architectures.knock import knock_from_cache, prompt_of, speaking
 from tests.architectures.layouts import CLOSE
-from tests.architectures.processes import check_in_process
-from tests.architectures.reasons import MOVED_IN_BATCHES, NOT_BUILT, NOT_SAVED, OTHER_THAN_EAGER
 from tests.architectures.tiny import each_of, every_type, tiny_source
 from tests.architectures.w_o import w_o_found
 
@@ -44,35 +40,6 @@ def test_a_widely_used_type(name: str) -> None:
     assert result.difference is not None and result.difference <= EXACT
     assert result.output is not None and result.output <= CLOSE
     assert result.scores is not None and result.scores <= EXACT, result
-
-
-@pytest.fixture(scope="session")
-def results(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Result]]]:
-    """The future result of every selected type; two are checked at once."""
-    torch.set_num_threads(1)
-    names = [
-        x.callspec.params["name"] for x in request.session.items if getattr(x, "originalname", "") == "test_any_type"
-    ]
-    with ThreadPoolExecutor(2) as pool:
-        yield {name: pool.submit(check_in_process, name) for name in names}
-        pool.shutdown(cancel_futures=True)
-
-
-@pytest.mark.every_type
-@pytest.mark.parametrize("name", every_type())
-def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
-    result = results[name].result()
-    if result.verdict == "not built":
-        assert name in NOT_BUILT or "ImportError" in result.note, result
-        pytest.skip(NOT_BUILT.get(name, result.note))
-    if name in OTHER_THAN_EAGER:
-        return
-    assert result.verdict in ("equal", "close", "unreferenced", "no attention"), result
-    assert result.output is not None and result.output <= CLOSE, result
-    assert result.scores is None or result.scores <= CLOSE, result
-    assert result.alone or not result.right or small(result.right), result
-    assert result.alone or name in MOVED_IN_BATCHES or not result.left.startswith("differs"), result
-    assert not result.cache.startswith(("differs", "refused")), result
 
 
 @pytest.mark.parametrize(
@@ -212,18 +179,6 @@ _WAYS = ("gpt2", "musicgen", "funnel")
 @pytest.mark.parametrize("name", [name for name in _WAYS if name in every_type()])
 def test_a_type_with_sizes_in_its_own_way(name: str, tmp_path: Path) -> None:
     model, _ = built(name)
-    check_reloaded(model, tmp_path)
-
-
-@pytest.mark.every_type
-@pytest.mark.parametrize("name", every_type())
-def test_any_type_is_loaded_as_saved(name: str, tmp_path: Path) -> None:
-    if reason := NOT_BUILT.get(name, NOT_SAVED.get(name)):
-        pytest.skip(reason)
-    try:
-        model, _ = built(name)
-    except ImportError as error:
-        pytest.skip(str(error))
     check_reloaded(model, tmp_path)
 
 

@@ -20,8 +20,8 @@ from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
 from attn_cli.sources.tables import MINILM_FILE, TABLE_NAMES, VectorTable, open_table
 from attn_cli.sources.tables.files import open_table_file
 from attn_cli.sources.tables.source import split_words
-from tests.make_minilm import MODEL_PACKAGE, model_folder, table_file
 from tests.program import attn, refused
+from tests.tools.make_minilm import MODEL_PACKAGE, model_folder, table_file
 
 Vectors = np.ndarray
 letters = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "M"]), min_size=1, max_size=6)

@@ -10,4 +10,4 @@ MODULES = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if not
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_benchmark_imports(name: str) -> None:
-    assert import_module(f"tests.benchmarks.{name}")
+    assert import_module(f"tests.tools.benchmarks.{name}")

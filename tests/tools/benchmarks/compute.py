@@ -12,7 +12,7 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.mask import Mask, causal
 from attn_cli.kernel.definition.rule import Rule
-from tests.benchmarks.timing import Row, compared, process
+from tests.tools.benchmarks.timing import Row, compared, process
 
 _SDPA = """
 import sys, numpy as np, torch

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from unittest.mock import patch
 
-from tests.benchmarks.timing import Row, compared
+from tests.tools.benchmarks.timing import Row, compared
 
 _IMPORTS = "import typer, rich.console, numpy"
 _MODEL = """

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from tests.benchmarks.timing import peak_mebibytes
 from tests.real_models import SMOL
+from tests.tools.benchmarks.timing import peak_mebibytes
 
 _BAR = 64  # MiB of attn heads over the plain pass
 
 _CODE = """
 import sys, torch
-from tests.benchmarks.models import model_of, tokens
-from tests.benchmarks.capture import looked, plain
+from tests.tools.benchmarks.models import model_of, tokens
+from tests.tools.benchmarks.capture import looked, plain
 from attn_cli import HeadStatistics, TopKeys
 n, what = int(sys.argv[1]), sys.argv[2]
 model, ids = model_of("gpt2", n), tokens(n)

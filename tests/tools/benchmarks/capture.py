@@ -12,8 +12,8 @@ from attn_cli.call import Call, Output, Place
 from attn_cli.kernel.definition.mask import causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
-from tests.benchmarks.models import model_of, tokens
-from tests.benchmarks.timing import Row, compared
+from tests.tools.benchmarks.models import model_of, tokens
+from tests.tools.benchmarks.timing import Row, compared
 
 # Bars against the plain pass, by (size, n): of everything that looks, but every query's top keys; of these.
 CASES = {

@@ -10,8 +10,8 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.parts.answer import TextReading, read_parts
 from attn_cli.summaries.parts.text_parts import TextPart, rows_of_last
-from tests.benchmarks.knock import prompt_of, seconds_of, small_source
-from tests.benchmarks.timing import Row
+from tests.tools.benchmarks.knock import prompt_of, seconds_of, small_source
+from tests.tools.benchmarks.timing import Row
 
 BAR = 1.0
 CASES = {(83, 7): 6, (512, 6): 20}  # tokens and parts: tokens of the last part, the question
