@@ -93,7 +93,7 @@ class ScanResults:
         with np.errstate(invalid="ignore", divide="ignore"):
             far = (share - np.stack(least)) / deviation * np.sqrt(documents)
             below = two_sided_p(far, documents - 1) / 2
-        found |= {"share": share, "share_low": low, "share_high": high, "documents": documents}
+        found |= {"share": share, "share_low": low.clip(0), "share_high": high.clip(None, 1), "documents": documents}
         return found | {"certainty": np.where(far > 0, 1 - below, below)}
 
     @cached_property
