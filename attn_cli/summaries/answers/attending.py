@@ -26,7 +26,7 @@ _FEW = 3  # tokens that a sentence names
 def with_attending(report: Report, count: int | None, shown: int | None) -> Report:
     """The report with its heads by their weight, summed over keys, mean over rows: `count`, `shown` on screens."""
     streams = len(report.streams) > 1
-    found: list[tuple[dict[str, Any], str, str, tuple[int, int]]] = []
+    found: list[tuple[dict[str, Any], str, str, tuple[list[Token], int]]] = []
     for summary, matrix in with_part(report.summaries, Matrix):
         assert matrix.weights is not None
         place, sums = summary.place, matrix.weights.sum(axis=2, dtype=np.float64)  # [h, rows]
@@ -39,19 +39,19 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
         tokens = {"query_token": query, "key_token": "+".join(token.text for token in keys)}
         for head, weight in zip(place.heads, sums.mean(axis=1).tolist(), strict=True):
             row = ({"stream": place.stream} if streams else {}) | {"layer": place.layer, "head": head}
-            found.append((row | tokens | {"weight": weight}, place.stream, whence, (len(keys), len(queries))))
+            found.append((row | tokens | {"weight": weight}, place.stream, whence, (keys, len(queries))))
     found.sort(key=lambda head: -head[0]["weight"])
-    first, stream, whence, (keys_summed, rows) = found[0]
+    first, stream, whence, (keys, rows) = found[0]
     named, weight = {**first, "stream": stream}, first["weight"]
     findings = [
         f"{head_name(named)} attends most to {whence}: {weight:.2f}" if weight else f"no head attends to {whence}"
     ]
-    several = [f"sum over {counted(keys_summed, 'key')}"] * (keys_summed > 1) if weight else []
+    rest = ", among them 0, on which heads rest anyway" if keys and keys[0].index == 0 else ""
+    several = [f"sum over {counted(len(keys), 'key')}{rest}"] * (len(keys) > 1) if weight else []
     findings += several + [f"mean over {counted(rows, 'row')}"] * (rows > 1 and weight > 0)
     tables = {"heads": Table.of([row for row, *_ in found][:count])}
     onwards = Next("matrix", None, ("-H", head_choice(named)))
-    answer = Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards)
-    return replace(report, answer=answer)
+    return replace(report, answer=Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards))
 
 
 def _names(tokens: Sequence[Token]) -> str:
