@@ -80,7 +80,7 @@ def attn(
       attn inspect "river bank" -m gpt2            a Hugging Face model
       attn compute --q q.npy --k k.npy --v v.npy   your own matrices
       attn compare "river bank" "bank loan"        one word in two contexts
-      attn compute "the cat sat" -m toy:the-cat-sat --steps   every step in numbers
+      attn compute "the cat sat" -m toy:the-cat-sat --steps  each step
       echo "river bank" | attn top - --json        a pipeline
       attn guide                                   tour, tutorial, reference
     """

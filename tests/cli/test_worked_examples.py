@@ -163,7 +163,7 @@ def test_the_variance_of_a_product_is_d_and_1_after_the_scale(d: int) -> None:
 
 def test_wrong_numbers_are_said() -> None:
     refused(attn("scale", "--scores", "a,b"), 2, "--scores 'a,b' is no finite number")
-    refused(attn("scale", "--factors", "1,inf"), 2, "not finite")
+    refused(attn("scale", "--factors", "1,inf"), 2, "no finite number")
     refused(attn("scale", "--dims", "0"), 2, "--dims 0 is not a valid size")
 
 

@@ -1,10 +1,5 @@
 """Facts about single model types, by `model_type`, that can't be read off code, each of them measured."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
-
 # Padding changes the weights between a text's tokens, so texts are not padded into one batch (tests/architectures).
 _UNPADDED = """blt canine convbert cpmant deepseek_v4 fastspeech2_conformer fastspeech2_conformer_with_hifigan funnel
     longt5 mobilebert musicgen_melody nystromformer pegasus_x perceiver reformer sam3_lite_text_text_model t5gemma2"""
@@ -44,8 +39,3 @@ BEFORE_PATCHES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ALONE.split(), ()),
     "deit": ("[CLS]", "[DIST]"),
 }
-
-
-def type_of(config: "PreTrainedConfig") -> str:
-    """The model type that a configuration names, to be looked up in these facts."""
-    return str(config.model_type)

@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
@@ -89,6 +90,7 @@ class ModelSource:
         self.read, self.encode, self.repeated = self.reader.read, self.reader.encode, self.reader.repeated
         self.module_places = loaded.module_places
         self._projections: Projections | None = None
+        self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -139,12 +141,12 @@ class ModelSource:
                 self._projections = Projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
             rows = self._projections.rows if projections and self._projections is not None else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, rows)
+            ledger.end_after_selection()
             self._run(visit, arguments, ledger)
         return ledger
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         model = self.loaded.model
-        ledger.end_after_selection()
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments = {"logits_to_keep": 1} | dict(arguments)
         forget_length(model)
@@ -213,8 +215,11 @@ class ModelSource:
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(device_of_module(model))
         arguments = self._without_cache(arguments)
         ledger = Ledger(model, selection, places=self.module_places)
+        if self._usual_runs is not None:
+            ledger.end_after_selection(self._usual_runs)
         with self._translating_errors(arguments):
             self._run(visit, arguments, ledger)
+        self._usual_runs = self._usual_runs or ledger.runs
 
     @property
     def has_lm_head(self) -> bool:

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.known_types import BEFORE_PATCHES, type_of
+from attn_cli.sources.huggingface.known_types import BEFORE_PATCHES
 
 Grid = tuple[int, int]  # rows and columns
 
@@ -48,7 +48,7 @@ def _patch_size(config: PreTrainedConfig) -> tuple[int, int] | None:
 def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> tuple[Token, ...]:
     """The vision tower's tokens of one image, where it reads them row by row; () where the order isn't known."""
     vision = vision_config(config)
-    if (before := BEFORE_PATCHES.get(type_of(vision))) is None:
+    if (before := BEFORE_PATCHES.get(vision.model_type)) is None:
         return ()
     names = [*before, *(f"[REG{at}]" for at in range(getattr(vision, "num_register_tokens", 0)))]
     tokens = [Token(at, name, special=True) for at, name in enumerate(names)] + cells(grid, len(names))

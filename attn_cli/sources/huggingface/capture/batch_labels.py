@@ -137,7 +137,6 @@ class BatchLabels:
         return side, side
 
     def _unpadded(self, side: str | None, text: int, count: int, past: int = 0) -> slice:
-        """The real tokens of a text among `count` positions, from the first to the last."""
         mask = self.padding.get(side or "")
         before = 0 if mask is None else mask.shape[1] - count
         if mask is None or before not in (0, max(past, 0)) or not bool(mask[text].any()):

@@ -51,7 +51,6 @@ class ObservedAttention:
         self._block = path, given
 
     def _lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
-        """The norm of each key's vector in the input of the running block around the module."""
         block, vectors = self._block
         if vectors is None or not path.startswith(f"{block}.") or tuple(vectors.shape[:-1]) != size:
             return None
@@ -62,6 +61,7 @@ class ObservedAttention:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` is shown it."""
         recorded = self.ledger.record(module, way)
         output = self._show_products(recorded, qkv, rule)
+        self.ledger.end_if_done()
         if self.tap is None:
             return output
         output = output_of_layer(rule, *qkv) if output is None else output
@@ -112,6 +112,7 @@ class ObservedAttention:
     def of_softmax(self, module: nn.Module, way: str, seen: SeenWeights) -> None:
         """Show the weights of a selected layer as `[b, h, n, m]`, and their scores if captured."""
         self._take_weights(self.ledger.record(module, way), module, seen)
+        self.ledger.end_if_done()
 
     def _take_weights(self, recorded: LedgerEntry, module: nn.Module, seen: SeenWeights) -> None:
         if self.visit is None or not recorded.is_selected:

@@ -1,6 +1,6 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,7 +12,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.known_types import REPEATS_BLOCKS, type_of
+from attn_cli.sources.huggingface.known_types import REPEATS_BLOCKS
 
 
 class SelectionDone(Exception):
@@ -57,23 +57,33 @@ class Ledger:
         self.places = places or ModulePlaces(model)
         self._model = model
         self._runs_needed: dict[nn.Module, int] = {}
+        self._ends_with_call = False
 
     @property
     def total(self) -> int:
         """The number of attention calls recorded."""
         return sum(self.calls.values())
 
-    def end_after_selection(self) -> None:
-        """From now on, end the forward pass once every selected module has run in all blocks that it is part of."""
-        if type_of(configuration_of(self._model)) in REPEATS_BLOCKS or self.selection.layers is None:
+    def end_after_selection(self, usual_runs: Mapping[nn.Module, int] | None = None) -> None:
+        """End the pass after every selected module, with its call if `usual_runs`, those of a whole pass, allow it."""
+        repeats = configuration_of(self._model).model_type in REPEATS_BLOCKS
+        if repeats or (self.selection.layers is None and usual_runs is None):
             return
         places = {module: self.places.of(module) for module in self.places.attention}
         self._runs_needed = {module: len(of) for module, of in places.items() if any(map(self._selects, of))}
+        self._ends_with_call = usual_runs is not None and self._runs_needed.items() <= usual_runs.items()
+
+    def end_if_done(self) -> None:
+        """Raise SelectionDone after the call that is known to be the last selected one."""
+        if self._ends_with_call and self._is_done():
+            raise SelectionDone
+
+    def _is_done(self) -> bool:
+        return all(self.runs.get(module, 0) >= count for module, count in self._runs_needed.items())
 
     def record(self, module: nn.Module, way: str) -> LedgerEntry:
         """Count a call: its place, and whether it is selected; raises SelectionDone after the last selected one."""
-        done = (self.runs.get(needed, 0) >= count for needed, count in self._runs_needed.items())
-        if self._runs_needed and module not in self._runs_needed and all(done):
+        if self._runs_needed and module not in self._runs_needed and self._is_done():
             raise SelectionDone
         run = self.runs.get(module, 0)
         self.runs[module] = run + 1

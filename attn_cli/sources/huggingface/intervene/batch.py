@@ -93,7 +93,6 @@ class ChangeBatch:
         return bool(change.hidden) and of_layer and self._knows_keys(at.stream)
 
     def _knows_keys(self, stream: str) -> bool:
-        """True if the keys of a stack are tokens of the text, which an intervention may hide from its rows."""
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
     def _in_rows(self, change: Change, stream: str, n: int) -> torch.Tensor:

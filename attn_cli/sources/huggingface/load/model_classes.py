@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from attn_cli.sources.huggingface.compat import models_of
-from attn_cli.sources.huggingface.known_types import BIDIRECTIONAL, NOT_AUTOREGRESSIVE, type_of
+from attn_cli.sources.huggingface.known_types import BIDIRECTIONAL, NOT_AUTOREGRESSIVE
 
 _WITH_ENCODER = (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText)
 _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
@@ -42,9 +42,9 @@ def saved_class(config: PreTrainedConfig) -> Any:
 def generating_class(config: PreTrainedConfig) -> Any:
     """The class that generates text with this checkpoint's weights; None where there is none."""
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
-    both_ways = type(config) in models_of(AutoModelForMaskedLM) or type_of(config) in BIDIRECTIONAL
+    both_ways = type(config) in models_of(AutoModelForMaskedLM) or config.model_type in BIDIRECTIONAL
     attends_ahead = both_ways and not encoder_decoder and not getattr(config, "is_decoder", False)
-    if attends_ahead or type_of(config) in NOT_AUTOREGRESSIVE:
+    if attends_ahead or config.model_type in NOT_AUTOREGRESSIVE:
         return None
     original = saved_class(config)
     if original is not None and not _is_stack(original, config):

@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, take
 from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, picture_read, tower_tokens, with_patches
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.compat import one_token_longer
-from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY, type_of
+from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY
 from attn_cli.sources.huggingface.read.positions import by_length
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.text import excerpt, listed
@@ -48,7 +48,6 @@ class ArrayPrompt(Prompt):
 
 
 def _as_long(x: Any, read: torch.Tensor, more: int) -> Any:
-    """Whole numbers or truth values of the tokens `read` with the last one repeated; others as they are."""
     is_of_tokens = isinstance(x, torch.Tensor) and x.shape == read.shape and not x.is_floating_point()
     return torch.cat([x, x[:, -1:].expand(-1, more)], 1) if is_of_tokens else x
 
@@ -155,7 +154,6 @@ def file_prompt(
 def _tokens(
     tokenizer: PreTrainedTokenizerBase | None, arrays: Mapping[str, torch.Tensor], beginning: str
 ) -> tuple[Token, ...]:
-    """The tokens of an encoder or decoder between the padding around them."""
     ids, mask = arrays.get(f"{beginning}input_ids"), arrays.get(f"{beginning}attention_mask")
     tokens = labels(tokenizer, ids[0].tolist()) if ids is not None and ids.ndim == 2 else ()
     shown = [token for token in tokens if mask is None or mask.ndim != 2 or bool(mask[0, token.index])]
@@ -166,7 +164,7 @@ def _tokens(
 def unpadded_only(model: PreTrainedModel) -> bool:
     """True where texts must not be padded: padding would change the model's attention, or can't be masked."""
     parameters = signature(model.forward).parameters
-    if type_of(configuration_of(model)) in UNPADDED_ONLY or "attention_mask" not in parameters:
+    if configuration_of(model).model_type in UNPADDED_ONLY or "attention_mask" not in parameters:
         return True
     return any(by_length(model))  # padding makes a text as long as the longest beside it
 

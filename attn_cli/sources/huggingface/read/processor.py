@@ -20,7 +20,7 @@ from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
 from attn_cli.sources.huggingface.compat import processor_parts
-from attn_cli.sources.huggingface.known_types import PADDED_TO_FULL_LENGTH, type_of
+from attn_cli.sources.huggingface.known_types import PADDED_TO_FULL_LENGTH
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
@@ -84,7 +84,7 @@ class Processor:
             raise InputError(f"{self.description} takes no --{unread[0]}", hint)
         if len(media.images) > 1 and not self.reads_text:
             raise self.one_image()
-        has_full_length = type_of(loaded.model.config) in PADDED_TO_FULL_LENGTH
+        has_full_length = loaded.about["type"] in PADDED_TO_FULL_LENGTH
         self.padded_length = position_count(loaded.model) if has_full_length else None
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))

@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.anatomy.image_grid import image_places
 from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
 from attn_cli.sources.huggingface.compat import audio_frames
-from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN, type_of
+from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
@@ -57,7 +57,7 @@ def _ordinary(loaded: LoadedModel, seed: int) -> Iterator[int]:
 
 def _frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any) -> tuple[Token, ...]:
     """The tokens that a model makes of audio, one for each position, labelled by the second in which each begins."""
-    rate, per_token = getattr(extractor, "sampling_rate", None), FRAMES_PER_TOKEN.get(type_of(model.config))
+    rate, per_token = getattr(extractor, "sampling_rate", None), FRAMES_PER_TOKEN.get(model.config.model_type)
     samples, spectrum = arrays.get("input_values"), arrays.get("input_features")
     if rate and samples is not None and samples.ndim == 2 and (found := audio_frames(model, samples.shape[1])):
         count, seconds = found[0], found[1] / rate

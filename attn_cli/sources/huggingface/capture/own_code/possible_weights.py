@@ -57,7 +57,6 @@ class PossibleSoftmaxes:
         self.waiting.append(possible._replace(origin=self._count))
 
     def _in(self, args: tuple[Any, ...]) -> dict[int, PossibleWeights]:
-        """The kept weights among arguments, by their position, as they were made last."""
         found = {}
         for at, arg in enumerate(args):
             views = [x for x in self.waiting if _is_in(x.factor, (arg,))]
@@ -154,7 +153,6 @@ def _memory(x: torch.Tensor) -> int:
 
 
 def _sums_last_axis(func: Callable[..., Any], args: tuple[Any, ...], at: int) -> bool:
-    """True if a product of two factors sums over the last axis of the factor `args[at]`."""
     if func is not torch.einsum:
         return at == len(args) - 2
     left, arrow, made = args[0].replace(" ", "").partition("->")
