@@ -68,7 +68,7 @@ async function start() {
 
 // The story's lines, or the text in short; what names a word or a head opens the cell that it is about.
 function tellStory() {
-  const [first = [{ text: document.title }], ...more] = page.story;
+  const [first = [{ text: document.title.replace(/ · attn$/, "") }], ...more] = page.story;
   const told = (tag, line) => made(tag, {}, ...line.flatMap((each, at) => [piece(each, at), " "]));
   $("story").replaceChildren(told("h1", first), ...more.map((line) => told("p", line)), ...page.sinks.map((textContent) => made("p", { textContent })));
 }
