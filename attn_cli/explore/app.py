@@ -95,7 +95,6 @@ class Entry(Input):
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape", "app.leave", show=False),
-        Binding("tab", "cursor_right", show=False),
     ]
 
     def on_paste(self, event: events.Paste) -> None:

@@ -93,7 +93,6 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
 
 
 def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
-    """The number of rows behind a mean over some rows, and its value under uniform attention; else none."""
     if ranking.column != induction_weight.__name__:
         return
     keys = followers(summary.keys)[len(summary.keys) - len(summary.queries) :]

@@ -17,7 +17,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 _MARGIN, _BAR = 9, 12  # columns of what a line is about, and of the longest bar
 _LEAST_PERCENT = 0.01  # of a next token that is named after the first
 _LEAST_SHARE = 0.1  # of the largest effect, of a word that is shown
-_MOST_WORDS, _MOST_HEADS, _MOST_AGAINST = 5, 3, 4
+_MOST_WORDS, MOST_HEADS, _MOST_AGAINST = 5, 3, 4
 _LONGEST, _NAME = 60, 20  # characters of the generated text, and columns of a word
 
 
@@ -36,7 +36,7 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         told = f"no single {noun}: none of {len(story['words'])} costs it {LEAST_BITS} bits"
         yield from named("needs", [told], screen)
     if heads and (noun != "word" or not words):
-        pieces = [f"{head_label(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:_MOST_HEADS]]
+        pieces = [f"{head_label(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:MOST_HEADS]]
         yield from named("by", pieces, screen)
     if held_back := against(story):
         yield from named("against", held_back, screen)
@@ -101,7 +101,7 @@ def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]
             room -= _BAR
         if story["cut"] != "words":
             line.append(f"  {fit(' '.join(word['text'].split()), room - 2)}" if room > _BAR else "", DIM)
-        elif heads := [head_label(head) for head in readers(story, word)][:_MOST_HEADS]:
+        elif heads := [head_label(head) for head in readers(story, word)][:MOST_HEADS]:
             lead = "  " + ("" if at else "brought by").ljust(10)
             names = "".join(f"  {name}" for name in heads)
             line.append(lead + names if len(lead + names) <= room + 2 else "")

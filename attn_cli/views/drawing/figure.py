@@ -268,7 +268,6 @@ def _color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
 
 
 def _cells_as_pixels(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
-    """A coloured pixel `[n, m, 3]` for each cell; `levels` `[n, m]` are on the colour scale, 0 to 1; NaN is black."""
     table = np.array([_color_of(level, ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
     pixels: np.ndarray = table[np.rint(np.nan_to_num(levels) * 255).astype(int)]
     return np.where(np.isnan(levels)[..., None], np.uint8(0), pixels)

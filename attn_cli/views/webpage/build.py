@@ -22,7 +22,7 @@ _STEPS = 1000  # of a weight of 1: three digits
 _MOST_STEPS = 32767  # of the largest weight, where it is large
 _LEAST = 0.0005  # of a weight that is kept; a smaller one reads 0.000
 _ROWS = 256  # that are computed at once
-_THREADS = 2  # NumPy and zlib let go of the interpreter
+_THREADS, _AT_ONCE = 2, 16  # NumPy and zlib let go of the interpreter; heads that are packed before a look at the room
 _COUNT = 10  # bytes at most by which the count of absent heads lengthens the document
 
 
@@ -47,10 +47,13 @@ def page_html(recording: Recording, size: int = BYTES, screen: StaticScreen | No
     order = sorted(places, key=lambda place: (place not in contents.named, _spread(recording, *place)))
     heads = dict.fromkeys(places, b"")
     with ThreadPoolExecutor(_THREADS) as pool:
-        packing = pool.map(lambda place: packed_head(recording.layers[place[0]], place[1]), order)
-        for place, data in zip(order, packing, strict=True):
-            if len(data) <= room:
-                heads[place], room = data, room - len(data)
+        for start in range(0, len(order), _AT_ONCE):
+            some = order[start : start + _AT_ONCE]
+            packing = pool.map(lambda place: packed_head(recording.layers[place[0]], place[1]), some)
+            for place, data in zip(some, packing, strict=True):
+                heads[place], room = (data, room - len(data)) if len(data) <= room else (b"", -1)
+            if room < 0:  # no head is computed in vain
+                break
     parts[0] = _packed(orjson.dumps(contents.document | {"absent": [*heads.values()].count(b"")}))
     return shell.replace(b"{{data}}", b"\n".join([*parts, *heads.values()]))
 

@@ -15,7 +15,7 @@ from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.story import Row, kept_story, main_head, needed, readers, recorded_cell
 from attn_cli.text import counted, model_name, visible
-from attn_cli.views.answers.story import against, answer_words, head_label, word_label, words_told
+from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, head_label, word_label, words_told
 
 HEAVIEST = 8  # keys of a row in a text too long for all
 _WHOLE = 32  # keys; of so many every row has all
@@ -23,7 +23,6 @@ _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
 _LONGEST_TITLE = 160
 _ROWS = 256  # of a mask that are looked at at once
 _PICTURE = 320  # pixels on a side of the image that was read, at most
-_MOST_HEADS = 3  # that bring a word of the story
 
 
 def is_whole(m: int) -> bool:
@@ -170,14 +169,14 @@ def _story(recording: Recording) -> Iterator[list[dict[str, Any]]]:
     if story["obstacle"]:
         yield [piece(f"needs: not measured: {story['obstacle']}")]
     for at, word in enumerate(words_told(story)):
-        heads = readers(story, word)[:_MOST_HEADS]
+        heads = readers(story, word)[:MOST_HEADS]
         cut = "" if story["cut"] == "words" else " ".join(word["text"].split())
         line = [piece("and" if at else "needs"), piece(word_label(word, story), next(iter(heads), None), word["key"])]
         yield [*line, piece(f"{word['bits']:+.2f} bits without it"), *([piece(cut)] if cut else [])] + (
             [piece("brought by"), *(piece(head_label(head), head) for head in heads)] if heads else []
         )
     if not words_told(story) and needed(story["heads"]):
-        yield [piece("by"), *(piece(head_label(head), head) for head in needed(story["heads"])[:_MOST_HEADS])]
+        yield [piece("by"), *(piece(head_label(head), head) for head in needed(story["heads"])[:MOST_HEADS])]
     if words := against(story):
         yield [piece("against"), *map(piece, words)]
 

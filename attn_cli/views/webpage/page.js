@@ -166,11 +166,12 @@ function drawMatrix() {
   const items = [made("b")], high = Math.max(1, ...values), hasRoom = isWhole && $("map").parentNode.clientWidth >= 25 * (keys + 3);
   for (let j = 0; j < keys; j++) items.push(made("b", { className: "key", textContent: name(columns, k + j * b, j) }));
   for (let i = 0; i < rows; i++) {
+    const row = new Map(hasRoom ? rowOf(q + i) : []);
     items.push(made("b", { textContent: name(queries, q + i * a, i) }));
     for (let j = 0; j < keys; j++) {
       const value = values[i * keys + j], cell = made("i", { place: i * keys + j });
       if (value >= 0) paintCell(cell, Math.sqrt(value / high));
-      if (hasRoom && value > 0) cell.textContent = weightAt(q + i, k + j).toFixed(3).replace("0.", ".");
+      if (hasRoom && value > 0) cell.textContent = row.get(k + j).toFixed(3).replace("0.", ".");
       items.push(cell);
     }
   }
