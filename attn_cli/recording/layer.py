@@ -13,7 +13,7 @@ from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
-from attn_cli.kernel.cpu.walk import numpy_stats
+from attn_cli.kernel.cpu.walk import compiled_stats
 from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
@@ -160,7 +160,7 @@ class RecordedLayer(Call):
         if self.q is None or self.k is None:
             return None
         q, k = readable(self.q), readable(self.k)
-        return numpy_stats(q, k, np.zeros((*k.shape[:2], 1), np.float32), self.rule, wanted)
+        return compiled_stats(q, k, np.zeros((*k.shape[:2], 1), np.float32), self.rule, wanted)
 
     def _seen_bands(self, rows: Sequence[int] | None, want_scores: bool) -> Iterator[Band]:
         self._require_kept()

@@ -16,63 +16,46 @@
    compiled once for each width of vectors. */
 
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _WIN32
-#include <windows.h>
-#define YIELD() SwitchToThread()
-#else
-#include <sched.h>
-#define YIELD() sched_yield()
-#endif
-
 #define MOST_ROWS 48  /* of a task at a time */
 #define CACHE 262144  /* floats of scores that stay in the second-level cache: 1 MiB */
 #define DEPTH 128     /* keys whose values are multiplied together: they stay in the first-level cache */
-#define PIECE 512     /* keys that are packed at a time */
 #define LOWEST -87.336544f /* e^x is no normal float below this */
 
 /* h query heads over g key heads, h a multiple of g: query head x reads key head x / (h / g). n queries and m keys are
    d wide, values e wide. `_head` and `_row` are strides in floats; the numbers of a row lie one after the other.
 
-   All memory is the caller's, and none is kept. What is noted starts at 0. Where only some of the n rows are noted,
-   `places` says where each goes, and `noted` takes the place of n in the shapes below. */
+   All memory is the caller's, and none is kept. What is noted starts at 0. */
 typedef struct {
-    int64_t h, g, n, m, d, e;
-    const float *q, *k, *v;
-    int64_t q_head, q_row, k_head, k_row, v_head, v_row;
-    const int32_t *first, *last; /* [n] */
-    const int32_t *places;   /* [n]: where the numbers of each row are noted, -1 for nowhere; NULL for row i at i */
-    int64_t noted;           /* how many rows are noted */
-    float scale, softcap;  /* scores become softcap * tanh(score / softcap); 0 for none */
-    const float *bias;     /* [h, n, m], added to the scores, or NULL */
-    int64_t bias_head, bias_row; /* its strides in floats, 0 where all heads or rows share it */
-    const float *sink;     /* [h] or NULL */
-    int64_t offset;    /* query i stands at key i + offset */
-    float *output;     /* [h, n, e] or NULL */
-    int64_t output_head, output_row;
-    float *maximum, *logsumexp, *weight_sum, *entropy, *distance; /* [h, noted], or all NULL */
-    /* sums of a row's weights over sets of keys, and times vectors */
-    int64_t key_sets, set_columns; /* keys of each row, set beside set; a set ends at its first -1 */
-    const int32_t *set_keys; /* [n, set_columns] */
-    const int32_t *set_ends; /* [key_sets]: the column after each set */
-    float *key_sums;         /* [h, noted, key_sets] */
-    int64_t vectors;
-    const float *vector_values; /* [vectors, m rounded up to 64] */
-    float *vector_sums;         /* [h, noted, vectors] */
-    double *received;            /* [h, m] or NULL; added to */
-    int64_t count; /* how many of the largest cells of a row are noted, the largest first */
-    float *top_weights, *top_scores; /* [h, noted, count]; 0 and -infinity where there are fewer */
-    int64_t *top_keys;               /* -1 where there are fewer */
+    int64_t h, g, n, m, d, e, q_head, q_row, k_head, k_row, v_head, v_row;
+    int64_t bias_head, bias_row, output_head, output_row; /* of bias 0 where all heads or rows share it */
+    int64_t key_sets, set_columns, vectors;
+    int64_t count;                /* how many of the largest cells of a row are noted, the largest first */
     int64_t pool_rows, pool_keys; /* the size of a block of the matrix */
-    float *pooled; /* [h, blocks of rows, blocks of keys] or NULL */
-    float *panels; /* memory for the packed keys [g, m rounded up to 64, d] */
     int64_t task_rows; /* of a task; with pooled a multiple of pool_rows, so that no two threads write to a block */
-    /* shared by the threads, 0 at first */
-    int64_t next_piece, packed_pieces, next_task, broken_values;
-    int32_t *locks; /* [h]: 1 while a thread adds to `received` of the head */
+    int64_t next_task, broken; /* shared by the threads, 0 at first; broken: a score is NaN or infinite */
+    float scale, softcap; /* scores become softcap * tanh(score / softcap); 0 for none */
+    const float *q, *k, *v;
+    const int32_t *first, *last, *position; /* [n]; query i stands at key position[i] */
+    const float *bias;                      /* [h, n, m], added to the scores, or NULL */
+    const float *sink;                      /* [h] or NULL */
+    float *panels;                          /* memory for the packed keys [g, m rounded up to 64, d] */
+    int32_t *packed;                        /* [g]: 0 at first, 1 while a thread packs the keys of the head, then 2 */
+    const int32_t *set_keys;    /* [n, set_columns]: keys of each row, set beside set; a set ends at its first -1 */
+    const int32_t *set_ends;    /* [key_sets]: the column after each set */
+    const float *vector_values; /* [vectors, m rounded up to 64] */
+    float *output;              /* [h, n, e] or NULL */
+    float *maximum, *logsumexp, *weight_sum, *entropy, *distance; /* [h, n], or all NULL */
+    float *key_sums;    /* [h, n, key_sets]: sums of a row's weights over sets of keys */
+    float *vector_sums; /* [h, n, vectors]: and times vectors */
+    int64_t *received;  /* [h, m] or NULL: column sums in units of 2^-32, so that the threads' order doesn't matter */
+    float *top_weights, *top_scores; /* [h, n, count]; 0 and -infinity where there are fewer */
+    int64_t *top_keys;               /* -1 where there are fewer */
+    float *pooled;                   /* [h, blocks of rows, blocks of keys] or NULL */
 } Attention;
 
 /* One thread's memory for some rows: as many as stay in the cache with their scores, MOST_ROWS at most. */
@@ -86,16 +69,6 @@ typedef struct {
 
 /* m in whole panels, of any width of vectors. */
 static int64_t padded_keys(const Attention *t) { return (t->m + 63) / 64 * 64; }
-
-static void lock(const Attention *t, int64_t head) {
-    while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
-    }
-}
-
-static void unlock(const Attention *t, int64_t head) { __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE); }
-
-/* Where the numbers of query i are noted; -1 for nowhere. */
-static int64_t place_of(const Attention *t, int64_t i) { return t->places ? t->places[i] : i; }
 
 /* The packed keys of a query head. */
 static const float *panels_of(const Attention *t, int64_t head) {
@@ -140,8 +113,8 @@ static const float *panels_of(const Attention *t, int64_t head) {
 #include "fused_tile.h"
 
 /* The functions of fused_tile.h that threads call, whatever the width of vectors. */
-typedef void (*Pack)(const Attention *, const float *k, float *panels, int64_t first, int64_t last);
-typedef void (*Rows)(const Attention *, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers);
+typedef void (*Pack)(const Attention *, int64_t key_head);
+typedef void (*Rows)(Attention *, int64_t head, int64_t start, int64_t stop, Buffers);
 
 /* The widest vectors that this processor and the caller allow: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
 int attn_fused_widest(void) {
@@ -158,43 +131,25 @@ int attn_fused_widest(void) {
 /* The size of the arguments, by which a caller sees whether it knows this version. */
 size_t attn_fused_size(void) { return sizeof(Attention); }
 
-/* Whether any of count x width floats is NaN or infinite: 0 times it is not 0. */
-static int not_finite(const float *x, int64_t row, int64_t count, int64_t width) {
-    float sums[16] = {0}, sum = 0; /* side by side, in vectors */
-    for (int64_t i = 0; i < count; i++) {
-        const float *from = x + i * row;
-        int64_t c = 0;
-        for (; c + 16 <= width; c += 16)
-            for (int lane = 0; lane < 16; lane++) sums[lane] += from[c + lane] * 0.0f;
-        for (; c < width; c++) sum += from[c] * 0.0f;
-    }
-    for (int lane = 0; lane < 16; lane++) sum += sums[lane];
-    return sum != 0;
-}
-
-/* Whether anything is to be computed of query rows start:stop. */
-static int wanted(const Attention *t, int64_t start, int64_t stop) {
-    if (t->output || !t->places) return 1;
-    for (int64_t i = start; i < stop; i++)
-        if (t->places[i] >= 0) return 1;
-    return 0;
-}
-
 /* Add a task's column sums to those of its head, and clear them. */
 static void hand_over(Attention *t, int64_t head, float *columns) {
-    lock(t, head);
-    /* in whole units of 2^-32, so that the threads' order doesn't matter to the last bit */
     for (int64_t j = 0; j < t->m; j++)
         if (columns[j] != 0)
-            t->received[head * t->m + j] += nearbyint((double)columns[j] * 4294967296.0) * (1 / 4294967296.0);
-    unlock(t, head);
+            __atomic_fetch_add(&t->received[head * t->m + j], llrint((double)columns[j] * 4294967296.0), __ATOMIC_RELAXED);
     memset(columns, 0, (size_t)t->m * sizeof(float));
 }
 
-/* Do tasks until none is left; returns 0, 1 where values are not finite (then nothing was computed), 2 out of memory.
+/* Have the keys of a head packed, by this thread or another. */
+static void pack_once(Attention *t, Pack pack, int64_t key_head) {
+    int32_t *state = t->packed + key_head, none = 0;
+    if (__atomic_compare_exchange_n(state, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        pack(t, key_head);
+        __atomic_store_n(state, 2, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(state, __ATOMIC_ACQUIRE) < 2) sched_yield();
+}
 
-   First all keys are packed, in pieces that threads take in turn, and the values looked at: a weight of 0 would not
-   silence one that is infinite. A thread waits for the last piece, then takes runs of rows. */
+/* Do tasks, runs of rows of one head, until none is left; returns 0, or 2 out of memory. */
 int attn_fused_work(Attention *t, int width_of_vectors) {
     Pack pack = pack_plain;
     Rows rows = rows_plain;
@@ -204,9 +159,8 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, panel = 16;
 #endif
     /* width: keys in whole panels; at_once: rows whose scores fit into the cache, in multiples of a product's ROWS */
-    const int64_t width = (t->m + panel - 1) / panel * panel, pieces_of_head = (t->m + PIECE - 1) / PIECE;
-    const int64_t pieces = pieces_of_head * t->g, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
-    int64_t at_once = CACHE / (width > 0 ? width : 1) / 6 * 6;
+    const int64_t width = (t->m + panel - 1) / panel * panel, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
+    int64_t at_once = CACHE / width / 6 * 6;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
     size_t floats = (size_t)(at_once * (width + 64 + t->d + t->e + 1) + width + 256);
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
@@ -217,40 +171,23 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     b.output = b.queries + at_once * t->d;
     b.shares = b.output + at_once * t->e;
     memset(b.columns, 0, (size_t)width * sizeof(float));
-    for (;;) {
-        const int64_t piece = __atomic_fetch_add(&t->next_piece, 1, __ATOMIC_RELAXED);
-        if (piece >= pieces) break;
-        const int64_t head = piece / pieces_of_head, first = piece % pieces_of_head * PIECE;
-        const int64_t last = first + PIECE < t->m ? first + PIECE : t->m;
-        pack(t, t->k + head * t->k_head, t->panels + head * padded_keys(t) * t->d, first, last);
-        if (not_finite(t->v + head * t->v_head + first * t->v_row, t->v_row, last - first, t->e))
-            __atomic_store_n(&t->broken_values, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&t->packed_pieces, 1, __ATOMIC_RELEASE);
-    }
-    while (__atomic_load_n(&t->packed_pieces, __ATOMIC_ACQUIRE) < pieces) YIELD();
-    const int broken = __atomic_load_n(&t->broken_values, __ATOMIC_RELAXED) != 0;
-    while (!broken) {
-        const int64_t task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED);
-        if (task >= t->h * tasks_of_head) break;
-        /* A task is of one head. The last rows of a causal head see the most keys: they come first, and little is left
-           for the end. */
+    int64_t task;
+    while ((task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED)) < t->h * tasks_of_head) {
+        /* The last rows of a causal head see the most keys: they come first, and little is left for the end. */
         const int64_t head = task % t->h, begin = (tasks_of_head - 1 - task / t->h) * t->task_rows;
         const int64_t end = begin + t->task_rows < t->n ? begin + t->task_rows : t->n;
-        for (int64_t i = begin; i < end; i += at_once) {
-            const int64_t stop = i + at_once < end ? i + at_once : end;
-            if (wanted(t, i, stop)) rows(t, head, i, stop, panels_of(t, head), b);
-        }
+        pack_once(t, pack, head / (t->h / t->g));
+        for (int64_t i = begin; i < end; i += at_once) rows(t, head, i, i + at_once < end ? i + at_once : end, b);
         if (t->received) hand_over(t, head, b.columns);
     }
     free(memory);
-    return broken;
+    return 0;
 }
 
 /* An Attention that a team of threads does, and what they returned, as bits. */
 typedef struct {
     Attention *t;
-    int width_of_vectors;
-    int codes;
+    int width_of_vectors, codes;
 } Team;
 
 static void join(void *team) {

@@ -135,19 +135,6 @@ static TARGET void NAMED(rank)(const Attention *t, int64_t i, const float *e, fl
     const int64_t first = t->first[i], last = t->last[i], count = t->count;
     float bar = -1;
     int64_t held = 0;
-    if (count == 1 && first < last) { /* e is 0 around first:last, to the ends of vectors */
-        floats tops = {0};
-        for (int64_t j = first / LANES * LANES; j < last; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
-        bar = NAMED(largest)(tops);
-        int64_t j = first;
-        while (j < last && e[j] != bar) j++;
-        if (j < last) {
-            *weights = bar * share;
-            *keys = j;
-            return;
-        }
-        bar = -1; /* NaN */
-    }
     if (count <= LANES && last - first >= 4 * LANES) {
         floats tops = {0};
         for (int64_t j = first; j + LANES <= last; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
@@ -193,11 +180,11 @@ static TARGET void NAMED(rank)(const Attention *t, int64_t i, const float *e, fl
     }
 }
 
-/* Fold the weights e * share of query i, which is noted, into the blocks of its row of the pooled matrix. */
+/* Fold the weights e * share of query i into the blocks of its row of the pooled matrix. */
 static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t blocks_down = (t->noted + t->pool_rows - 1) / t->pool_rows;
+    const int64_t blocks_down = (t->n + t->pool_rows - 1) / t->pool_rows;
     const int64_t blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
-    float *to = t->pooled + (head * blocks_down + place_of(t, i) / t->pool_rows) * blocks;
+    float *to = t->pooled + (head * blocks_down + i / t->pool_rows) * blocks;
     for (int64_t j = t->first[i]; j < t->last[i];) {
         const int64_t block = j / t->pool_keys, edge = (block + 1) * t->pool_keys;
         const int64_t stop = edge < t->last[i] ? edge : t->last[i];
@@ -205,16 +192,15 @@ static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, cons
         for (; j + LANES <= stop; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
         float top = NAMED(largest)(tops);
         for (; j < stop; j++) top = e[j] > top ? e[j] : top;
-        if (!(top * share <= to[block])) to[block] = top * share; /* NaN, too */
+        if (top * share > to[block]) to[block] = top * share;
     }
 }
 
-/* Copy keys first:last of a key head into panels [d, PANEL], so that a product reads them one after the other.
-
-   k is the head's first key, panels its memory [keys / PANEL, d, PANEL]; `first` is a multiple of PANEL. */
-static TARGET void NAMED(pack)(const Attention *t, const float *k, float *panels, int64_t first, int64_t last) {
-    for (int64_t start = first; start < last; start += PANEL) {
-        float *to = panels + start * t->d;
+/* Copy the keys of a key head into panels [keys / PANEL, d, PANEL], so that a product reads them one after the other. */
+static TARGET void NAMED(pack)(const Attention *t, int64_t key_head) {
+    const float *k = t->k + key_head * t->k_head;
+    for (int64_t start = 0; start < t->m; start += PANEL) {
+        float *to = t->panels + key_head * padded_keys(t) * t->d + start * t->d;
         for (int64_t j = 0; j < PANEL; j++) {
             const float *from = k + (start + j) * t->k_row;
             for (int64_t c = 0; c < t->d; c++) to[c * PANEL + j] = start + j < t->m ? from[c] : 0;
@@ -251,57 +237,44 @@ static TARGET void NAMED(cap_and_bias)(const Attention *t, int64_t head, int64_t
 
    reference  the largest score, or a larger sink: no exponential overflows
    begin:end  the keys that were multiplied, in whole vectors; those that query i may not attend to become 0
-   A score of NaN or +infinity makes the row and its share NaN. A row that may attend to nothing has share 0. */
-static TARGET float NAMED(softmax_row)(const Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
-    const int64_t first = t->first[i], last = t->last[i], place = place_of(t, i), o = head * t->noted + place;
+   A row that may attend to nothing has share 0. A score of NaN or +infinity leaves all to another way. */
+static TARGET float NAMED(softmax_row)(Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
+    const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
     const float sink = t->sink ? t->sink[head] : -INFINITY;
-    int64_t from = first / LANES * LANES, to = (last + LANES - 1) / LANES * LANES;
-    float top = -INFINITY;
-    int broken = 0;
-    floats total = {0}, entropy = {0}, distance = {0};
-    if (first < last) {
-        if (t->softcap > 0 || t->bias) NAMED(cap_and_bias)(t, head, i, s, from, to);
-        for (int64_t j = from; j < first; j++) s[j] = -INFINITY;
-        for (int64_t j = last; j < to; j++) s[j] = -INFINITY;
-        floats tops = NAMED(all)(-INFINITY);
-        ints odd = {0};
-        for (int64_t j = from; j < to; j += LANES) {
-            floats x = NAMED(load)(s + j);
-            odd |= x != x;
-            tops = NAMED(larger)(x, tops);
-        }
-        for (int lane = 0; lane < LANES; lane++) broken |= odd[lane];
-        top = NAMED(largest)(tops);
-        if (top == INFINITY) broken = 1;
-    } else {
-        from = to = begin;
+    const int sees = first < last;
+    const int64_t from = sees ? first / LANES * LANES : begin, to = sees ? (last + LANES - 1) / LANES * LANES : begin;
+    if (sees && (t->softcap > 0 || t->bias)) NAMED(cap_and_bias)(t, head, i, s, from, to);
+    for (int64_t j = from; sees && j < first; j++) s[j] = -INFINITY;
+    for (int64_t j = last; sees && j < to; j++) s[j] = -INFINITY;
+    floats tops = NAMED(all)(-INFINITY), total = {0}, entropy = {0}, distance = {0}, far;
+    ints odd = {0};
+    for (int64_t j = from; j < to; j += LANES) {
+        floats x = NAMED(load)(s + j);
+        odd |= x != x;
+        tops = NAMED(larger)(x, tops);
     }
-    const float reference = top > sink ? top : sink;
-    if (broken || reference == -INFINITY) { /* NaN, or nothing to attend to */
-        for (int64_t j = begin; j < end; j++) s[j] = broken ? NAN : 0;
-    } else {
-        floats far;
-        for (int lane = 0; lane < LANES; lane++) far[lane] = (float)(from - (i + t->offset) + lane);
-        for (int64_t j = begin; j < from; j++) s[j] = 0;
-        for (int64_t j = from; j < to; j += LANES) {
-            floats x = NAMED(load)(s + j) - reference;
-            floats e = NAMED(exponential)(x);
-            total += e;
-            entropy += e * NAMED(larger)(x, NAMED(all)(LOWEST)); /* e is 0 below LOWEST, and 0 * -inf would be NaN */
-            distance += e * (floats)((ints)far & 0x7fffffff);
-            far += (float)LANES;
-            NAMED(store)(s + j, e);
-        }
-        for (int64_t j = to; j < end; j++) s[j] = 0;
+    const float top = NAMED(largest)(tops), reference = top > sink ? top : sink;
+    if (ANY(odd) || top == INFINITY) __atomic_store_n(&t->broken, 1, __ATOMIC_RELAXED);
+    const float base = reference > -INFINITY ? reference : 0;
+    for (int lane = 0; lane < LANES; lane++) far[lane] = (float)(from - t->position[i] + lane);
+    for (int64_t j = begin; j < from; j++) s[j] = 0;
+    for (int64_t j = from; j < to; j += LANES) {
+        floats x = NAMED(load)(s + j) - base;
+        floats e = NAMED(exponential)(x);
+        total += e;
+        entropy += e * NAMED(larger)(x, NAMED(all)(LOWEST)); /* e is 0 below LOWEST, and 0 * -inf would be NaN */
+        distance += e * (floats)((ints)far & 0x7fffffff);
+        far += (float)LANES;
+        NAMED(store)(s + j, e);
     }
-    const float keys = broken ? NAN : NAMED(sum)(total);
-    const float all = keys + (t->sink && !broken && reference > -INFINITY ? expf(sink - reference) : 0);
-    const float share = all > 0 || broken ? 1 / all : 0;
-    if (t->maximum && place >= 0) {
-        t->maximum[o] = broken ? NAN : top;
-        t->logsumexp[o] = all > 0 || broken ? reference + logf(all) : -INFINITY;
+    for (int64_t j = to; j < end; j++) s[j] = 0;
+    const float keys = NAMED(sum)(total), all = keys + (t->sink ? expf(sink - base) : 0);
+    const float share = all > 0 ? 1 / all : 0;
+    if (t->maximum) {
+        t->maximum[o] = top;
+        t->logsumexp[o] = all > 0 ? base + logf(all) : -INFINITY;
         t->weight_sum[o] = keys * share;
-        t->entropy[o] = keys * share > 0 || broken ? keys * share * logf(all) - NAMED(sum)(entropy) * share : 0;
+        t->entropy[o] = keys > 0 ? keys * share * logf(all) - NAMED(sum)(entropy) * share : 0;
         t->distance[o] = NAMED(sum)(distance) * share;
     }
     return share;
@@ -309,7 +282,7 @@ static TARGET float NAMED(softmax_row)(const Attention *t, int64_t head, int64_t
 
 /* The sums of a row's weights e * share over its key sets, and of their products with vectors. */
 static TARGET void NAMED(key_and_vector_sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t first = t->first[i], last = t->last[i], o = head * t->noted + place_of(t, i);
+    const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
     const int32_t *keys = t->set_keys + i * t->set_columns;
     for (int64_t l = 0, c = 0; l < t->key_sets; c = t->set_ends[l++]) {
         float sum = 0;
@@ -326,26 +299,23 @@ static TARGET void NAMED(key_and_vector_sums)(const Attention *t, int64_t head, 
 }
 
 /* Note what is asked of query i from its weights e * share; q is the query, scaled, and `panels` its head's keys. */
-static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t i, const float *e, float share, const float *q,
-                               const float *panels) {
-    const int64_t o = head * t->noted + place_of(t, i);
+static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t i, const float *e, float share,
+                                      const float *q, const float *panels) {
+    const int64_t o = (head * t->n + i) * t->count;
     if (t->key_sets || t->vectors) NAMED(key_and_vector_sums)(t, head, i, e, share);
-    if (!t->count) return;
-    const int64_t *keys = t->top_keys + o * t->count;
-    NAMED(rank)(t, i, e, share, t->top_weights + o * t->count, t->top_keys + o * t->count);
-    const int known = t->count == 1 && t->maximum && keys[0] >= 0; /* the largest weight is of the largest score */
-    if (known) t->top_scores[o] = t->maximum[o];
-    for (int64_t c = 0; c < t->count && !known; c++) /* scores were overwritten: these few are multiplied again */
-        t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, q, panels, keys[c]);
+    if (t->pooled) NAMED(pool)(t, head, i, e, share);
+    if (t->count) NAMED(rank)(t, i, e, share, t->top_weights + o, t->top_keys + o);
+    for (int64_t c = o; c < o + t->count; c++) /* scores were overwritten: these few are multiplied again */
+        t->top_scores[c] = t->top_keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, q, panels, t->top_keys[c]);
 }
 
-/* Rows start:stop of a head, from scores to output; panels are its packed keys, b is the thread's own memory.
+/* Rows start:stop of a head, from scores to output; b is the thread's own memory.
 
    A tile of ROWS rows is multiplied with no keys but those that one of them may attend to, in whole vectors:
    begins[tile] .. ends[tile] - 1. Side by side, short texts have few each. Column sums stay in b.columns,
    for the caller to hand on. */
-static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels,
-                               Buffers b) {
+static TARGET void NAMED(rows)(Attention *t, int64_t head, int64_t start, int64_t stop, Buffers b) {
+    const float *panels = panels_of(t, head);
     const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g);
     int64_t begins[MOST_ROWS / ROWS + 1], ends[MOST_ROWS / ROWS + 1], begin = t->m, end = 0;
     for (int64_t tile = 0; tile < tiles; tile++) {
@@ -379,23 +349,15 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
     for (int64_t r = 0; r < rows; r++) {
         float *s = b.scores + r * width - begin;
         b.shares[r] = NAMED(softmax_row)(t, head, start + r, s, begins[r / ROWS], ends[r / ROWS]);
-        if (place_of(t, start + r) >= 0)
-            NAMED(write_stats)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
+        NAMED(write_stats)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
     }
-    if (t->pooled)
-        for (int64_t r = 0; r < rows; r++)
-            if (place_of(t, start + r) >= 0) NAMED(pool)(t, head, start + r, b.scores + r * width - begin, b.shares[r]);
-    for (int64_t tile = 0; t->received && tile < tiles; tile++) {
-        float shares[ROWS];
-        for (int64_t r = 0; r < ROWS && tile * ROWS + r < rows; r++)
-            shares[r] = place_of(t, start + tile * ROWS + r) >= 0 ? b.shares[tile * ROWS + r] : 0;
+    for (int64_t tile = 0; t->received && tile < tiles; tile++)
         for (int64_t j = begins[tile]; j < ends[tile]; j += LANES) {
             floats sums = NAMED(load)(b.columns + j);
             for (int64_t r = tile * ROWS; r < rows && r < (tile + 1) * ROWS; r++)
-                sums += NAMED(load)(b.scores + r * width + j - begin) * shares[r - tile * ROWS];
+                sums += NAMED(load)(b.scores + r * width + j - begin) * b.shares[r];
             NAMED(store)(b.columns + j, sums);
         }
-    }
     if (!t->output) return;
     const float *v = t->v + group * t->v_head;
     memset(b.output, 0, (size_t)(rows * t->e) * sizeof(float));

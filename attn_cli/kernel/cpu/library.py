@@ -3,7 +3,6 @@
 import ctypes
 import os
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, reduce
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ from attn_cli.kernel.bands.threads import cores
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 _NO_MEMORY = 2  # what a thread without memory returns
+_PROCESS = os.getpid()
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
 
@@ -22,37 +22,19 @@ class AttentionStruct(ctypes.Structure):
 
     _fields_ = [
         *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
-        *((name, _POINTER) for name in ("q", "k", "v")),
         *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
-        ("first", _POINTER),
-        ("last", _POINTER),
-        ("places", _POINTER),
-        ("noted", _INT),
-        ("scale", _FLOAT),
-        ("softcap", _FLOAT),
-        ("bias", _POINTER),
-        ("bias_head", _INT),
-        ("bias_row", _INT),
-        ("sink", _POINTER),
-        ("offset", _INT),
-        ("output", _POINTER),
-        ("output_head", _INT),
-        ("output_row", _INT),
+        *((name, _INT) for name in ("bias_head", "bias_row", "output_head", "output_row")),
+        *((name, _INT) for name in ("key_sets", "set_columns", "vectors", "count", "pool_rows", "pool_keys")),
+        *((name, _INT) for name in ("task_rows", "next_task", "broken")),
+        *((name, _FLOAT) for name in ("scale", "softcap")),
+        *(
+            (name, _POINTER)
+            for name in ("q", "k", "v", "first", "last", "position", "bias", "sink", "panels", "packed")
+        ),
+        *((name, _POINTER) for name in ("set_keys", "set_ends", "vector_values", "output")),
         *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy", "distance")),
-        *((name, _INT) for name in ("key_sets", "set_columns")),
-        *((name, _POINTER) for name in ("set_keys", "set_ends", "key_sums")),
-        ("vectors", _INT),
-        *((name, _POINTER) for name in ("vector_values", "vector_sums")),
-        ("received", _POINTER),
-        ("count", _INT),
-        ("top_weights", _POINTER),
-        ("top_scores", _POINTER),
-        ("top_keys", _POINTER),
-        *((name, _INT) for name in ("pool_rows", "pool_keys")),
-        ("pooled", _POINTER),
-        ("panels", _POINTER),
-        *((name, _INT) for name in ("task_rows", "next_piece", "packed_pieces", "next_task", "broken_values")),
-        ("locks", _POINTER),
+        *((name, _POINTER) for name in ("key_sums", "vector_sums", "received")),
+        *((name, _POINTER) for name in ("top_weights", "top_scores", "top_keys", "pooled")),
     ]
 
 
@@ -100,18 +82,6 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
 
 
-_forked: list[int] = []  # the processes that were forked on the way here, of which OpenMP knows nothing
-
-
-def _after_fork() -> None:
-    _pool.cache_clear()
-    _forked.append(os.getpid())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 @cache
 def _openmp() -> int | None:
     """The address of the function by which torch's OpenMP starts a team of threads; None where there is none."""
@@ -124,24 +94,19 @@ def _openmp() -> int | None:
         return None
 
 
-def _team() -> tuple[int, int] | None:
-    """What runs compiled code on torch's own OpenMP threads: the address of OpenMP's function, and their number."""
-    openmp = None if _forked else _openmp()
-    return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())
-
-
 def finishes(job: AttentionStruct, vectors: int, size: int) -> bool:
-    """Do the job, of `size` products, by one thread or all; False where it met NaN or Inf. Raises MemoryError."""
+    """Do the job, of `size` products, by one thread or all; False where a score isn't finite. Raises MemoryError."""
     code = library()
     assert code is not None
-    work: Callable[[int, int], int] = code.attn_fused_work
-    address, threads = ctypes.addressof(job), cores() if size >= _THREADED else 1
-    started_by = _team() if threads > 1 else None
-    if started_by is not None:
-        codes = int(code.attn_fused_team(address, vectors, *started_by))
+    address = ctypes.addressof(job)
+    # Threads don't outlive a fork: a child process computes with its own.
+    threads = cores() if size >= _THREADED and os.getpid() == _PROCESS else 1
+    openmp = _openmp() if threads > 1 else None
+    if openmp is not None:
+        codes = code.attn_fused_team(address, vectors, openmp, sys.modules["torch"].get_num_threads())
     else:
-        helping = [_pool().submit(work, address, vectors) for _ in range(threads - 1)]
-        codes = reduce(or_, (helper.result() for helper in helping), work(address, vectors))
+        helping = [_pool().submit(code.attn_fused_work, address, vectors) for _ in range(threads - 1)]
+        codes = reduce(or_, (helper.result() for helper in helping), code.attn_fused_work(address, vectors))
     if codes & _NO_MEMORY:
         raise MemoryError
-    return not codes
+    return not job.broken

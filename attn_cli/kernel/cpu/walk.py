@@ -12,7 +12,7 @@ from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespa
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.bias import Bias, GivenBias
-from attn_cli.kernel.definition.mask import Ends, intervals
+from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, Wanted
 
@@ -25,36 +25,32 @@ NOTED_MOMENTS = {
     "distance": "distance",
 }
 _MOST_TOP = 64  # largest weights of a row
-_LONG = {"received": np.float64, "top_keys": np.int64}
-_TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
+_TYPES = ("float32", "bfloat16", "float16")
 _LEAST = 2**16  # bytes; less fits between others anywhere
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
+_UNIT = 2.0**-32  # of column sums
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """True if the compiled code can compute attention of these torch tensors on the CPU by this rule."""
+    """True if compiled code can compute attention of these NumPy arrays, or tensors on the CPU, by this rule."""
     return (
-        all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) in _TYPES for x in (q, k, v))
+        all(str(x.dtype).removeprefix("torch.") in _TYPES for x in (q, k, v))
+        and all(not is_torch(x) or x.device.type == "cpu" for x in (q, k, v))
         and min(*q.shape, *k.shape, *v.shape) > 0
         and _suits_rule(rule, k.shape[1])
     )
 
 
-def compiled_stats(q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None) -> RowStats | None:
-    """The statistics of tensors q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where compiled code can't.
+def compiled_stats(
+    q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None = None
+) -> RowStats | None:
+    """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where compiled code can't.
 
     output  `[h, n, e]` is filled, if it isn't None
     """
     return walked(q, k, v, rule, wanted, output) if _knows(wanted) and suits(q, k, v, rule) else None
-
-
-def numpy_stats(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, wanted: Wanted) -> RowStats | None:
-    """The statistics of NumPy's q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where compiled code can't."""
-    if not _knows(wanted) or q.dtype == np.float64 or 0 in (*q.shape, *k.shape, *v.shape):
-        return None
-    return walked(q, k, v, rule, wanted, None) if _suits_rule(rule, k.shape[1]) else None
 
 
 def output_alone(q: Array, k: Array, v: Array, rule: Rule) -> Array:
@@ -105,143 +101,122 @@ def _bias_numbers(rule: Rule) -> Array | None:
 
 
 class _Walk(NamedTuple):
-    """One pass of compiled code over the keys of some rows; the first of a request notes their own numbers, too."""
+    """One pass of compiled code over the keys of some query rows, and what it notes."""
 
     rows: Rows
+    wanted: Wanted
     columns: ColumnSums | None
     pool: Pool | None
 
 
-def _walks(wanted: Wanted) -> list[_Walk]:
-    rows = wanted.rows
-    if not wanted.notes_rows:  # then sums over rows choose them
-        rows = next((x.rows for x in wanted.column_sums), next((x.picked for x in wanted.pools), rows))
-    walks = [_Walk(rows, None, None)]
-    for columns in wanted.column_sums:
-        _add_to(walks, _Walk(columns.rows, columns, None))
-    for pool in wanted.pools:
-        _add_to(walks, _Walk(pool.picked, None, pool))
+def _walks(wanted: Wanted, *, has_output: bool) -> list[_Walk]:
+    """The passes that note what is wanted; if there is an output, the first is over all rows."""
+    of_rows = [None] * has_output + [wanted.rows] * wanted.notes_rows
+    of_rows += [x.rows for x in wanted.column_sums] + [x.picked for x in wanted.pools]
+    walks = []
+    for rows in dict.fromkeys(of_rows):
+        asked = wanted if wanted.notes_rows and rows == wanted.rows else Wanted()
+        columns = next((x for x in wanted.column_sums if x.rows == rows), None)
+        pools: list[Pool | None] = [x for x in wanted.pools if x.picked == rows]
+        first, *more = pools or [None]
+        walks += [_Walk(rows, asked, columns, first), *(_Walk(rows, Wanted(), None, pool) for pool in more)]
     return walks
-
-
-def _add_to(walks: list[_Walk], wish: _Walk) -> None:
-    """Have the first walk of the same rows note what is wished, too, if it can; else a further one."""
-    for at, (rows, columns, pool) in enumerate(walks):
-        if rows == wish.rows and (columns is None or wish.columns is None) and (pool is None or wish.pool is None):
-            walks[at] = _Walk(rows, columns or wish.columns, pool or wish.pool)
-            return
-    walks.append(wish)
 
 
 def walked(
     q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None, *, vectors: int | None = None
 ) -> RowStats | None:
     """As `compiled_stats`, of a call that suits; `vectors` 0 or 1 forces narrower vector registers."""
-    from attn_cli.kernel.cpu.library import AttentionStruct, widest_vectors
+    from attn_cli.kernel.cpu.library import AttentionStruct, finishes, widest_vectors
 
     (h, n, _), (g, m, d) = q.shape, k.shape
     span = intervals(rule.mask, n, m)
-    if span is None:
-        return None
     queries, keys, values = (_rows_without_gaps(to_numpy(at_least_float32(x))) for x in (q, k, v))
+    if span is None or not np.isfinite(values).all():  # a weight of 0 doesn't silence an infinite value
+        return None
     filled = None
     if output is not None:
         filled = to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
     bias = None if rule.bias is None else _rows_without_gaps(to_numpy(_bias_numbers(rule)))
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
+    position = np.arange(m - n, m, dtype=np.int32)
     width = widest_vectors() if vectors is None else vectors
     stats = RowStats(wanted)
-    for number, walk in enumerate(_walks(wanted)):
-        asked = wanted if number == 0 else Wanted()
-        noted = _allocated(asked, h, n if walk.rows is None else len(walk.rows), m, walk)
-        given = _given(asked, walk.rows, n, m)
+    for number, walk in enumerate(_walks(wanted, has_output=output is not None)):
+        rows = slice(None) if walk.rows is None else list(walk.rows)
+        of_rows = {"first": span.first[rows], "last": span.last[rows], "position": position[rows]}
+        given, r = of_rows | _given(walk.wanted, rows, m), len(of_rows["first"])
+        noted = _allocated(walk, h, r, m)
         for key_heads in _parts(g, d * _padded(m)):
             heads = slice(key_heads.start * h // g, key_heads.stop * h // g)
-            job = AttentionStruct(n=n, m=m, d=d, e=values.shape[2], offset=m - n, scale=rule.scale)
-            job.h, job.g, job.softcap = heads.stop - heads.start, key_heads.stop - key_heads.start, rule.softcap or 0
-            arrays = {"q": queries[heads], "k": keys[key_heads], "v": values[key_heads]}
-            arrays |= {} if filled is None or number else {"output": filled[heads]}
-            arrays |= {} if bias is None else {"bias": bias[heads] if bias.shape[0] > 1 else bias}
-            for name, x in arrays.items():
-                setattr(job, name, x.ctypes.data)
+            job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale, softcap=rule.softcap or 0)
+            job.h, job.g = heads.stop - heads.start, key_heads.stop - key_heads.start
+            strided = {"q": queries[heads, rows], "k": keys[key_heads], "v": values[key_heads]}
+            strided |= {} if filled is None or number else {"output": filled[heads]}
+            if bias is not None:
+                of_heads = bias[heads] if bias.shape[0] > 1 else bias
+                strided["bias"] = of_heads[:, rows] if bias.shape[1] > 1 else of_heads
+            for name, x in strided.items():
                 setattr(job, f"{name}_head", x.strides[0] // x.itemsize if x.shape[0] > 1 else 0)
                 setattr(job, f"{name}_row", x.strides[1] // x.itemsize if x.shape[1] > 1 else 0)
-            if not _does(job, heads, span, sink, walk, given, noted, width):
+            own = {name: x[heads] for name, x in noted.items()} | ({} if sink is None else {"sink": sink[heads]})
+            packed = {"panels": np.empty(job.g * _padded(m) * d, np.float32), "packed": np.zeros(job.g, np.int32)}
+            for name, x in (strided | given | own | packed).items():
+                setattr(job, name, x.ctypes.data)
+            _set_counts(job, walk)
+            cells = int(np.maximum(given["last"] - given["first"], 0).sum(dtype=np.int64))
+            if not finishes(job, width, job.h * cells * d):
                 return None
-        stats = _added(stats, asked, walk, noted)
+        stats = _added(stats, walk, noted)
     if output is not None and itemsize(output) < 4:
         output[...] = namespace(output).asarray(filled)
     return stats
 
 
-def _does(
-    job: Any,
-    heads: slice,
-    span: Ends,
-    sink: np.ndarray | None,
-    walk: _Walk,
-    given: dict[str, np.ndarray],
-    noted: dict[str, np.ndarray],
-    width: int,
-) -> bool:
-    """Let compiled code do the job for some heads; False where q, k or v isn't finite."""
-    from attn_cli.kernel.cpu.library import finishes
-
-    shared = {
-        "panels": np.empty(job.g * _padded(job.m) * job.d, np.float32),
-        "locks": np.zeros(job.h, np.int32),
-        "first": span.first,
-        "last": span.last,
-        **given,
-    }
-    own = {name: x[heads] for name, x in noted.items()} | ({} if sink is None else {"sink": sink[heads]})
-    for name, x in (shared | own).items():
-        setattr(job, name, x.ctypes.data)
-    job.noted = job.n if walk.rows is None else len(walk.rows)
-    if "set_keys" in given:
-        job.key_sets, job.set_columns = len(given["set_ends"]), given["set_keys"].shape[1]
-    if "vector_values" in given:
-        job.vectors = len(given["vector_values"])
-    if "top_keys" in noted:
-        job.count = noted["top_keys"].shape[-1]
-    job.task_rows = _TASK_ROWS
-    if walk.pool is not None:
+def _set_counts(job: Any, walk: _Walk) -> None:
+    """Tell compiled code how much it notes of a row, and how many rows a thread takes at a time."""
+    job.count, job.task_rows = _most_top(walk.wanted, job.m), _TASK_ROWS
+    job.key_sets, job.vectors = len(walk.wanted.key_sets), len(walk.wanted.vectors)
+    job.set_columns = sum(keys.shape[1] for keys in walk.wanted.key_sets)
+    if walk.pool is not None:  # no two threads write to a block
         job.pool_rows, job.pool_keys = walk.pool.rows, walk.pool.keys
-        # no two threads write to a block
-        job.task_rows = job.n if walk.rows is not None else -(-_TASK_ROWS // walk.pool.rows) * walk.pool.rows
-    cells = int(np.maximum(span.last - span.first, 0).sum(dtype=np.int64))
-    return finishes(job, width, job.h * cells * job.d)
+        job.task_rows = -(-_TASK_ROWS // walk.pool.rows) * walk.pool.rows
 
 
-def _given(wanted: Wanted, rows: Rows, n: int, m: int) -> dict[str, np.ndarray]:
-    """The key sets, vectors and rows that are asked about, as the compiled code's arrays."""
+def _most_top(wanted: Wanted, m: int) -> int:
+    return min(m, max((x.count for x in wanted.tops), default=0))
+
+
+def _given(wanted: Wanted, rows: slice | list[int], m: int) -> dict[str, np.ndarray]:
+    """The key sets and vectors that are asked about, as the compiled code's arrays."""
     given = {}
-    if wanted.key_sets:
-        given["set_keys"] = np.concatenate(wanted.key_sets, axis=1, dtype=np.int32)  # [n, all sets side by side]
+    if wanted.key_sets:  # [n, all sets side by side]
+        given["set_keys"] = np.concatenate([keys[rows] for keys in wanted.key_sets], axis=1, dtype=np.int32)
         given["set_ends"] = np.cumsum([keys.shape[1] for keys in wanted.key_sets], dtype=np.int32)
     if wanted.vectors:
         given["vector_values"] = np.zeros((len(wanted.vectors), _padded(m)), np.float32)
         given["vector_values"][:, :m] = np.stack(wanted.vectors)
-    if rows is not None:  # where each query's numbers are noted, -1 for nowhere
-        given["places"] = np.full(n, -1, np.int32)
-        given["places"][list(rows)] = np.arange(len(rows))
     return given
 
 
-def _allocated(wanted: Wanted, h: int, r: int, m: int, walk: _Walk) -> dict[str, np.ndarray]:
+def _allocated(walk: _Walk, h: int, r: int, m: int) -> dict[str, np.ndarray]:
     """Memory for what is noted of r rows, by the names of the compiled code."""
-    top, pool = min(m, max((x.count for x in wanted.tops), default=0)), walk.pool
+    wanted, pool, top = walk.wanted, walk.pool, _most_top(walk.wanted, m)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NOTED_MOMENTS.values(), (h, r)) if wanted.moments else {}
     shapes |= {"key_sums": (h, r, len(wanted.key_sets))} if wanted.key_sets else {}
     shapes |= {"vector_sums": (h, r, len(wanted.vectors))} if wanted.vectors else {}
     shapes |= dict.fromkeys(("top_weights", "top_scores", "top_keys"), (h, r, top)) if top else {}
     shapes |= {} if walk.columns is None else {"received": (h, m)}
     shapes |= {} if pool is None else {"pooled": (h, -(-r // pool.rows), -(-m // pool.keys))}
-    return {name: zeros(shape, _LONG.get(name, np.float32)) for name, shape in shapes.items()}
+    return {
+        name: zeros(shape, np.int64 if name in ("received", "top_keys") else np.float32)
+        for name, shape in shapes.items()
+    }
 
 
-def _added(stats: RowStats, wanted: Wanted, walk: _Walk, noted: dict[str, np.ndarray]) -> RowStats:
+def _added(stats: RowStats, walk: _Walk, noted: dict[str, np.ndarray]) -> RowStats:
     """The statistics with what one walk noted."""
+    wanted = walk.wanted
     moments: dict[str, Any] = {name: noted[NOTED_MOMENTS[name]] for name in wanted.moments if name != "masked"}
     if "masked" in wanted.moments:
         moments["masked"] = noted["maximum"] == -math.inf
@@ -251,7 +226,7 @@ def _added(stats: RowStats, wanted: Wanted, walk: _Walk, noted: dict[str, np.nda
         ranked = (noted["top_weights"], noted["top_scores"] if top.scores else None, noted["top_keys"])
         stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))
     if walk.columns is not None:
-        stats.column_sums[walk.columns] = noted["received"]
+        stats.column_sums[walk.columns] = noted["received"] * _UNIT
     if walk.pool is not None:
         stats.pooled[walk.pool] = noted["pooled"]
     return stats

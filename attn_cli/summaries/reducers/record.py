@@ -11,7 +11,7 @@ from attn_cli.arrays import Array, is_torch, itemsize
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
-from attn_cli.kernel.cpu.walk import numpy_stats
+from attn_cli.kernel.cpu.walk import compiled_stats
 from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
@@ -151,7 +151,7 @@ class _GivenCall(AttentionCall):
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         if is_torch(self.q):
             return super().compiled_stats(wanted)
-        return numpy_stats(self.q, self.k, self.v, self.rule, wanted)
+        return compiled_stats(self.q, self.k, self.v, self.rule, wanted)
 
 
 def recording_of(

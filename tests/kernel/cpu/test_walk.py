@@ -16,7 +16,7 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Place
 from attn_cli.kernel.bands.threads import available_cores
 from attn_cli.kernel.cpu.library import is_built, widest_vectors
-from attn_cli.kernel.cpu.walk import NOTED_MOMENTS, compiled_stats, numpy_stats, suits
+from attn_cli.kernel.cpu.walk import NOTED_MOMENTS, compiled_stats, suits
 from attn_cli.kernel.cpu.walk import walked as walked_by
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
@@ -102,7 +102,7 @@ def ranked(numbers: RowStats) -> RankedKeys:
 @built
 def test_masks_with_holes_are_left_to_bands() -> None:
     q = np.ones((1, 3, 4), np.float32)
-    assert numpy_stats(q, q, q, Rule(1.0, mask=padding(np.array([True, False, True]))), asked()) is None
+    assert compiled_stats(q, q, q, Rule(1.0, mask=padding(np.array([True, False, True]))), asked()) is None
 
 
 def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> None:
@@ -189,18 +189,16 @@ def test_scores_of_any_size(vectors: int, scale: float) -> None:
 @built
 @pytest.mark.parametrize("vectors", VECTORS)
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, number: float) -> None:
+def test_what_is_not_finite_is_left_to_bands(vectors: int, number: float) -> None:
     random = np.random.default_rng(2)
     q, k, v = (random.normal(size=(1, 90, 8)).astype(np.float32) for _ in "qkv")
-    q[0, 40, 0] = number
+    spoiled = [x.copy() for x in (q, k, v)]
+    for x in spoiled:
+        x[0, 40, 0] = number  # a masked value must not matter, and times a weight of 0 it would
     rule = Rule(1.0, mask=causal())
-    with np.errstate(invalid="ignore"):
-        exact = dense.attend(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64), rule)
-    output = walked(q, k, v, rule, asked(), vectors).output
-    np.testing.assert_array_equal(np.isnan(output), np.isnan(exact.output))
-    np.testing.assert_allclose(output, exact.output, **CLOSE)
-    v[0, 80, 0] = number  # a masked value must not matter, and times a weight of 0 it would
-    assert walked_by(q, k, v, rule, Wanted(), None, vectors=vectors) is None
+    assert walked_by(q, k, v, rule, asked(), None, vectors=vectors) is not None
+    for inputs in ((spoiled[0], k, v), (q, spoiled[1], v), (q, k, spoiled[2])):
+        assert walked_by(*inputs, rule, asked(), None, vectors=vectors) is None
 
 
 @built
@@ -247,7 +245,7 @@ def test_what_it_does_not_suit() -> None:
     assert suits(x, x, x, Rule(1.0)) == is_built()
     assert not suits(x.double(), x, x, Rule(1.0))
     assert suits(x.bfloat16(), x.half(), x, Rule(1.0)) == is_built()
-    assert not suits(x.numpy(), x.numpy(), x.numpy(), Rule(1.0))
+    assert suits(x.numpy(), x.numpy(), x.numpy(), Rule(1.0)) == is_built()
     assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4).double()))
     assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 1)))
     assert not suits(x, x, x, Rule(1.0, bias=Alibi(torch.ones(1))))
