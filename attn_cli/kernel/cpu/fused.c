@@ -10,7 +10,7 @@
    the largest weights or for blocks of the matrix reads them once, finished.
 
    Query i may attend to keys first[i] .. last[i] - 1. Threads call attn_fused_work on one Attention at the same time,
-   and share its tasks; attn_fused_team has those of an OpenMP do so.
+   and share its tasks.
 
    This file has the arguments, the threads and their tasks. fused_tile.h has the arithmetic of some rows of one head,
    compiled once for each width of vectors. */
@@ -32,16 +32,16 @@
    All memory is the caller's, and none is kept. What is noted starts at 0. */
 typedef struct {
     int64_t h, g, n, m, d, e, q_head, q_row, k_head, k_row, v_head, v_row;
-    int64_t bias_head, bias_row, output_head, output_row; /* of bias 0 where all heads or rows share it */
+    int64_t output_head, output_row;
     int64_t key_sets, set_columns, vectors;
     int64_t count;                /* how many of the largest cells of a row are noted, the largest first */
     int64_t pool_rows, pool_keys; /* the size of a block of the matrix */
     int64_t task_rows; /* of a task; with pooled a multiple of pool_rows, so that no two threads write to a block */
-    int64_t next_task, broken; /* shared by the threads, 0 at first; broken: a score is NaN or infinite */
-    float scale, softcap; /* scores become softcap * tanh(score / softcap); 0 for none */
+    int64_t width_of_vectors;
+    int64_t next_task, broken, no_memory; /* shared by the threads, 0 at first; broken: a score is NaN or infinite */
+    float scale;
     const float *q, *k, *v;
     const int32_t *first, *last, *position; /* [n]; query i stands at key position[i] */
-    const float *bias;                      /* [h, n, m], added to the scores, or NULL */
     const float *sink;                      /* [h] or NULL */
     float *panels;                          /* memory for the packed keys [g, m rounded up to 64, d] */
     int32_t *packed;                        /* [g]: 0 at first, 1 while a thread packs the keys of the head, then 2 */
@@ -135,7 +135,7 @@ size_t attn_fused_size(void) { return sizeof(Attention); }
 static void hand_over(Attention *t, int64_t head, float *columns) {
     for (int64_t j = 0; j < t->m; j++)
         if (columns[j] != 0)
-            __atomic_fetch_add(&t->received[head * t->m + j], llrint((double)columns[j] * 4294967296.0), __ATOMIC_RELAXED);
+            __atomic_fetch_add(t->received + head * t->m + j, llrint(columns[j] * 4294967296.0), __ATOMIC_RELAXED);
     memset(columns, 0, (size_t)t->m * sizeof(float));
 }
 
@@ -149,22 +149,25 @@ static void pack_once(Attention *t, Pack pack, int64_t key_head) {
     while (__atomic_load_n(state, __ATOMIC_ACQUIRE) < 2) sched_yield();
 }
 
-/* Do tasks, runs of rows of one head, until none is left; returns 0, or 2 out of memory. */
-int attn_fused_work(Attention *t, int width_of_vectors) {
+/* Do tasks of an Attention, runs of rows of one head, until none is left. */
+void attn_fused_work(void *attention) {
+    Attention *t = attention;
     Pack pack = pack_plain;
     Rows rows = rows_plain;
-    int64_t panel = 16;
 #if defined(__x86_64__)
-    if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, panel = 64;
-    if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, panel = 16;
+    if (t->width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512;
+    if (t->width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2;
 #endif
-    /* width: keys in whole panels; at_once: rows whose scores fit into the cache, in multiples of a product's ROWS */
-    const int64_t width = (t->m + panel - 1) / panel * panel, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
+    /* at_once: rows whose scores fit into the cache, in multiples of a product's ROWS */
+    const int64_t width = padded_keys(t), tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
     int64_t at_once = CACHE / width / 6 * 6;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
     size_t floats = (size_t)(at_once * (width + 64 + t->d + t->e + 1) + width + 256);
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
-    if (!memory) return 2;
+    if (!memory) {
+        __atomic_store_n(&t->no_memory, 1, __ATOMIC_RELAXED);
+        return;
+    }
     Buffers b = {memory, 0, 0, 0, 0};
     b.columns = b.scores + at_once * (width + 64);
     b.queries = b.columns + width;
@@ -181,24 +184,4 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
         if (t->received) hand_over(t, head, b.columns);
     }
     free(memory);
-    return 0;
-}
-
-/* An Attention that a team of threads does, and what they returned, as bits. */
-typedef struct {
-    Attention *t;
-    int width_of_vectors, codes;
-} Team;
-
-static void join(void *team) {
-    Team *of = team;
-    __atomic_fetch_or(&of->codes, attn_fused_work(of->t, of->width_of_vectors), __ATOMIC_RELAXED);
-}
-
-/* The same by a team of so many threads of an OpenMP, which `parallel` starts: GOMP_parallel. */
-int attn_fused_team(Attention *t, int width_of_vectors,
-                    void (*parallel)(void (*)(void *), void *, unsigned, unsigned), unsigned threads) {
-    Team team = {t, width_of_vectors, 0};
-    parallel(join, &team, threads, 0);
-    return team.codes;
 }

@@ -59,18 +59,6 @@ static INLINE floats NAMED(exponential)(floats x) {
     return NAMED(where)(x < NAMED(all)(LOWEST), (floats){0}, power);
 }
 
-/* tanh x: near 0 by its series up to x^9, so that no digit cancels; elsewhere by e^(-2|x|). */
-static INLINE floats NAMED(tanh)(floats x) {
-    floats size = (floats)((ints)x & 0x7fffffff), square = x * x;
-    floats e = NAMED(exponential)(size * -2.0f);
-    floats far = (1.0f - e) / (1.0f + e);
-    floats near = square * (square * (square * 0.021869489f - 0.053968254f) + 0.13333333f) - 0.33333333f;
-    near = size + size * square * near;
-    floats y = NAMED(where)(size < NAMED(all)(0.25f), near, far);
-    y = NAMED(where)(x != x, x, y);
-    return (floats)((ints)y | ((ints)x & INT32_MIN));
-}
-
 /* c[rows, columns] = a[rows, depth] @ b[depth, columns], or += if `add`; strides in floats between rows. */
 #define PRODUCT(NAME, HEIGHT, WIDTH)                                                                                   \
     static TARGET void NAMED(NAME)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,             \
@@ -196,7 +184,7 @@ static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, cons
     }
 }
 
-/* Copy the keys of a key head into panels [keys / PANEL, d, PANEL], so that a product reads them one after the other. */
+/* Copy the keys of a key head into panels [keys / PANEL, d, PANEL]: a product reads them one after the other. */
 static TARGET void NAMED(pack)(const Attention *t, int64_t key_head) {
     const float *k = t->k + key_head * t->k_head;
     for (int64_t start = 0; start < t->m; start += PANEL) {
@@ -205,31 +193,6 @@ static TARGET void NAMED(pack)(const Attention *t, int64_t key_head) {
             const float *from = k + (start + j) * t->k_row;
             for (int64_t c = 0; c < t->d; c++) to[c * PANEL + j] = start + j < t->m ? from[c] : 0;
         }
-    }
-}
-
-/* The score of query i, scaled in q, on one packed key of the head, which is not masked. */
-static TARGET float NAMED(score)(const Attention *t, int64_t head, int64_t i, const float *q, const float *panels,
-                                 int64_t key) {
-    const float *k = panels + key / PANEL * PANEL * t->d + key % PANEL;
-    float score = 0;
-    for (int64_t c = 0; c < t->d; c++) score += q[c] * k[c * PANEL];
-    if (t->softcap > 0) score = t->softcap * tanhf(score / t->softcap);
-    return t->bias ? score + t->bias[head * t->bias_head + i * t->bias_row + key] : score;
-}
-
-/* Cap the scores from:to of query i, and add their bias; s[m:] may become anything. */
-static TARGET void NAMED(cap_and_bias)(const Attention *t, int64_t head, int64_t i, float *s, int64_t from, int64_t to) {
-    const float *bias = t->bias ? t->bias + head * t->bias_head + i * t->bias_row : NULL;
-    for (int64_t j = from; j < to; j += LANES) {
-        floats x = NAMED(load)(s + j);
-        if (t->softcap > 0) x = NAMED(tanh)(x / t->softcap) * t->softcap;
-        if (bias && j + LANES <= t->m) {
-            x += NAMED(load)(bias + j);
-        } else if (bias) {
-            for (int64_t lane = 0; j + lane < t->m; lane++) x[lane] += bias[j + lane];
-        }
-        NAMED(store)(s + j, x);
     }
 }
 
@@ -243,7 +206,6 @@ static TARGET float NAMED(softmax_row)(Attention *t, int64_t head, int64_t i, fl
     const float sink = t->sink ? t->sink[head] : -INFINITY;
     const int sees = first < last;
     const int64_t from = sees ? first / LANES * LANES : begin, to = sees ? (last + LANES - 1) / LANES * LANES : begin;
-    if (sees && (t->softcap > 0 || t->bias)) NAMED(cap_and_bias)(t, head, i, s, from, to);
     for (int64_t j = from; sees && j < first; j++) s[j] = -INFINITY;
     for (int64_t j = last; sees && j < to; j++) s[j] = -INFINITY;
     floats tops = NAMED(all)(-INFINITY), total = {0}, entropy = {0}, distance = {0}, far;
@@ -281,7 +243,8 @@ static TARGET float NAMED(softmax_row)(Attention *t, int64_t head, int64_t i, fl
 }
 
 /* The sums of a row's weights e * share over its key sets, and of their products with vectors. */
-static TARGET void NAMED(key_and_vector_sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+static TARGET void NAMED(key_and_vector_sums)(const Attention *t, int64_t head, int64_t i, const float *e,
+                                              float share) {
     const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
     const int32_t *keys = t->set_keys + i * t->set_columns;
     for (int64_t l = 0, c = 0; l < t->key_sets; c = t->set_ends[l++]) {
@@ -305,8 +268,13 @@ static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t 
     if (t->key_sets || t->vectors) NAMED(key_and_vector_sums)(t, head, i, e, share);
     if (t->pooled) NAMED(pool)(t, head, i, e, share);
     if (t->count) NAMED(rank)(t, i, e, share, t->top_weights + o, t->top_keys + o);
-    for (int64_t c = o; c < o + t->count; c++) /* scores were overwritten: these few are multiplied again */
-        t->top_scores[c] = t->top_keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, q, panels, t->top_keys[c]);
+    for (int64_t at = o; at < o + t->count; at++) { /* scores were overwritten: these few are multiplied again */
+        const int64_t key = t->top_keys[at];
+        float score = 0;
+        const float *k = panels + key / PANEL * PANEL * t->d + key % PANEL;
+        for (int64_t c = 0; key >= 0 && c < t->d; c++) score += q[c] * k[c * PANEL];
+        t->top_scores[at] = key < 0 ? -INFINITY : score;
+    }
 }
 
 /* Rows start:stop of a head, from scores to output; b is the thread's own memory.

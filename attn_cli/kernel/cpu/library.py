@@ -3,15 +3,14 @@
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, reduce
+from functools import cache
 from importlib.util import find_spec
-from operator import or_
 
 from attn_cli.kernel.bands.threads import cores
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
-_NO_MEMORY = 2  # what a thread without memory returns
 _PROCESS = os.getpid()
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
@@ -23,14 +22,11 @@ class AttentionStruct(ctypes.Structure):
     _fields_ = [
         *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
         *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
-        *((name, _INT) for name in ("bias_head", "bias_row", "output_head", "output_row")),
+        *((name, _INT) for name in ("output_head", "output_row")),
         *((name, _INT) for name in ("key_sets", "set_columns", "vectors", "count", "pool_rows", "pool_keys")),
-        *((name, _INT) for name in ("task_rows", "next_task", "broken")),
-        *((name, _FLOAT) for name in ("scale", "softcap")),
-        *(
-            (name, _POINTER)
-            for name in ("q", "k", "v", "first", "last", "position", "bias", "sink", "panels", "packed")
-        ),
+        *((name, _INT) for name in ("task_rows", "width_of_vectors", "next_task", "broken", "no_memory")),
+        ("scale", _FLOAT),
+        *((name, _POINTER) for name in ("q", "k", "v", "first", "last", "position", "sink", "panels", "packed")),
         *((name, _POINTER) for name in ("set_keys", "set_ends", "vector_values", "output")),
         *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy", "distance")),
         *((name, _POINTER) for name in ("key_sums", "vector_sums", "received")),
@@ -53,11 +49,10 @@ def library() -> ctypes.CDLL | None:
         code = ctypes.CDLL(path)
     except OSError:
         return None
-    if not hasattr(code, "attn_fused_team"):
+    if not hasattr(code, "attn_fused_size"):
         return None
     code.attn_fused_size.restype = ctypes.c_size_t
-    code.attn_fused_work.argtypes = [_POINTER, ctypes.c_int]
-    code.attn_fused_team.argtypes = [_POINTER, ctypes.c_int, _POINTER, ctypes.c_uint]
+    code.attn_fused_work.argtypes, code.attn_fused_work.restype = [_POINTER], None
     return code if code.attn_fused_size() == ctypes.sizeof(AttentionStruct) else None
 
 
@@ -83,30 +78,34 @@ def _pool() -> ThreadPoolExecutor:
 
 
 @cache
-def _openmp() -> int | None:
-    """The address of the function by which torch's OpenMP starts a team of threads; None where there is none."""
+def _openmp() -> Callable[..., None] | None:
+    """The function by which torch's OpenMP has a team of threads call another; None where there is none."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
     try:
-        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
+        parallel = ctypes.CDLL(torch._C.__file__).GOMP_parallel
     except (OSError, AttributeError):
         return None
+    parallel.argtypes, parallel.restype = [_POINTER, _POINTER, ctypes.c_uint, ctypes.c_uint], None
+    return parallel
 
 
-def finishes(job: AttentionStruct, vectors: int, size: int) -> bool:
+def finishes(job: AttentionStruct, size: int) -> bool:
     """Do the job, of `size` products, by one thread or all; False where a score isn't finite. Raises MemoryError."""
     code = library()
     assert code is not None
-    address = ctypes.addressof(job)
+    work, address = code.attn_fused_work, ctypes.addressof(job)
     # Threads don't outlive a fork: a child process computes with its own.
     threads = cores() if size >= _THREADED and os.getpid() == _PROCESS else 1
     openmp = _openmp() if threads > 1 else None
     if openmp is not None:
-        codes = code.attn_fused_team(address, vectors, openmp, sys.modules["torch"].get_num_threads())
+        openmp(ctypes.cast(work, _POINTER), address, sys.modules["torch"].get_num_threads(), 0)
     else:
-        helping = [_pool().submit(code.attn_fused_work, address, vectors) for _ in range(threads - 1)]
-        codes = reduce(or_, (helper.result() for helper in helping), code.attn_fused_work(address, vectors))
-    if codes & _NO_MEMORY:
+        helping = [_pool().submit(work, address) for _ in range(threads - 1)]
+        work(address)
+        for helper in helping:
+            helper.result()
+    if job.no_memory:
         raise MemoryError
     return not job.broken

@@ -11,7 +11,6 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
-from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, Wanted
@@ -35,11 +34,16 @@ _UNIT = 2.0**-32  # of column sums
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
     """True if compiled code can compute attention of these NumPy arrays, or tensors on the CPU, by this rule."""
+    from attn_cli.kernel.cpu.library import is_built  # here: most commands start without it
+
     return (
         all(str(x.dtype).removeprefix("torch.") in _TYPES for x in (q, k, v))
         and all(not is_torch(x) or x.device.type == "cpu" for x in (q, k, v))
         and min(*q.shape, *k.shape, *v.shape) > 0
-        and _suits_rule(rule, k.shape[1])
+        and rule.softmax
+        and rule.softcap is None
+        and rule.bias is None
+        and is_built()
     )
 
 
@@ -72,32 +76,6 @@ def _knows(wanted: Wanted) -> bool:
         and all(x.by == "weight" and not x.mean_heads for x in wanted.column_sums)
         and all(replace(x, rows=1, keys=1, picked=None) == plain for x in wanted.pools)
     )
-
-
-def _suits_rule(rule: Rule, m: int) -> bool:
-    """True if the code was built and the rule has a softmax, and no bias but float32 numbers for all m keys."""
-    from attn_cli.kernel.cpu.library import is_built  # here: most commands start without it
-
-    numbers = _bias_numbers(rule)
-    return (
-        rule.softmax
-        and is_built()
-        and (
-            rule.bias is None
-            or (
-                numbers is not None
-                and numbers.ndim == 3
-                and str(numbers.dtype).endswith("float32")
-                and (not is_torch(numbers) or numbers.device.type == "cpu")
-                and numbers.shape[2] == m
-            )
-        )
-    )
-
-
-def _bias_numbers(rule: Rule) -> Array | None:
-    numbers = rule.bias.numbers if isinstance(rule.bias, GivenBias) else rule.bias
-    return None if isinstance(numbers, Bias) else numbers
 
 
 class _Walk(NamedTuple):
@@ -137,10 +115,8 @@ def walked(
     filled = None
     if output is not None:
         filled = to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
-    bias = None if rule.bias is None else _rows_without_gaps(to_numpy(_bias_numbers(rule)))
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
     position = np.arange(m - n, m, dtype=np.int32)
-    width = widest_vectors() if vectors is None else vectors
     stats = RowStats(wanted)
     for number, walk in enumerate(_walks(wanted, has_output=output is not None)):
         rows = slice(None) if walk.rows is None else list(walk.rows)
@@ -149,13 +125,10 @@ def walked(
         noted = _allocated(walk, h, r, m)
         for key_heads in _parts(g, d * _padded(m)):
             heads = slice(key_heads.start * h // g, key_heads.stop * h // g)
-            job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale, softcap=rule.softcap or 0)
+            job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale)
             job.h, job.g = heads.stop - heads.start, key_heads.stop - key_heads.start
             strided = {"q": queries[heads, rows], "k": keys[key_heads], "v": values[key_heads]}
             strided |= {} if filled is None or number else {"output": filled[heads]}
-            if bias is not None:
-                of_heads = bias[heads] if bias.shape[0] > 1 else bias
-                strided["bias"] = of_heads[:, rows] if bias.shape[1] > 1 else of_heads
             for name, x in strided.items():
                 setattr(job, f"{name}_head", x.strides[0] // x.itemsize if x.shape[0] > 1 else 0)
                 setattr(job, f"{name}_row", x.strides[1] // x.itemsize if x.shape[1] > 1 else 0)
@@ -163,9 +136,10 @@ def walked(
             packed = {"panels": np.empty(job.g * _padded(m) * d, np.float32), "packed": np.zeros(job.g, np.int32)}
             for name, x in (strided | given | own | packed).items():
                 setattr(job, name, x.ctypes.data)
+            job.width_of_vectors = widest_vectors() if vectors is None else vectors
             _set_counts(job, walk)
             cells = int(np.maximum(given["last"] - given["first"], 0).sum(dtype=np.int64))
-            if not finishes(job, width, job.h * cells * d):
+            if not finishes(job, job.h * cells * d):
                 return None
         stats = _added(stats, walk, noted)
     if output is not None and itemsize(output) < 4:

@@ -19,7 +19,6 @@ from attn_cli.kernel.cpu.library import is_built, widest_vectors
 from attn_cli.kernel.cpu.walk import NOTED_MOMENTS, compiled_stats, suits
 from attn_cli.kernel.cpu.walk import walked as walked_by
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, padding, prefix, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.of_bands import stats_of_bands
@@ -107,8 +106,8 @@ def test_masks_with_holes_are_left_to_bands() -> None:
 
 def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> None:
     """The output and everything that was noted are what float64 says of the dense weights."""
-    wide = [None if x is None else np.asarray(x, np.float64) for x in (rule.bias, rule.sink)]
-    problem = Problem(*(x.astype(np.float64) for x in (q, k, v)), replace(rule, bias=wide[0], sink=wide[1]))
+    wide = None if rule.sink is None else np.asarray(rule.sink, np.float64)
+    problem = Problem(*(x.astype(np.float64) for x in (q, k, v)), replace(rule, sink=wide))
     assert_are_the_definitions(numbers, call_of(problem), {"rtol": 2e-5, "atol": 1e-4})
     np.testing.assert_allclose(
         numbers.output, dense.attend(problem.q, problem.k, problem.v, problem.rule).output, **CLOSE
@@ -134,10 +133,7 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     every_mask = masks(n, m)
     mask = every_mask[data.draw(st.sampled_from(list(every_mask)))]
     sink = data.draw(st.sampled_from([None, random.normal(size=h).astype(np.float32)]))
-    softcap = data.draw(st.sampled_from([None, None, 0.5, 50.0]))
-    bias = data.draw(st.sampled_from([None, None, (h, n, m), (1, n, m), (h, 1, m)]))
-    bias = None if bias is None else random.normal(size=bias).astype(np.float32)
-    rule = Rule(data.draw(st.sampled_from([d**-0.5, 1.0])), softcap, bias, mask, sink)
+    rule = Rule(data.draw(st.sampled_from([d**-0.5, 1.0])), mask=mask, sink=sink)
     q, k, v = (random.normal(size=size).astype(np.float32) for size in ((h, n, d), (groups, m, d), (groups, m, e)))
     pool = Pool(data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30)))
     cells = random.integers(-1, m, size=(n, 3))
@@ -202,18 +198,6 @@ def test_what_is_not_finite_is_left_to_bands(vectors: int, number: float) -> Non
 
 
 @built
-@pytest.mark.parametrize("vectors", VECTORS)
-@pytest.mark.parametrize("size", [1e-4, 0.1, 3.0, 300.0])
-def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
-    x = np.linspace(-size, size, 301, dtype=np.float32).reshape(1, -1, 1)
-    one = np.ones((1, 1, 1), np.float32)
-    numbers = walked(x, one, one, Rule(1.0, softcap=2.0), asked(top=1), vectors)
-    capped = 2.0 * np.tanh(x[0, :, 0].astype(np.float64) / 2.0)
-    np.testing.assert_allclose(numbers.maximum[0], capped, rtol=4e-7)
-    np.testing.assert_allclose(ranked(numbers).scores[0, :, 0], capped, rtol=4e-7)
-
-
-@built
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_raised_before_anything_is_multiplied(dtype: torch.dtype) -> None:
     random = torch.Generator().manual_seed(5)
@@ -246,9 +230,8 @@ def test_what_it_does_not_suit() -> None:
     assert not suits(x.double(), x, x, Rule(1.0))
     assert suits(x.bfloat16(), x.half(), x, Rule(1.0)) == is_built()
     assert suits(x.numpy(), x.numpy(), x.numpy(), Rule(1.0)) == is_built()
-    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4).double()))
-    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 1)))
-    assert not suits(x, x, x, Rule(1.0, bias=Alibi(torch.ones(1))))
+    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4)))
+    assert not suits(x, x, x, Rule(1.0, softcap=2.0))
     assert not suits(x, x, x, Rule(1.0, softmax=False))
     assert not suits(x[:, :0], x, x, Rule(1.0))
 
