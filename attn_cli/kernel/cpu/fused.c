@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROWS 6        /* in a product */
 #define MOST_ROWS 48  /* of a task at a time */
 #define CACHE 262144  /* floats of scores that stay in the second-level cache: 1 MiB */
 #define DEPTH 128     /* keys whose values are multiplied together: they stay in the first-level cache */
@@ -49,7 +50,7 @@ typedef struct {
     const int32_t *set_ends;    /* [key_sets]: the column after each set */
     const float *vector_values; /* [vectors, m rounded up to 64] */
     float *output;              /* [h, n, e] or NULL */
-    float *maximum, *logsumexp, *weight_sum, *entropy, *distance; /* [h, n], or all NULL */
+    float *maximum, *logsumexp, *weight_sum, *entropy_nats, *distance; /* [h, n], or all NULL */
     float *key_sums;    /* [h, n, key_sets]: sums of a row's weights over sets of keys */
     float *vector_sums; /* [h, n, vectors]: and times vectors */
     int64_t *received;  /* [h, m] or NULL: column sums in units of 2^-32, so that the threads' order doesn't matter */
@@ -86,7 +87,6 @@ static const float *panels_of(const Attention *t, int64_t head) {
 #define ANY(mask) (_mm512_test_epi32_mask((__m512i)(mask), (__m512i)(mask)) != 0)
 #define LANES 16
 #define GROUPS 4
-#define ROWS 6
 #include "fused_tile.h"
 
 #define NAMED(x) x##_avx2
@@ -95,7 +95,6 @@ static const float *panels_of(const Attention *t, int64_t head) {
 #define ANY(mask) (_mm256_movemask_epi8((__m256i)(mask)) != 0)
 #define LANES 8
 #define GROUPS 2
-#define ROWS 6
 #include "fused_tile.h"
 #endif
 
@@ -105,18 +104,13 @@ static const float *panels_of(const Attention *t, int64_t head) {
 #define ANY(mask) NAMED(any)(mask)
 #define LANES 4
 #define GROUPS 4
-#if defined(__aarch64__)
-#define ROWS 6
-#else
-#define ROWS 3
-#endif
 #include "fused_tile.h"
 
 /* The functions of fused_tile.h that threads call, whatever the width of vectors. */
 typedef void (*Pack)(const Attention *, int64_t key_head);
 typedef void (*Rows)(Attention *, int64_t head, int64_t start, int64_t stop, Buffers);
 
-/* The widest vectors that this processor and the caller allow: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
+/* The widest vectors that this processor and the compiler know: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
 int attn_fused_widest(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -158,9 +152,9 @@ void attn_fused_work(void *attention) {
     if (t->width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512;
     if (t->width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2;
 #endif
-    /* at_once: rows whose scores fit into the cache, in multiples of a product's ROWS */
+    /* at_once: rows whose scores fit into the cache */
     const int64_t width = padded_keys(t), tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
-    int64_t at_once = CACHE / width / 6 * 6;
+    int64_t at_once = CACHE / width / ROWS * ROWS;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
     size_t floats = (size_t)(at_once * (width + 64 + t->d + t->e + 1) + width + 256);
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);

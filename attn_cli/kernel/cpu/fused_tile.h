@@ -1,6 +1,6 @@
 /* The fused walk for one width of vectors. fused.c includes this file once per instruction set, after defining
-   LANES (floats in a vector), GROUPS (vectors side by side in a product), ROWS (rows in a product), NAMED(x), TARGET
-   (the attribute of its functions), LARGER(a, b) and ANY(mask), which end with it.
+   LANES (floats in a vector), GROUPS (vectors side by side in a product), NAMED(x), TARGET (the attribute of its
+   functions), LARGER(a, b) and ANY(mask), which end with it.
 
    Read `rows` at the end first: scores of some rows, `softmax_row`, `write_stats` (what is asked of a row), output. In
    all of them i is a query, j a key, e points to a row's e^(score - maximum) with e[j] for key j, and share is 1 / its
@@ -77,7 +77,6 @@ static INLINE floats NAMED(exponential)(floats x) {
     }
 PRODUCT(product_many_wide, ROWS, GROUPS)
 PRODUCT(product_one_wide, 1, GROUPS)
-PRODUCT(product_many_double, ROWS, 2)
 PRODUCT(product_many_narrow, ROWS, 1)
 PRODUCT(product_one_narrow, 1, 1)
 #undef PRODUCT
@@ -95,12 +94,6 @@ static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b,
     }
     for (; x + LANES <= columns; x += LANES) {
         int64_t r = 0;
-        if (GROUPS > 2 && x + 2 * LANES <= columns && rows % ROWS == 0) {
-            for (; r < rows; r += ROWS)
-                NAMED(product_many_double)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
-            x += LANES;
-            continue;
-        }
         for (; r + ROWS <= rows; r += ROWS)
             NAMED(product_many_narrow)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
         for (; r < rows; r++)
@@ -116,44 +109,26 @@ static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b,
 
 /* The t->count largest of a row's weights, largest first, equal ones by key; 0, and key -1, where there are fewer.
 
-   The count-th largest of the lanes' own maxima is at most the count-th largest of all: nearly every stretch of the row
-   holds nothing above it, and takes one comparison. weights, keys `[count]`. */
+   From the last key on, for heads often look near. Then nearly every stretch of the row holds nothing that reaches the
+   smallest that is held, and takes one comparison. */
 static TARGET void NAMED(rank)(const Attention *t, int64_t i, const float *e, float share, float *weights,
                                int64_t *keys) {
-    const int64_t first = t->first[i], last = t->last[i], count = t->count;
-    float bar = -1;
+    const int64_t first = t->first[i], count = t->count;
+    float bar = 0;
     int64_t held = 0;
-    if (count <= LANES && last - first >= 4 * LANES) {
-        floats tops = {0};
-        for (int64_t j = first; j + LANES <= last; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
-        float sorted[LANES];
-        for (int lane = 0; lane < LANES; lane++) {
-            int at = lane;
-            for (; at > 0 && sorted[at - 1] < tops[lane]; at--) sorted[at] = sorted[at - 1];
-            sorted[at] = tops[lane];
+    for (int64_t j = t->last[i]; j > first;) {
+        const int64_t stop = j - 4 * LANES > first ? j - 4 * LANES : first;
+        if (j - 4 * LANES >= first) {
+            const float *x = e + stop;
+            floats top = NAMED(larger)(NAMED(larger)(NAMED(load)(x), NAMED(load)(x + LANES)),
+                                       NAMED(larger)(NAMED(load)(x + 2 * LANES), NAMED(load)(x + 3 * LANES)));
+            if (!ANY(top >= NAMED(all)(bar))) j = stop;
         }
-        if (sorted[count - 1] > 0) bar = sorted[count - 1] * 0.999999f; /* equal ones count, too */
-    }
-    for (int64_t j = first; j < last;) {
-        int64_t stop = j + LANES < last ? j + LANES : last;
-        if (j + 4 * LANES <= last) {
-            floats top = NAMED(larger)(NAMED(larger)(NAMED(load)(e + j), NAMED(load)(e + j + LANES)),
-                                       NAMED(larger)(NAMED(load)(e + j + 2 * LANES), NAMED(load)(e + j + 3 * LANES)));
-            if (!ANY(top > NAMED(all)(bar))) {
-                j += 4 * LANES;
-                continue;
-            }
-            stop = j + 4 * LANES;
-        }
-        for (; j < stop; j++) {
-            if (j + LANES <= stop && !ANY(NAMED(load)(e + j) > NAMED(all)(bar))) {
-                j += LANES - 1;
-                continue;
-            }
-            const float x = e[j];
-            if (!(x > bar)) continue;
+        while (j > stop) {
+            const float x = e[--j];
+            if (x < bar) continue;
             int64_t at = held < count ? held++ : count - 1;
-            for (; at > 0 && weights[at - 1] < x; at--) {
+            for (; at > 0 && weights[at - 1] <= x; at--) {
                 weights[at] = weights[at - 1];
                 keys[at] = keys[at - 1];
             }
@@ -236,7 +211,7 @@ static TARGET float NAMED(softmax_row)(Attention *t, int64_t head, int64_t i, fl
         t->maximum[o] = top;
         t->logsumexp[o] = all > 0 ? base + logf(all) : -INFINITY;
         t->weight_sum[o] = keys * share;
-        t->entropy[o] = keys > 0 ? keys * share * logf(all) - NAMED(sum)(entropy) * share : 0;
+        t->entropy_nats[o] = keys > 0 ? keys * share * logf(all) - NAMED(sum)(entropy) * share : 0;
         t->distance[o] = NAMED(sum)(distance) * share;
     }
     return share;
@@ -352,4 +327,3 @@ static TARGET void NAMED(rows)(Attention *t, int64_t head, int64_t start, int64_
 #undef ANY
 #undef LANES
 #undef GROUPS
-#undef ROWS

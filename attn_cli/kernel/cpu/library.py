@@ -20,15 +20,14 @@ class AttentionStruct(ctypes.Structure):
     """The C struct `Attention` of fused.c: the arguments of one pass over some heads of one layer's attention."""
 
     _fields_ = [
-        *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
-        *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
-        *((name, _INT) for name in ("output_head", "output_row")),
+        *((name, _INT) for name in ("h", "g", "n", "m", "d", "e", "q_head", "q_row", "k_head", "k_row")),
+        *((name, _INT) for name in ("v_head", "v_row", "output_head", "output_row")),
         *((name, _INT) for name in ("key_sets", "set_columns", "vectors", "count", "pool_rows", "pool_keys")),
         *((name, _INT) for name in ("task_rows", "width_of_vectors", "next_task", "broken", "no_memory")),
         ("scale", _FLOAT),
         *((name, _POINTER) for name in ("q", "k", "v", "first", "last", "position", "sink", "panels", "packed")),
         *((name, _POINTER) for name in ("set_keys", "set_ends", "vector_values", "output")),
-        *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy", "distance")),
+        *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")),
         *((name, _POINTER) for name in ("key_sums", "vector_sums", "received")),
         *((name, _POINTER) for name in ("top_weights", "top_scores", "top_keys", "pooled")),
     ]

@@ -17,12 +17,8 @@ from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, Row
 
 # The fields of `Wanted` that compiled code can note; whatever else is wanted is left to bands.
 _KNOWN = {"rows", "moments", "key_sets", "vectors", "tops", "column_sums", "pools"}
-# The moments that it notes, and their fields in its struct; which rows are masked, the maximum says.
-NOTED_MOMENTS = {
-    **{name: name for name in ("maximum", "logsumexp", "weight_sum")},
-    "entropy_nats": "entropy",
-    "distance": "distance",
-}
+# The moments that it notes; which rows are masked, the maximum says.
+NOTED_MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 _MOST_TOP = 64  # largest weights of a row
 _TYPES = ("float32", "bfloat16", "float16")
 _LEAST = 2**16  # bytes; less fits between others anywhere
@@ -137,7 +133,7 @@ def walked(
             for name, x in (strided | given | own | packed).items():
                 setattr(job, name, x.ctypes.data)
             job.width_of_vectors = widest_vectors() if vectors is None else vectors
-            _set_counts(job, walk)
+            _set_counts(job, walk, noted)
             cells = int(np.maximum(given["last"] - given["first"], 0).sum(dtype=np.int64))
             if not finishes(job, job.h * cells * d):
                 return None
@@ -147,18 +143,14 @@ def walked(
     return stats
 
 
-def _set_counts(job: Any, walk: _Walk) -> None:
+def _set_counts(job: Any, walk: _Walk, noted: dict[str, np.ndarray]) -> None:
     """Tell compiled code how much it notes of a row, and how many rows a thread takes at a time."""
-    job.count, job.task_rows = _most_top(walk.wanted, job.m), _TASK_ROWS
+    job.count, job.task_rows = noted["top_keys"].shape[-1] if "top_keys" in noted else 0, _TASK_ROWS
     job.key_sets, job.vectors = len(walk.wanted.key_sets), len(walk.wanted.vectors)
     job.set_columns = sum(keys.shape[1] for keys in walk.wanted.key_sets)
     if walk.pool is not None:  # no two threads write to a block
         job.pool_rows, job.pool_keys = walk.pool.rows, walk.pool.keys
         job.task_rows = -(-_TASK_ROWS // walk.pool.rows) * walk.pool.rows
-
-
-def _most_top(wanted: Wanted, m: int) -> int:
-    return min(m, max((x.count for x in wanted.tops), default=0))
 
 
 def _given(wanted: Wanted, rows: slice | list[int], m: int) -> dict[str, np.ndarray]:
@@ -175,8 +167,9 @@ def _given(wanted: Wanted, rows: slice | list[int], m: int) -> dict[str, np.ndar
 
 def _allocated(walk: _Walk, h: int, r: int, m: int) -> dict[str, np.ndarray]:
     """Memory for what is noted of r rows, by the names of the compiled code."""
-    wanted, pool, top = walk.wanted, walk.pool, _most_top(walk.wanted, m)
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NOTED_MOMENTS.values(), (h, r)) if wanted.moments else {}
+    wanted, pool = walk.wanted, walk.pool
+    top = min(m, max((x.count for x in wanted.tops), default=0))
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NOTED_MOMENTS, (h, r)) if wanted.moments else {}
     shapes |= {"key_sums": (h, r, len(wanted.key_sets))} if wanted.key_sets else {}
     shapes |= {"vector_sums": (h, r, len(wanted.vectors))} if wanted.vectors else {}
     shapes |= dict.fromkeys(("top_weights", "top_scores", "top_keys"), (h, r, top)) if top else {}
@@ -191,7 +184,7 @@ def _allocated(walk: _Walk, h: int, r: int, m: int) -> dict[str, np.ndarray]:
 def _added(stats: RowStats, walk: _Walk, noted: dict[str, np.ndarray]) -> RowStats:
     """The statistics with what one walk noted."""
     wanted = walk.wanted
-    moments: dict[str, Any] = {name: noted[NOTED_MOMENTS[name]] for name in wanted.moments if name != "masked"}
+    moments: dict[str, Any] = {name: noted[name] for name in wanted.moments if name != "masked"}
     if "masked" in wanted.moments:
         moments["masked"] = noted["maximum"] == -math.inf
     moments |= {name: noted[name] for name in ("key_sums", "vector_sums") if name in noted}
