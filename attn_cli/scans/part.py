@@ -106,10 +106,11 @@ def sums_of(metadata: Mapping[bytes, bytes]) -> dict[str, np.ndarray]:
 
 
 def _file(table: Any) -> bytes:
-    memory, floats = io.BytesIO(), {*NUMBERS} - {*PEAK[1:]}
-    plain = [name for name in table.column_names if name not in floats]
-    arrow().parquet.write_table(
-        table, memory, compression="zstd", use_dictionary=plain, write_page_checksum=True,
-        column_encoding={name: "BYTE_STREAM_SPLIT" for name in table.column_names if name in floats} or None,
-    )  # fmt: skip
+    memory, names = io.BytesIO(), table.column_names
+    floats = [name for name in NUMBERS if name in names and name not in PEAK[1:] and len(table[name].unique()) > 1]
+    encoding = dict.fromkeys(floats, "BYTE_STREAM_SPLIT")
+    encoding |= {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in ("starts", "ends") if name in names}
+    plain = [name for name in names if name not in (*floats, "starts", "ends")]
+    how = {"compression": "zstd", "use_dictionary": plain, "write_page_checksum": True}
+    arrow().parquet.write_table(table, memory, column_encoding=encoding or None, **how)
     return memory.getvalue()

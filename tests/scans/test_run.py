@@ -100,7 +100,7 @@ def test_two_processes_share_the_parts_by_themselves(tmp_path: Path, monkeypatch
     def noted(source: Any, shard: Any, *more: Any) -> Any:
         made.append(shard.number)
         if len(made) <= 2:  # both hold one before either goes on
-            both.wait(30)
+            both.wait(120)
         return scan_shard(source, shard, *more)
 
     monkeypatch.setattr(module, "scan_shard", noted)
