@@ -44,7 +44,7 @@ def _devices(warnings: list[str]) -> list[Any]:
         return [cpu_row()]
     try:
         with StatusLine("asking torch for its devices ...", quiet=False):
-            from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
+            from attn_cli.sources.huggingface.anatomy.devices import devices  # here: it loads torch
 
             return [*devices()]
     except (ImportError, OSError) as error:  # OSError: a library that it links is missing

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from attn_cli.errors import InputError
+
 if TYPE_CHECKING:  # recordings open without what is known of a model
     from collections.abc import Callable, Sequence
 
@@ -12,6 +14,17 @@ if TYPE_CHECKING:  # recordings open without what is known of a model
     from attn_cli.model.intervention import Experiment
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
+
+_REPEATED = (37, 50, 61)  # three lengths, so that a head of a fixed distance can't pass for one that finds repeats
+LONGEST_REPEAT = max(_REPEATED)
+_LEAST = 8  # tokens of the longest repeat
+
+
+def repeat_lengths(longest: int, shortage: str) -> Sequence[int]:
+    """How many tokens are written twice in each of three texts: 37, 50 and 61, or fewer; InputError for too few."""
+    if longest < _LEAST:
+        raise InputError(f"{shortage} for repeated random tokens", "give a text")
+    return tuple(min(length, length * longest // LONGEST_REPEAT) for length in _REPEATED)
 
 
 class Source(Protocol):

@@ -8,7 +8,8 @@ from attn_cli.errors import InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import EncodedText
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources.corpora import Document, pieces_of
+from attn_cli.sources.batches import pieces_of
+from attn_cli.sources.corpora import Document
 from attn_cli.text import excerpt
 
 DOCUMENTS = 512  # of a part at most

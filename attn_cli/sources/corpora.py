@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError, optional, reason
-from attn_cli.prompt import EncodedText
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, require_file
 from attn_cli.text import decimal_bytes, excerpt, listed
@@ -287,26 +286,3 @@ def _decoded(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _BadRecordError("not UTF-8", f"byte {error.start} is not UTF-8") from None
-
-
-def pieces_of(
-    document: Document, encode: Callable[[Sequence[str]], Sequence[EncodedText]], size: int
-) -> Iterator[Document]:
-    """The pieces of up to `size` tokens that a long document is cut into, in order, if possible at ends of words."""
-    text, (tokens,) = document.text, encode([document.text])
-    placed = tokens.starts >= 0
-    starts, ends, room = tokens.starts[placed].tolist(), tokens.ends[placed].tolist(), size - int((~placed).sum())
-    if len(tokens.ids) <= size or not starts:
-        yield document
-        return
-    if room < 1:
-        line = f"--max-tokens {size} has no room for text: the tokenizer adds {size - room} tokens"
-        raise InputError(line, f"--max-tokens {size - room + 2} or more")
-    first = number = begin = 0
-    while first < len(starts):
-        most = min(first + room, len(starts))
-        tried = range(most, first + (room + 1) // 2, -1) if most < len(starts) else ()
-        stop = next((at for at in tried if starts[at] > ends[at - 1] or text[starts[at]].isspace()), most)
-        end = len(text) if stop == len(starts) else ends[stop - 1]
-        yield document._replace(text=text[begin:end], piece=number)
-        first, number, begin = stop, number + 1, end

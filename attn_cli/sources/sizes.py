@@ -5,8 +5,7 @@ from typing import Any
 
 from attn_cli.errors import LoadError
 from attn_cli.kernel.lessons.cost import LayerSizes
-from attn_cli.sources.files.json_document import read_json_document
-from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, read_json
 from attn_cli.text import excerpt
 
 # the names of each size in configurations, the preferred one first
@@ -42,7 +41,7 @@ def read_sizes(model: str) -> Sizes:
     path = path / "config.json" if kind_of_path(path, LoadError) is PathKind.FOLDER else path
     if kind_of_path(path, LoadError) is PathKind.NOTHING:
         raise LoadError(f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers")
-    config = read_json_document(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
+    config = read_json(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
     if not isinstance(config, dict):
         raise LoadError(f"{path} is not an object", "is it a model's config.json?")
     inner = config.get("text_config")

@@ -21,7 +21,8 @@ from pyarrow import ipc, parquet
 from attn_cli.errors import AttnError, InputError
 from attn_cli.prompt import EncodedText
 from attn_cli.sources import corpora
-from attn_cli.sources.corpora import Corpus, Document, files_of, open_corpus, pieces_of
+from attn_cli.sources.batches import pieces_of
+from attn_cli.sources.corpora import Corpus, Document, files_of, open_corpus
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
 

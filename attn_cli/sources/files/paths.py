@@ -1,13 +1,15 @@
 """What stands behind a name: a file, a folder, a pipe, a device or nothing; and its content, where memory holds it."""
 
 import difflib
+import json
 import os
 import stat
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from attn_cli.errors import AttnError, InputError, LimitError, reason
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.memory import check_memory
 from attn_cli.text import decimal_bytes, excerpt
 
@@ -118,3 +120,18 @@ def read_stream(stream: BinaryIO, label: str) -> bytes:
             )
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def read_json(path: Path, label: str, error_type: type[AttnError], hint: str) -> Any:
+    """The JSON value in a file in UTF-8, called `label` in messages; of a .jsonl file the list of its lines' values."""
+    with parse_errors(label, hint, error_type):
+        text = read_content(path).decode("utf-8-sig")
+        if path.suffix == ".jsonl":
+            return [json.loads(line, parse_int=_whole_number) for line in text.split("\n") if line.strip()]
+        return json.loads(text, parse_int=_whole_number)
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > 1000:
+        raise ValueError(f"a number of {len(digits):,} digits")
+    return int(digits)

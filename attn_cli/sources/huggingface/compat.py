@@ -1,13 +1,17 @@
 """Private names of torch and transformers: all that attn takes beyond their public interfaces.
 
 Each entry says what it is for, and what happens where it is gone; `tests/sources/huggingface/test_compat.py` tests
-each. Others are in `capture/lazy_mask.py` (closures), `anatomy/streams.py` (names) and `load/gguf_once.py`.
+each. Others are in `capture/lazy_mask.py` (closures) and `anatomy/streams.py` (names).
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from functools import cache
+from threading import RLock
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 from transformers import PreTrainedConfig
@@ -140,3 +144,30 @@ def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any
     loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
     kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
     return loaders, kinds
+
+
+_LOCK = RLock()  # of the two libraries' globals, which are replaced meanwhile
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Context manager: transformers parses a .gguf file once, by an ordinary array in place of numpy's memmap."""
+    import gguf  # an optional package
+    from transformers import modeling_gguf_pytorch_utils as reading
+
+    class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
+        data: Any
+
+        def _get(self, *arguments: Any, **keywords: Any) -> Any:
+            self.data = self.data.view(np.ndarray)  # which is indexed for every token, 5 times quicker
+            return super()._get(*arguments, **keywords)
+
+    with _LOCK:
+        before = gguf.GGUFReader, gguf.get_tensor_name_map, reading.tqdm
+        gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)
+        # Its progress bar heeds TQDM_DISABLE only where that was set before tqdm was imported, as in no notebook.
+        reading.tqdm = lambda tensors, **_: tensors
+        try:
+            yield
+        finally:
+            gguf.GGUFReader, gguf.get_tensor_name_map, reading.tqdm = before

@@ -12,8 +12,8 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 from attn_cli.errors import InputError, LimitError, LoadError, reason
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sentences import first_end
+from attn_cli.sources.huggingface.anatomy.devices import device_of_module
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory, outside_vocabulary
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments

@@ -12,10 +12,10 @@ from torch import nn
 
 from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.anatomy.devices import device_of, dtype_of
 from attn_cli.sources.huggingface.anatomy.image_grid import cells, in_grey
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import refuse_compiled
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
-from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.media import Media

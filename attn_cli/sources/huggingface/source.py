@@ -21,6 +21,7 @@ from attn_cli.sources.huggingface.anatomy.configuration import (
     number_of,
     text_configuration,
 )
+from attn_cli.sources.huggingface.anatomy.devices import device_of_module, dtype_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     INPUT_ERRORS,
     first_tokens,
@@ -28,7 +29,6 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     outside_vocabulary,
     without_cache,
 )
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.unseen_parts import blocks_without_attention, missing_input, modules_not_run
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit

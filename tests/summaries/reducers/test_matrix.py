@@ -7,7 +7,7 @@ import torch
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import rule_of
+from attn_cli.sources.huggingface.capture.seen_weights import rule_of
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import Heads, HeadStatistics

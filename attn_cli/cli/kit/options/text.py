@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.signature import argument
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
-from attn_cli.sources.files.paths import expanded, leads_somewhere
+from attn_cli.sources.files.paths import expanded, leads_somewhere, read_json
 from attn_cli.text import excerpt
 
 if TYPE_CHECKING:
@@ -159,9 +159,7 @@ def _calls(message: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _json_of(file: str, hint: str) -> Any:
-    from attn_cli.sources.files.json_document import read_json_document  # here: few texts come with messages
-
-    return read_json_document(expanded(file), excerpt(file), InputError, hint)
+    return read_json(expanded(file), excerpt(file), InputError, hint)
 
 
 def _check_halves(value: Any, source: str, of: str = "") -> None:

@@ -12,7 +12,7 @@ from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Call, Output, Place
 from attn_cli.sources.huggingface.anatomy.configuration import groups_of
-from attn_cli.sources.huggingface.anatomy.parameters import dtype_of_module
+from attn_cli.sources.huggingface.anatomy.devices import dtype_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import (
     LayerRule,
@@ -23,7 +23,7 @@ from attn_cli.sources.huggingface.capture.layer_rule import (
 )
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import (
+from attn_cli.sources.huggingface.capture.seen_weights import (
     SeenWeights,
     as_matrices,
     checked,

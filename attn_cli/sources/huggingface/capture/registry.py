@@ -14,7 +14,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products, output_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import SeenWeights
+from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights
 from attn_cli.sources.huggingface.compat import (
     TESTED_TRANSFORMERS,
     attention_name,

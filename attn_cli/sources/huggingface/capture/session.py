@@ -12,8 +12,8 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
+from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
-from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import in_registry
 from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 

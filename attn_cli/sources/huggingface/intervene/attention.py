@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.anatomy.configuration import groups_of, heads_
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products, output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import SeenWeights, as_matrices
+from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights, as_matrices
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun, BlockCalls, CachedAttention
 from attn_cli.sources.huggingface.intervene.batch import ChangeBatch, GatedRows, HiddenCells
 

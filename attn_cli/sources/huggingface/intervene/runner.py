@@ -13,8 +13,8 @@ from attn_cli.call import Look
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.devices import device_of_module
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_tokens, without_cache
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import capturing

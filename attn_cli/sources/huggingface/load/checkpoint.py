@@ -30,12 +30,11 @@ from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError, optional, reason
 from attn_cli.kept.unpacked import UnpackedModels
+from attn_cli.sources.huggingface.anatomy.devices import device_of, device_of_module, dtype_of, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
+from attn_cli.sources.huggingface.compat import read_once
 from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_sizes
-from attn_cli.sources.huggingface.load.device import device_of, dtype_of
-from attn_cli.sources.huggingface.load.gguf_once import read_once
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, weight_bytes

@@ -4,8 +4,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from attn_cli.errors import LoadError
-from attn_cli.sources.files.json_document import read_json_document
-from attn_cli.sources.files.paths import PathKind, kind_of_path
+from attn_cli.sources.files.paths import PathKind, kind_of_path, read_json
 from attn_cli.text import excerpt
 
 _TYPE = "model_type"  # a string wherever a configuration has it
@@ -116,7 +115,7 @@ def _is_of_a_model(link: Path) -> bool:
 
 def document_of(path: Path, name: str) -> dict[str, Any]:
     """The object in a JSON file of a model's folder; LoadError for any other content."""
-    document = read_json_document(path, f"{name}: {path.name}", LoadError, "is the download complete?")
+    document = read_json(path, f"{name}: {path.name}", LoadError, "is the download complete?")
     if not isinstance(document, dict):
         raise LoadError(f"{name}: {path.name} is not an object", "is it the right file?")
     return document

@@ -18,9 +18,9 @@ from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import open_raw
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of
+from attn_cli.sources.huggingface.anatomy.devices import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.forward_arguments import ignored, takes_any
 from attn_cli.sources.huggingface.anatomy.image_grid import image_grids, picture_read, tower_tokens, with_patches
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module, dtype_of_module
 from attn_cli.sources.huggingface.compat import one_token_longer
 from attn_cli.sources.huggingface.known_types import UNPADDED_ONLY
 from attn_cli.sources.huggingface.read.positions import by_length

@@ -12,10 +12,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
+from attn_cli.model.source import LONGEST_REPEAT, repeat_lengths
 from attn_cli.prompt import EncodedText, Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, is_pair
+from attn_cli.sources.huggingface.anatomy.devices import device_of_module
 from attn_cli.sources.huggingface.anatomy.image_grid import image_places
-from attn_cli.sources.huggingface.anatomy.parameters import device_of_module
 from attn_cli.sources.huggingface.anatomy.unseen_parts import no_attention
 from attn_cli.sources.huggingface.compat import audio_frames
 from attn_cli.sources.huggingface.known_types import FRAMES_PER_TOKEN
@@ -36,7 +37,6 @@ from attn_cli.sources.huggingface.read.media import Media
 from attn_cli.sources.huggingface.read.positions import check_tokens, noted_beyond, position_count, position_limit
 from attn_cli.sources.huggingface.read.processor import Processor, file_option
 from attn_cli.sources.huggingface.read.tokenize import aligned, encode, labels, text_notes, tokenize
-from attn_cli.sources.repeats import LONGEST_REPEAT, repeat_lengths
 
 _NAME = re.compile(r"[<\[].*[>\]]")  # of tokens that stand for no text: [unused7], <extra_id_0>, <0x0A>
 

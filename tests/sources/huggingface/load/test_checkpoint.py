@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from attn_cli.cli.kit.options.command import opened as opened_by_command
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.anatomy.parameters import fingerprint
+from attn_cli.sources.huggingface.anatomy.devices import fingerprint
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import source_of

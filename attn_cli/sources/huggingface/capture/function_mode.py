@@ -20,8 +20,8 @@ from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.capture.own_code.possible_weights import PossibleSoftmaxes, PossibleWeights
-from attn_cli.sources.huggingface.capture.own_code.seen_weights import SeenWeights, are_heads_first, heads_in
+from attn_cli.sources.huggingface.capture.possible_weights import PossibleSoftmaxes, PossibleWeights
+from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights, are_heads_first, heads_in
 from attn_cli.sources.huggingface.compat import causal_mask_function, hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
