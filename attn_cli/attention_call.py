@@ -70,21 +70,6 @@ class AttentionCall(Call):
         return int(self.q.shape[0])
 
     @property
-    def n(self) -> int:
-        """The number of queries."""
-        return int(self.q.shape[1])
-
-    @property
-    def m(self) -> int:
-        """The number of keys."""
-        return int(self.k.shape[1])
-
-    @property
-    def e(self) -> int:
-        """The width of a value."""
-        return int(self.v.shape[2])
-
-    @property
     def like(self) -> Array:
         """The queries, whose library, device and precision are those of the weights."""
         return self.q

@@ -67,8 +67,7 @@ class Output:
 class Call(ABC):
     """One layer's attention to one text: n queries over m keys in h query heads, from a model, a table or a recording.
 
-    A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; by default it has a row and a column for
-    each token, and no values.
+    A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; it has a row and a column for each token.
 
     q, k     queries `[h, n, d]`, keys of g key heads `[g, m, d]`; None where weights alone are known, or were changed
     v        the values `[g, m, e]`, one for each key head; None likewise
@@ -109,7 +108,7 @@ class Call(ABC):
     @property
     def e(self) -> int:
         """The width of a value; 0 without values."""
-        return 0
+        return 0 if self.v is None else int(self.v.shape[2])
 
     @cached_property
     def is_causal(self) -> bool:
@@ -157,8 +156,11 @@ class Call(ABC):
         return stats
 
 
+Visit = Callable[[Call], None]
+
+
 class Look(NamedTuple):
     """A request to see a run's attention: `visit` gets each layer of `selection` as a `Call`, in order."""
 
     selection: Selection
-    visit: Callable[[Call], None]
+    visit: Visit

@@ -6,6 +6,7 @@ from attn_cli.cli.kit.options.text import TextOptions
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell.signature import argument, takes_options
 from attn_cli.cli.kit.stderr import StatusLine
+from attn_cli.selection import ALL
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
@@ -47,5 +48,5 @@ def layers(
     prompt = source.read([str(read)], pair)[0]
     layer_map = LayerMap()
     with StatusLine("running the model", quiet=output.quiet):
-        unseen = source.survey(prompt, layer_map.add)
+        unseen = [*source.each([prompt], ALL, layer_map.add)]
     return Report("layers", source.about, (prompt,), answer=layer_map.answer(unseen))

@@ -1,5 +1,6 @@
 """Blocks of a model apart from their attention calls: blocks without any, and vectors before and after a block."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,3 +32,6 @@ class BlockVectors:
     call: int
     before: np.ndarray
     after: np.ndarray
+
+
+Arrive = Callable[[BlockVectors], None]

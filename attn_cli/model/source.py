@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:  # recordings open without what is known of a model
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from attn_cli.call import Call, Look
-    from attn_cli.model.blocks import Block, BlockVectors
+    from attn_cli.call import Look, Visit
+    from attn_cli.model.blocks import Arrive, Block
     from attn_cli.model.intervention import Experiment
     from attn_cli.prompt import Prompt
     from attn_cli.selection import PlannedLayer, Selection
@@ -42,27 +42,12 @@ class Source(Protocol):
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers that are expected to have attention, in order, with how many of their heads are chosen."""
 
-    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Run one prompt: `visit` is called with each layer's attention in the order of the pass."""
-
     def each(
-        self,
-        prompts: Sequence[Prompt],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        *,
-        projections: bool = False,
-    ) -> None:
-        """Run the prompts: `visit` gets the attention (q, k, v, mask ...) of each chosen layer, for every prompt."""
+        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
+    ) -> Iterable[Block]:
+        """Run the prompts: `visit` gets each chosen layer's attention on every prompt; blocks whose wasn't seen."""
 
-    def follow(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        arrive: Callable[[BlockVectors], None],
-    ) -> None:
+    def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """Run one prompt: `visit` gets each chosen layer's attention, `arrive` the residual stream around its block."""
 
 

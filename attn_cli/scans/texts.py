@@ -70,10 +70,8 @@ def texts_of(
     for document in documents:
         if document.reason:
             rejects.append(document)
-        elif options.chunk is None:
-            pieces.append(document)
         else:
-            pieces += pieces_of(document, source.encode, options.chunk)
+            pieces += [document] if options.chunk is None else pieces_of(document, source.encode, options.chunk)
     limit = source.positions
     for piece, tokens in zip(pieces, source.encode([piece.text for piece in pieces]) if pieces else (), strict=True):
         count = len(tokens.ids)

@@ -1,12 +1,12 @@
 """A recording as a source: a model that has read its text, without the model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from attn_cli.call import Call
+from attn_cli.call import Visit
 from attn_cli.errors import InputError
-from attn_cli.model.blocks import Block, BlockVectors
+from attn_cli.model.blocks import Arrive, Block
 from attn_cli.prompt import Prompt
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import PlannedLayer, Selection
@@ -40,35 +40,19 @@ class RecordedSource:
         """The chosen layers, with how many of their heads are chosen; InputError for one that was not recorded."""
         return [PlannedLayer(layer.place.layer, len(heads)) for layer, heads in self._chosen(selection)]
 
-    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with the attention of every layer; returns [], for blocks without attention aren't recorded."""
-        self.each([prompt], Selection(), visit)
-        return []
-
     def each(
-        self,
-        prompts: Sequence[Prompt],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        *,
-        projections: bool = False,
-    ) -> None:
-        """Call `visit` with the attention of the chosen layers and heads, for each prompt."""
+        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
+    ) -> Iterable[Block]:
+        """Call `visit` with the attention of the chosen layers, for each prompt; other blocks aren't recorded."""
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
         for text in range(len(prompts)):
             for layer, heads in self._chosen(selection):
                 chosen = layer.of_heads(heads)
                 visit(replace(chosen, place=replace(chosen.place, text=text)))
+        return ()
 
-    def follow(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        arrive: Callable[[BlockVectors], None],
-    ) -> None:
+    def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """Raise InputError: a recording has no vectors between blocks."""
         raise self._missing("vectors between blocks are seen while the model runs")
 

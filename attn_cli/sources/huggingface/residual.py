@@ -1,7 +1,7 @@
 """Attention's contribution to the residual stream: W_O, found without names, and the vectors around every block."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Place
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.blocks import BlockVectors
+from attn_cli.model.blocks import Arrive, BlockVectors
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
@@ -95,7 +95,7 @@ def recording_blocks(
     selection: Selection,
     rows: Sequence[int],
     tokens: int,
-    arrive: Callable[[BlockVectors], None],
+    arrive: Arrive,
 ) -> AbstractContextManager[None]:
     """Context manager: `arrive` gets chosen tokens' vectors around every selected block, in each place of a module."""
     blocks: dict[nn.Module, dict[str, ModulePlace]] = {}

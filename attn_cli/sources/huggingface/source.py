@@ -1,18 +1,19 @@
 """A transformers model as a source of attention calls: it reads texts, and its passes show each selected layer."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.call import Look
+from attn_cli.call import Look, Visit
 from attn_cli.errors import InputError, LoadError
-from attn_cli.model.blocks import Block, BlockVectors
+from attn_cli.model.blocks import Arrive, Block
 from attn_cli.prompt import EncodedText, Prompt
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import (
@@ -31,7 +32,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
 )
 from attn_cli.sources.huggingface.anatomy.unseen_parts import blocks_without_attention, missing_input, modules_not_run
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
+from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import capturing
 from attn_cli.sources.huggingface.compat import uncompiled
@@ -112,26 +113,10 @@ class ModelSource:
             ]
         return layers
 
-    def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Show every layer's attention on a prompt; returns the blocks whose attention wasn't seen."""
-        ledger = self._show([prompt], Selection(), visit)
-        others = blocks_without_attention(self.loaded.model, self.places)
-        return [*others, *modules_not_run(self.loaded.model, self.modules, ledger.ran, ledger.labels.given)]
-
     def each(
-        self,
-        prompts: Sequence[Prompt],
-        selection: Selection,
-        visit: Visit,
-        *,
-        projections: bool = False,
-    ) -> None:
-        """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text."""
-        self._show(prompts, selection, visit, projections=projections)
-
-    def _show(
         self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
-    ) -> Ledger:
+    ) -> Iterable[Block]:
+        """Run the prompts as one padded batch: `visit` gets each selected layer on each text; blocks not seen."""
         self._check_layers(selection)
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
@@ -143,7 +128,10 @@ class ModelSource:
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, rows)
             ledger.end_after_selection()
             self._run(visit, arguments, ledger)
-        return ledger
+        return chain(
+            blocks_without_attention(self.loaded.model, self.places),
+            modules_not_run(self.loaded.model, self.modules, ledger.ran, ledger.labels.given),
+        )
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         model = self.loaded.model
@@ -184,14 +172,7 @@ class ModelSource:
     def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments if self.reader.arrays is not None else without_cache(self.loaded.model, arguments)
 
-    def follow(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int],
-        selection: Selection,
-        visit: Visit,
-        arrive: Callable[[BlockVectors], None],
-    ) -> None:
+    def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """As `each`, of one prompt; `arrive` gets each block's input and output at `rows`."""
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)

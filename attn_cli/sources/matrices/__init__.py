@@ -1,13 +1,12 @@
 """The user's own matrices or words as a source of attention calls."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall, Ingredients
-from attn_cli.call import Call, Place
+from attn_cli.call import Place, Visit
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
@@ -63,7 +62,7 @@ class Matrices(Operands):
         labels = self.labels or words.tokens
         return labels if len(labels) == m else _numbered(m)
 
-    def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
+    def each(self, selection: Selection, visit: Visit) -> None:
         """Call `visit` with the attention of the chosen heads, for each batch entry, whose number is `place.text`."""
         h, g = self.q.shape[-3], self.k.shape[-3]
         heads = selection.pick_heads(h)

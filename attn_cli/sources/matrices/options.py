@@ -14,8 +14,6 @@ POSITIONS = ("sinusoidal", "rotary", "rotary-interleaved")
 LATENTS = ("wdkv", "wuk", "wuv", "wkr")
 _NAMED = (*PROJECTIONS, *LATENTS, "norm")
 
-_ADD_X = "add --x FILE, or a text"
-
 
 @dataclass(frozen=True)
 class MatrixOptions:
@@ -58,9 +56,50 @@ class MatrixOptions:
 
     def check(self) -> None:
         """Raise InputError for options that exclude each other."""
-        for is_wrong, message, hint in conflicts(self):
-            if is_wrong:
-                raise InputError(message, hint)
+        files = (self.q, self.k, self.v, self.x, self.context, self.scores, self.sink, self.weights)
+        if (*files, *self.projections.values(), *self.masks).count("-") > 1:
+            raise InputError("standard input holds one matrix, - was given more than once", "put the others in files")
+        embeds, x_or_q = self.has_embeddings, "give either x with projections, or q, k and v"
+        if self.text is not None and (self.q or self.k or (self.v and self.is_latent)):
+            raise InputError("a text and --q or --k at once", f"{x_or_q}; quote labels: --labels 'The cat'")
+        if self.x is not None and (self.q or self.k or self.v):
+            raise InputError("--x and --q, --k or --v at once", x_or_q)
+        if self.scores is not None and (embeds or self.q or self.k):
+            raise InputError("--scores are q kᵀ already, and q and k are given, too", "leave out one of them")
+        if self.x is not None and self.text is not None:
+            raise InputError("a text and --x at once", "give one of them")
+        embedded = {
+            "a projection": self.seed is not None or self.projects("wq", "wk", "wv"),
+            "--context": self.context is not None,
+            "a latent": self.is_latent,
+            "--positions sinusoidal": self.positions == "sinusoidal",
+        }
+        if not embeds and any(embedded.values()):
+            subject = next(subject for subject, is_given in embedded.items() if is_given)
+            raise InputError(f"{subject} needs embeddings", "add --x FILE, or a text")
+        if not embeds and self.q is None and self.scores is None:
+            hint = 'give --q "1 0; 0 1" or --q FILE (then k and v are q), or --scores, or --x, or a text'
+            raise InputError("no matrix", hint)
+        if self.seed is None and self.latent is not None:
+            raise InputError("--latent is a size of projections that are drawn", "add --projections SEED")
+        if not math.isfinite(self.rope_base):
+            line = f"the base {self.rope_base:g} of rotary positions is not a finite number"
+            raise InputError(line, "most models have 10000")
+        if self.absorb and not self.is_latent:
+            raise InputError("absorbed is for latent keys", "--latent 2:absorbed, or wdkv=FILE")
+        if self.is_latent and (self.projects("wk", "wv") or self.kv_heads):
+            raise InputError(
+                "latent keys and wk, wv or --kv-heads at once", "latents make every head's keys and values"
+            )
+        changes = [f"--{name}" for name in ("scale", "softcap", "sink") if getattr(self, name) is not None]
+        changes += ["--positions alibi"] * (self.alibi is not None)
+        if self.has_fixed_weights and changes:
+            raise InputError("fixed weights ignore scores", f"leave out {' and '.join(changes)}")
+        if self.sink is not None and self.weights == "scores":
+            line = "--sink takes a share of the softmax, and --weights scores has none"
+            raise InputError(line, "leave out one of them")
+        if self.positions not in (None, *POSITIONS):
+            raise InputError(f"--positions {self.positions!r} is unknown", f"one of {', '.join(POSITIONS)}, alibi")
 
     @property
     def is_latent(self) -> bool:
@@ -122,67 +161,3 @@ def latent_options(given: str | None) -> dict[str, Any]:
     if rank and not (rank.isdecimal() and int(rank)):
         raise InputError(f"--latent {excerpt(given or '')} is no rank", "a whole number: --latent 2, or 2:absorbed")
     return {"latent": int(rank) if rank else None, "absorb": bool(form)}
-
-
-def conflicts(o: MatrixOptions) -> list[tuple[bool, str, str]]:
-    """What can't be meant together: whether it was given, the message, and what to do; the first is told."""
-    files = (o.q, o.k, o.v, o.x, o.context, *o.projections.values(), o.scores, o.sink, o.weights, *o.masks)
-    changes = [f"--{name}" for name in ("scale", "softcap", "sink") if getattr(o, name) is not None]
-    changes += ["--positions alibi"] * (o.alibi is not None)
-    given, embeds = bool(o.q or o.k or o.v), o.has_embeddings
-    x_or_q = "give either x with projections, or q, k and v"
-    return [
-        (
-            files.count("-") > 1,
-            "standard input holds one matrix, - was given more than once",
-            "put the others in files",
-        ),
-        (
-            o.text is not None and bool(o.q or o.k or (o.v and o.is_latent)),
-            "a text and --q or --k at once",
-            f"{x_or_q}; quote labels: --labels 'The cat'",
-        ),
-        (o.x is not None and given, "--x and --q, --k or --v at once", x_or_q),
-        (
-            o.scores is not None and (embeds or bool(o.q or o.k)),
-            "--scores are q kᵀ already, and q and k are given, too",
-            "leave out one of them",
-        ),
-        (o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
-        (not embeds and (o.seed is not None or o.projects("wq", "wk", "wv")), "a projection needs embeddings", _ADD_X),
-        (not embeds and o.context is not None, "--context needs embeddings", _ADD_X),
-        (not embeds and o.is_latent, "a latent needs embeddings", _ADD_X),
-        (not embeds and o.positions == "sinusoidal", "--positions sinusoidal needs embeddings", _ADD_X),
-        (
-            not embeds and o.q is None and o.scores is None,
-            "no matrix",
-            'give --q "1 0; 0 1" or --q FILE (then k and v are q), or --scores, or --x, or a text',
-        ),
-        (
-            o.seed is None and o.latent is not None,
-            "--latent is a size of projections that are drawn",
-            "add --projections SEED",
-        ),
-        (
-            not math.isfinite(o.rope_base),
-            f"the base {o.rope_base:g} of rotary positions is not a finite number",
-            "most models have 10000",
-        ),
-        (o.absorb and not o.is_latent, "absorbed is for latent keys", "--latent 2:absorbed, or wdkv=FILE"),
-        (
-            o.is_latent and (o.projects("wk", "wv") or bool(o.kv_heads)),
-            "latent keys and wk, wv or --kv-heads at once",
-            "latents make every head's keys and values",
-        ),
-        (o.has_fixed_weights and bool(changes), "fixed weights ignore scores", f"leave out {' and '.join(changes)}"),
-        (
-            o.sink is not None and o.weights == "scores",
-            "--sink takes a share of the softmax, and --weights scores has none",
-            "leave out one of them",
-        ),
-        (
-            o.positions not in (None, *POSITIONS),
-            f"--positions {o.positions!r} is unknown",
-            f"one of {', '.join(POSITIONS)}, alibi",
-        ),
-    ]

@@ -3,18 +3,18 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from attn_cli.attention_call import AttentionCall, Ingredients
-from attn_cli.call import Call, Place
+from attn_cli.call import Place, Visit
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.model.blocks import Block, BlockVectors
+from attn_cli.model.blocks import Arrive, Block, BlockVectors
 from attn_cli.model.source import LONGEST_REPEAT, repeat_lengths
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
@@ -230,32 +230,16 @@ class TableSource:
         selection.check_layers([("self", 0)])
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
-    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with the attention of the only layer; returns [], for there are no blocks without attention."""
-        self.each([prompt], Selection(), visit)
-        return []
-
     def each(
-        self,
-        prompts: Sequence[Prompt],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        *,
-        projections: bool = False,
-    ) -> None:
-        """Call `visit` once per prompt, with the attention of layer 0."""
+        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
+    ) -> Iterable[Block]:
+        """Call `visit` once per prompt, with the attention of layer 0; there are no other blocks."""
         selection.check_layers([("self", 0)])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
+        return ()
 
-    def follow(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        arrive: Callable[[BlockVectors], None],
-    ) -> None:
+    def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """Call `visit`, then `arrive` with two vectors of each of `rows`: the word's own, and its output."""
         selection.check_layers([("self", 0)])
         call = self.call(prompt, selection)

@@ -7,11 +7,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
+from attn_cli.call import Visit
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
+from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
 from attn_cli.sources.huggingface.capture.registry import in_registry

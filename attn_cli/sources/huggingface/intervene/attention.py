@@ -6,11 +6,12 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from attn_cli.call import Visit
 from attn_cli.errors import LoadError
 from attn_cli.kernel.cpu.walk import output_alone
 from attn_cli.kernel.definition.mask import all_of
 from attn_cli.sources.huggingface.anatomy.configuration import groups_of, heads_of
-from attn_cli.sources.huggingface.capture.calls import ObservedAttention, Visit
+from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, Products, output_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger, LedgerEntry
 from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights, as_matrices
