@@ -37,6 +37,17 @@ def to_numpy(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The numbers, in float32, whose bits in bfloat16 are given in uint16.
+
+    >>> from_bfloat16(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
+    [1.0, -2.0]
+    """
+    wide = bits.astype(np.uint32)
+    wide <<= 16
+    return wide.view(np.float32)
+
+
 def at_least_float32(x: Array) -> Array:
     """`x` in float32 if its numbers are shorter, else as it is: scores and softmax are computed in no less."""
     xp = namespace(x)

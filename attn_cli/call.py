@@ -67,7 +67,7 @@ class Output:
 class Call(ABC):
     """One layer's attention to one text: n queries over m keys in h query heads, from a model, a table or a recording.
 
-    A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; it has a row and a column for each token.
+    A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; a token is a row or a column.
 
     q, k     queries `[h, n, d]`, keys of g key heads `[g, m, d]`; None where weights alone are known, or were changed
     v        the values `[g, m, e]`, one for each key head; None likewise

@@ -30,8 +30,8 @@ def selection_of(layers: str | None, heads: str | None) -> Selection:
     pairs = head_pairs(heads, "--head")
     if numbers(layers, "layer") is not None:
         first = heads.split(",")[0].strip()
-        raise InputError(f"--layer {layers} and --head {heads} at once",
-                         f"{first} names its layer already; leave out --layer")  # fmt: skip
+        hint = f"{first} names its layer already; leave out --layer"
+        raise InputError(f"--layer {layers} and --head {heads} at once", hint)
     return Selection(pairs=pairs, stream=stream)
 
 
@@ -41,8 +41,8 @@ def head_pairs(text: str, option: str) -> tuple[Pair, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(-?\d{1,5})\.(-?\d{1,5})(?:-(\d{1,5}))?\s*", part)
         if match is None or (match[3] and int(match[2]) > int(match[3])):
-            raise InputError(f"{option} {excerpt(text, 60)!r} is not a choice of heads: {_what_is_wrong(part)}",
-                             "examples: 18.6   17.3,18.6   17.0-3   -1.0")  # fmt: skip
+            line = f"{option} {excerpt(text, 60)!r} is not a choice of heads: {_what_is_wrong(part)}"
+            raise InputError(line, "examples: 18.6   17.3,18.6   17.0-3   -1.0")
         layer, first = int(match[1]), int(match[2])
         unique |= dict.fromkeys((layer, head) for head in range(first, int(match[3] or first) + 1))
     return tuple(unique)
@@ -62,9 +62,9 @@ def numbers(text: str, noun: str) -> tuple[int, ...] | None:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(-?\d{1,5})(?:-(\d{1,5}))?\s*", part)
         if match is None or (match[2] and int(match[1]) > int(match[2])):
-            numbers_of = f"numbers of {noun}s have 5 digits at most" if re.search(r"\d{6}", part) else ""
-            raise InputError(f"--{noun} {excerpt(text, 60)!r} is not a choice of {noun}s",
-                             numbers_of or "examples: 3   -1   0,2   4-7   all")  # fmt: skip
+            is_long = re.search(r"\d{6}", part)
+            hint = f"numbers of {noun}s have 5 digits at most" if is_long else "examples: 3   -1   0,2   4-7   all"
+            raise InputError(f"--{noun} {excerpt(text, 60)!r} is not a choice of {noun}s", hint)
         first = int(match[1])
         unique |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
     return tuple(unique)

@@ -7,8 +7,8 @@ _CONTROL = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 # Categories that change the direction or join of other characters without showing: bidi controls, zero width, ...
 _INVISIBLE = {"Cf", "Cs", "Co", "Zl", "Zp"}
 # Characters with the same effect in the categories of letters and accents: fillers, joiners, variation selectors.
-_FILLERS = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0,
-                               *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))  # fmt: skip
+_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_FILLERS = {*"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0", *map(chr, _SELECTORS)}
 
 
 def visible(text: str) -> str:

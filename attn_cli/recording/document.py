@@ -121,18 +121,18 @@ def _word(name: str, value: Any) -> str:
 def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[Tokens]) -> RecordedLayer:
     heads, groups = (tuple(map(int, entry[name])) for name in ("heads", "groups"))
     queries, keys = tables[entry["queries"]], tables[entry["keys"]]
-    own = {name: arrays.get(f"{at}.{name}") for name in _MAIN}
+    own: dict[str, Any] = {name: arrays.get(f"{at}.{name}") for name in _MAIN}
     numbers, names = arrays[f"{at}.statistics"], entry["statistics"]
+    words: dict[str, Any] = {name: _word(name, entry[name]) for name in ("name", "stream", "way")}
     layer = RecordedLayer(
-        Place(int(entry["layer"]), _word("name", entry["name"]), heads, groups, _word("stream", entry["stream"]),
-              int(entry["call"]), 0, _word("way", entry["way"])),
+        Place(int(entry["layer"]), heads=heads, groups=groups, call=int(entry["call"]), **words),
         queries,
         keys,
         rule_of_document(entry["rule"], arrays),
         statistics={_word("statistics", name): values for name, values in zip(names, numbers, strict=True)},
         shows_scores=bool(entry["shows_scores"]),
-        **own,  # type: ignore[arg-type]
-    )  # fmt: skip
+        **own,
+    )
     _check(layer, f"layer {entry['layer']}")
     return layer
 

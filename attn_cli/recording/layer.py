@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.arrays import Array, to_numpy
+from attn_cli.arrays import Array, from_bfloat16, to_numpy
 from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.bands.band import Band
@@ -61,12 +61,8 @@ def kept(x: Array) -> np.ndarray:
 
 
 def readable(x: np.ndarray) -> np.ndarray:
-    """`x` itself, or where it holds the bits of bfloat16 the same numbers in float32.
-
-    >>> readable(np.array([0x3F80, 0xC000], dtype=np.uint16)).tolist()
-    [1.0, -2.0]
-    """
-    return (x.astype(np.uint32) << 16).view(np.float32) if x.dtype == BITS else x
+    """`x` itself, or where it holds the bits of bfloat16 the same numbers in float32."""
+    return from_bfloat16(x) if x.dtype == BITS else x
 
 
 _STRIP = 2**20  # scores that `pooled` holds at a time
@@ -163,13 +159,12 @@ class RecordedLayer(Call):
         return compiled_stats(q, k, np.zeros((*k.shape[:2], 1), np.float32), self.rule, wanted)
 
     def _seen_bands(self, rows: Sequence[int] | None, want_scores: bool) -> Iterator[Band]:
-        self._require_kept()
-        assert self.seen is not None
+        seen = self._seen_cells()
         if want_scores:
             self._require_scores()
-        lowest = np.finfo(self.seen.dtype).min
-        for start, stop in plan_of_weights(self.seen, rows).pieces():
-            cells = np.array(self.seen[:, start:stop])
+        lowest = np.finfo(seen.dtype).min
+        for start, stop in plan_of_weights(seen, rows).pieces():
+            cells = np.array(seen[:, start:stop])
             weights = weights_of(cells, self.rule, self.log_sums[:, start:stop]) if self.shows_scores else cells
             raw = np.maximum(cells, lowest) if want_scores else None
             yield Band(start, stop, 0, self.m, weights, raw, np.empty((self.h, stop - start, 0), self.like.dtype))
@@ -229,9 +224,7 @@ class RecordedLayer(Call):
     def _cells(self, head: int, rows: Places, keys: Places) -> np.ndarray:
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.q is None or self.k is None:
-            self._require_kept()
-            assert self.seen is not None
-            return self.seen[head][i[:, None], j[None, :]]
+            return self._seen_cells()[head][i[:, None], j[None, :]]
         group = head // (self.h // self.k.shape[0])
         q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
         return scores_between(q, k, self.rule_of(head), i, j)[0]
@@ -247,12 +240,13 @@ class RecordedLayer(Call):
         """True if weights can be computed again; where memory was short, its statistics alone are kept."""
         return self.q is not None or self.seen is not None
 
-    def _require_kept(self) -> None:
-        if not self.is_kept:
+    def _seen_cells(self) -> np.ndarray:
+        if self.seen is None:
             raise LimitError(
                 f"layer {self.place.layer} was recorded without queries and keys: memory was short",
                 f"record it with -l {self.place.layer}",
             )
+        return self.seen
 
     def _require_scores(self) -> None:
         if not self.shows_scores:

@@ -1,6 +1,6 @@
 """A prompt and the tokens of its layers as an object of JSON, and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -40,9 +40,6 @@ class TokenTables:
         return {"words": [word.text for word in words.values()], "tables": tables}
 
 
-_TOKEN = ("text", "id", "start", "end", "special", "row", "column", "generated", "image")
-
-
 def tables_of_document(document: Mapping[str, Any]) -> list[Tokens]:
     """The sequences of tokens in a recording's JSON."""
     words = [Word(_text(text)) for text in document["words"]]
@@ -63,7 +60,6 @@ def prompt_of_document(
     document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
 ) -> Prompt:
     """The prompt in a recording's JSON; pixels are the picture `[height, width]` in uint8, None without one."""
-    generated = document["generated"]
     if pixels is not None and (pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size):
         raise ValueError(f"a picture of {pixels.shape}")
     return Prompt(
@@ -72,35 +68,23 @@ def prompt_of_document(
         tuple(map(_text, warnings)),
         {_text(stream): tables[place] for stream, place in document["others"].items()},
         {_text(kind): _text(name) for kind, name in document["files"].items()},
-        None
-        if generated is None
-        else Generated(
-            _text(generated["text"]),
-            int(generated["tokens"]),
-            bool(generated["ended"]),
-            _number(generated["start"]),
-            bool(generated.get("given", False)),
-        ),
+        _generated(document["generated"]),
         pixels,
-        template=tuple(int(token) for token in document.get("template", ())),
+        tuple(int(token) for token in document.get("template", ())),
     )
+
+
+def _generated(document: Mapping[str, Any] | None) -> Generated | None:
+    if document is None:
+        return None
+    text, tokens, start = _text(document["text"]), int(document["tokens"]), _number(document["start"])
+    return Generated(text, tokens, bool(document["ended"]), start, bool(document.get("given", False)))
 
 
 def _token(index: int, entry: Sequence[Any], words: Sequence[Word]) -> Token:
-    text, number, start, end, special, row, column, generated, image, word = entry
-    return Token(
-        index,
-        _text(text),
-        _number(number),
-        _number(start),
-        _number(end),
-        bool(special),
-        _number(row),
-        _number(column),
-        None if word is None else words[word],
-        bool(generated),
-        _number(image),
-    )
+    *values, word = entry
+    fields: dict[str, Any] = {name: _TOKEN[name](value) for name, value in zip(_TOKEN, values, strict=True)}
+    return Token(index, **fields, word=None if word is None else words[word])
 
 
 def _text(value: object) -> str:
@@ -113,3 +97,10 @@ def _number(value: object) -> int | None:
     if value is not None and not isinstance(value, int):
         raise TypeError(f"no number: {value!r}")
     return value
+
+
+# the values of a token in a list, each with what reads it
+_TOKEN: dict[str, Callable[[Any], Any]] = {
+    **{"text": _text, "id": _number, "start": _number, "end": _number, "special": bool},
+    **{"row": _number, "column": _number, "generated": bool, "image": _number},
+}

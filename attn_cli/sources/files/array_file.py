@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import deserialize, safe_open
 
+from attn_cli.arrays import from_bfloat16
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import (
     Matrix,
@@ -188,12 +189,6 @@ def _tensor(numbers: Bytes, entry: Mapping[str, Any], label: str) -> Matrix:
     return WIDENED[kind][1](array)
 
 
-def _from_bfloat16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    wide = bits.astype(np.uint32)
-    wide <<= 16
-    return wide.view(np.float32)
-
-
 def _from_float8_e5m2(bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
 
@@ -207,7 +202,7 @@ def _from_float8_e4m3(bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
 
 
 WIDENED: dict[str, tuple[str, Callable[[Any], Matrix]]] = {
-    "BF16": ("bfloat16", _from_bfloat16),
+    "BF16": ("bfloat16", from_bfloat16),
     "F8_E5M2": ("float8_e5m2", _from_float8_e5m2),
     "F8_E4M3": ("float8_e4m3", _from_float8_e4m3),
 }
