@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,12 @@ class Token:
     word: Word | None = field(default=None, compare=False)  # follows from the text and the place in it
     generated: bool = False
     image: int | None = None
+
+
+@lru_cache(8)
+def numbered_tokens(count: int) -> tuple[Token, ...]:
+    """Tokens of no text, whose labels are their numbers."""
+    return tuple(Token(index, str(index)) for index in range(count))
 
 
 _CLOSING, _SENTENCE_ENDS = " \"'”’)]»", tuple(".!?…。！？\n")

@@ -122,6 +122,8 @@ class Experiment(Protocol):
     likeliest  the five likeliest next tokens with their probabilities; empty without a language-model head
     noise      the largest |effect| of runs without changes so far, which is rounding alone
     visited    whether the visitor saw the baseline's attention: some shows itself only in a run of its own
+    run_mode   how runs with changes compute their rows
+    no_cache_reason  why they can't compute the last rows alone, such as "all rows run"; "" where they can
     """
 
     layers: Sequence[AttentionLayer]
@@ -131,14 +133,8 @@ class Experiment(Protocol):
     likeliest: tuple[tuple[Token, float], ...]
     visited: bool
     noise: float
-
-    @property
-    def run_mode(self) -> RunMode:
-        """How runs with changes compute their rows."""
-
-    @property
-    def no_cache_reason(self) -> str:
-        """A sentence on why runs can't compute the last rows alone, such as "all rows run"; "" where they can."""
+    run_mode: RunMode
+    no_cache_reason: str
 
     def outcomes(
         self, changes: Sequence[Change], *, with_loss: bool = False, from_cache: bool = False

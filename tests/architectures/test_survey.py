@@ -66,8 +66,7 @@ _LARGE = [
 def test_a_decoder_beside_a_tower_with_an_encoder_and_a_decoder_is_no_encoder(name: str) -> None:
     """Their codecs and image tokenizers have both; hiding from the stack of text what it reads changes what it says."""
     model, inputs = built(name)
-    modules = ModulePlaces(model)
-    streams = {place.stream for module in modules.attention for place in modules.of(module)}
+    streams = {place.stream for place in ModulePlaces(model).attending}
     assert {"self", "text"} & streams and "encoder" not in streams
     assert is_taken_for_an_encoder(model, {"encoder"}) and not is_taken_for_an_encoder(model, streams)
     text = text_inputs(model, inputs)

@@ -7,6 +7,7 @@ no       it isn't, and `attn` says so
 from transformers import PreTrainedModel
 
 from attn_cli.call import Call
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.residual import Projections
 from tests.architectures.inputs import Inputs
@@ -15,7 +16,7 @@ from tests.architectures.outputs import run
 
 def w_o_found(model: PreTrainedModel, inputs: Inputs) -> str:
     """In which attention layers of one pass W_O was found, with their numbers where there are several answers."""
-    found = Projections(model, inputs).found
+    found = Projections(ModulePlaces(model), inputs).found
     words = ["found" if x else "no: no matrix is given what heads give" for x in found.values()]
     seen: list[str] = []
 

@@ -66,6 +66,19 @@ def entries_of(registry: Any) -> MutableMapping[str, Callable[..., Any]]:
     return entries
 
 
+@contextmanager
+def replaced(entries: MutableMapping[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
+    """Context manager: a registry's entries, or what is in the `vars` of a module or object, have other values."""
+    before = {name: entries[name] for name in values if name in entries}
+    entries.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            entries.pop(name, None)
+        entries.update(before)
+
+
 def attention_name(config: PreTrainedConfig) -> str | None:
     """The name under which models of a configuration look up their attention at every call; None without one."""
     return config._attn_implementation
@@ -162,12 +175,7 @@ def read_once() -> Iterator[None]:
             self.data = self.data.view(np.ndarray)  # which is indexed for every token, 5 times quicker
             return super()._get(*arguments, **keywords)
 
-    with _LOCK:
-        before = gguf.GGUFReader, gguf.get_tensor_name_map, reading.tqdm
-        gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)
-        # Its progress bar heeds TQDM_DISABLE only where that was set before tqdm was imported, as in no notebook.
-        reading.tqdm = lambda tensors, **_: tensors
-        try:
-            yield
-        finally:
-            gguf.GGUFReader, gguf.get_tensor_name_map, reading.tqdm = before
+    once = {"GGUFReader": cache(PlainReader), "get_tensor_name_map": cache(gguf.get_tensor_name_map)}
+    # Its progress bar heeds TQDM_DISABLE only where that was set before tqdm was imported, as in no notebook.
+    with _LOCK, replaced(vars(gguf), once), replaced(vars(reading), {"tqdm": lambda tensors, **_: tensors}):
+        yield

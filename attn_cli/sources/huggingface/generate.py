@@ -15,6 +15,7 @@ from attn_cli.sentences import first_end
 from attn_cli.sources.huggingface.anatomy.devices import device_of_module
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory, outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
+from attn_cli.sources.huggingface.compat import replaced
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
 from attn_cli.sources.huggingface.read.positions import check_tokens, forget_length, position_limit, too_long
@@ -56,9 +57,8 @@ def _generate(
     assert model is not None, "loaded without its head"
     more = {"tokenizer": loaded.tokenizer} if settings.stop_strings else {}
     forget_length(model)
-    before, model.generation_config = model.generation_config, settings
     try:
-        with fused(model), torch.no_grad():
+        with replaced(vars(model), {"generation_config": settings}), fused(model), torch.no_grad():
             criteria = StoppingCriteriaList([recorder])
             model.generate(**arguments, **more, generation_config=settings, stopping_criteria=criteria)
     except (*INPUT_ERRORS, ImportError) as error:
@@ -69,8 +69,6 @@ def _generate(
         line = outside_vocabulary(model, arguments) or reason(error)
         title = f"{loaded.about['model']} ({loaded.about['type']})"
         raise InputError(f"{title} can't generate after this: {line}", "--debug shows the whole story") from error
-    finally:
-        model.generation_config = before
 
 
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:

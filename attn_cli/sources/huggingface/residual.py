@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Place
@@ -29,13 +28,13 @@ _LARGE = 64.0
 class Projections:
     """W_O of the attention modules in a pass: the first module with a matrix that is given what attention returned."""
 
-    def __init__(self, model: PreTrainedModel, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, places: ModulePlaces, arguments: Mapping[str, Any]) -> None:
         # by the attention's path the module that computes W_O, and what it was given
         self.found: dict[str, tuple[nn.Module, torch.Tensor] | None] = {}
-        self._places = ModulePlaces(model)
+        self._places, model = places, places.model
         self._open: tuple[str, str, torch.Tensor] | None = None  # the attention's path, its block, its output
-        ledger = Ledger(model, Selection(), places=self._places)
-        modules = [module for module in self._places.paths if _has_matrix(module)]
+        ledger = Ledger(model, Selection(), places=places)
+        modules = [module for module in places.paths if _has_matrix(module)]
         hooks = (module.register_forward_pre_hook(self._look, with_kwargs=True) for module in modules)
         with capturing(model, ObservedAttention(ledger, None, tap=self._note)), hooked(*hooks), torch.no_grad():
             model(**arguments)
@@ -90,19 +89,14 @@ def _has_matrix(module: nn.Module) -> bool:
 
 
 def recording_blocks(
-    model: nn.Module,
-    places: Sequence[ModulePlace],
-    selection: Selection,
-    rows: Sequence[int],
-    tokens: int,
-    arrive: Arrive,
+    places: ModulePlaces, selection: Selection, rows: Sequence[int], tokens: int, arrive: Arrive
 ) -> AbstractContextManager[None]:
     """Context manager: `arrive` gets chosen tokens' vectors around every selected block, in each place of a module."""
     blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
-    for place in places:
+    for place in places.attending:
         is_selected = selection.has_layer(place.layer, place.blocks, place.stream)
         if is_selected and place.block_path and place.stream in TEXT_STREAMS:
-            blocks.setdefault(model.get_submodule(place.block_path), {})[place.block_path] = place
+            blocks.setdefault(places.model.get_submodule(place.block_path), {})[place.block_path] = place
     before: dict[tuple[ModulePlace, ...], Any] = {}
     calls = Counter[tuple[ModulePlace, ...]]()
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from itertools import chain
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     outside_vocabulary,
     without_cache,
 )
-from attn_cli.sources.huggingface.anatomy.unseen_parts import blocks_without_attention, missing_input, modules_not_run
+from attn_cli.sources.huggingface.anatomy.unseen_parts import missing_input, unseen_blocks
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -40,7 +39,6 @@ from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.generate import TextGenerator, answered
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
-from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.model_classes import has_generating_head, stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
@@ -92,9 +90,6 @@ class ModelSource:
         self.module_places = loaded.module_places
         self._projections: Projections | None = None
         self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
-        # The modules that attend if they run.
-        self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
-        self.places = [place for places in self.modules.values() for place in places]
 
     def on_token(self, call: Callable[[int], None]) -> None:
         """From now on call `call` with the count of every token that the model generates after a text."""
@@ -104,7 +99,7 @@ class ModelSource:
         """The selected layers with attention, and how many of each one's heads are selected, before any pass."""
         usual = number_of(text_configuration(configuration_of(self.loaded.model)), "num_attention_heads") or 1
         layers = []
-        for module, places in self.modules.items():
+        for module, places in self.module_places.attention.items():
             heads = heads_of(module) or usual
             layers += [
                 PlannedLayer(p.layer, selection.count_heads(heads, p.layer, p.blocks))
@@ -117,21 +112,18 @@ class ModelSource:
         self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
     ) -> Iterable[Block]:
         """Run the prompts as one padded batch: `visit` gets each selected layer on each text; blocks not seen."""
-        self._check_layers(selection)
+        self.module_places.check(selection, self.about["model"])
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
             labels = BatchLabels(self.loaded.model, texts, others)
             if projections and self._projections is None:
-                self._projections = Projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
+                self._projections = Projections(self.module_places, first_tokens(arguments, _ENOUGH_TOKENS))
             rows = self._projections.rows if projections and self._projections is not None else None
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, rows)
             ledger.end_after_selection()
             self._run(visit, arguments, ledger)
-        return chain(
-            blocks_without_attention(self.loaded.model, self.places),
-            modules_not_run(self.loaded.model, self.modules, ledger.ran, ledger.labels.given),
-        )
+        return unseen_blocks(self.module_places, ledger.ran, ledger.labels.given)
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         model = self.loaded.model
@@ -155,7 +147,7 @@ class ModelSource:
             if outside := outside_vocabulary(model, arguments):
                 kind = LoadError if self.reader.arrays is None else InputError
                 raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
-            missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
+            missing = {missing_input(model, place.stream, arguments) for place in self.module_places.attending} - {""}
             if not missing and (refusal := too_long(model, arguments)):
                 raise refusal from error
             unfit = unfit or isinstance(error, TypeError | ValueError)  # those that a forward raises for its arguments
@@ -164,17 +156,12 @@ class ModelSource:
                 raise
             raise failure from error
 
-    def _check_layers(self, selection: Selection) -> None:
-        selection.check_stream(place.stream for place in self.places)
-        blocks = max((place.blocks for place in self.places if selection.has_stream(place.stream)), default=0)
-        check_layer_numbers(selection.layers or (), blocks, self.about["model"])
-
     def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return arguments if self.reader.arrays is not None else without_cache(self.loaded.model, arguments)
 
     def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """As `each`, of one prompt; `arrive` gets each block's input and output at `rows`."""
-        with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
+        with recording_blocks(self.module_places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 
     @property
@@ -189,7 +176,7 @@ class ModelSource:
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
         """Run the texts as one batch; `visit` gets each selected layer's attention, its tokens labelled by number."""
         model = self.loaded.model
-        self._check_layers(selection)
+        self.module_places.check(selection, self.about["model"])
         arguments: dict[str, Any] = self.reader.padded([text.ids for text in texts])
         if self.reader.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)[0]]
@@ -223,7 +210,7 @@ class ModelSource:
         """The bytes that an experiment on so many tokens keeps of its run without interventions; 0 if unknown."""
         width = number_of(text_configuration(configuration_of(self.loaded.model)), "hidden_size") or 0
         # of every block its output, and at most as many numbers of keys and of values
-        return 3 * width * len(self.places) * tokens * dtype_of_module(self.loaded.model).itemsize
+        return 3 * width * len(self.module_places.attending) * tokens * dtype_of_module(self.loaded.model).itemsize
 
     def experiment(
         self,
@@ -241,7 +228,7 @@ class ModelSource:
         if self.reader.arrays is not None and mask is not None and mask.ndim == 2 and not bool(mask.all()):
             raise LoadError("beside padding this model shows its attention alone", "save the inputs without padding")
         if look is not None:
-            self._check_layers(look.selection)
+            self.module_places.check(look.selection, self.about["model"])
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             return ModelExperiment(
                 self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look

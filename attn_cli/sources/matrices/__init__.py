@@ -8,7 +8,7 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Place, Visit
 from attn_cli.errors import InputError
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt, Token, numbered_tokens
 from attn_cli.selection import Selection
 from attn_cli.sources.matrices.operands import Operands, operands_of
 from attn_cli.sources.matrices.options import MatrixOptions
@@ -52,7 +52,7 @@ class Matrices(Operands):
         """The text with a label for each of the n queries: its word, the user's label if there are n, or its number."""
         n = self.q.shape[-2]
         labels = self.prompt.tokens or (self.labels if len(self.labels) == n else ())
-        return Prompt(self.prompt.text, labels or _numbered(n))
+        return Prompt(self.prompt.text, labels or numbered_tokens(n))
 
     @property
     def key_labels(self) -> tuple[Token, ...]:
@@ -60,7 +60,7 @@ class Matrices(Operands):
         m = self.k.shape[-2]
         words = self.prompt if self.context_words is None else self.context_words.prompt
         labels = self.labels or words.tokens
-        return labels if len(labels) == m else _numbered(m)
+        return labels if len(labels) == m else numbered_tokens(m)
 
     def each(self, selection: Selection, visit: Visit) -> None:
         """Call `visit` with the attention of the chosen heads, for each batch entry, whose number is `place.text`."""
@@ -132,7 +132,3 @@ def _labels(text: str, m: int) -> tuple[Token, ...]:
     if len(words) != m:
         raise InputError(f"--labels names {len(words)} keys, there are {m}", 'one word per key: The,cat or "The cat"')
     return tuple(Token(at, word) for at, word in enumerate(words))
-
-
-def _numbered(count: int) -> tuple[Token, ...]:
-    return tuple(Token(at, str(at)) for at in range(count))

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from torch import nn
 
+from attn_cli.errors import InputError
+from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules, modules_to_watch
 from attn_cli.sources.huggingface.anatomy.streams import StreamNames, looks_like_attention, names_attention
 
@@ -46,9 +48,22 @@ class ModulePlaces:
         return self._places[module]
 
     @cached_property
-    def attention(self) -> tuple[nn.Module, ...]:
-        """The modules that will attend if they run, by transformers' registry of attention functions or own code."""
-        return tuple(attention_modules(self.model, self.watched))
+    def attention(self) -> dict[nn.Module, tuple[ModulePlace, ...]]:
+        """The modules that attend if they run, by transformers' registry or their own code, with their places."""
+        return {module: self.of(module) for module in attention_modules(self.model, self.watched)}
+
+    @cached_property
+    def attending(self) -> list[ModulePlace]:
+        """The places of all modules that attend if they run."""
+        return [place for places in self.attention.values() for place in places]
+
+    def check(self, selection: Selection, name: str) -> None:
+        """Raise InputError for a stack or layer that is selected and that the model, called `name`, lacks."""
+        selection.check_stream(place.stream for place in self.attending)
+        blocks = max((place.blocks for place in self.attending if selection.has_stream(place.stream)), default=0)
+        for layer in selection.layers or ():
+            if blocks and not -blocks <= layer < blocks:
+                raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")
 
     @cached_property
     def watched(self) -> dict[nn.Module, bool | None]:
@@ -63,8 +78,8 @@ class ModulePlaces:
     @cached_property
     def attention_blocks(self) -> dict[nn.Module, str]:
         """The blocks that have attention, with their paths."""
-        paths = {place.block_path: None for module in self.attention for place in self.of(module)}
-        return {self.model.get_submodule(path): path for path in paths if path}
+        paths = dict.fromkeys(place.block_path for place in self.attending if place.block_path)
+        return {self.model.get_submodule(path): path for path in paths}
 
     def _place(self, path: str) -> ModulePlace:
         layer, blocks, block_path = _block(self.model, path)

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from attn_cli.errors import LoadError
 from attn_cli.model.blocks import Block
 from attn_cli.sources.huggingface.anatomy.configuration import heads_of, kind_of
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, are_nested
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 
 # The arguments of models for images, audio and an encoder's output.
 INPUT_NAMES = {
@@ -29,26 +29,20 @@ _KINDS = {
 }
 
 
-def modules_not_run(
-    model: PreTrainedModel,
-    modules: Mapping[nn.Module, Collection[ModulePlace]],
-    ran: Collection[nn.Module],
-    given: Collection[str],
-) -> Iterator[Block]:
-    """A `Block` for each place of the attention `modules` that did not run in a pass with the arguments `given`."""
-    paths_run = [place.path for module in ran for place in modules[module]]
-    for module, places in modules.items():
-        if module in ran or any(are_nested(place.path, path) for place in places for path in paths_run):
+def unseen_blocks(places: ModulePlaces, ran: Collection[nn.Module], given: Collection[str]) -> Iterator[Block]:
+    """Blocks without attention, then those whose attention did not run, in a pass with the arguments `given`."""
+    yield from _blocks_without_attention(places)
+    paths_run = [place.path for module in ran for place in places.attention[module]]
+    for module, of_module in places.attention.items():
+        if module in ran or any(are_nested(place.path, path) for place in of_module for path in paths_run):
             continue
-        for place in places:
-            needs = missing_input(model, place.stream, given)
-            yield Block(
-                place.layer, place.stream, place.path, "softmax attention", heads_of(module) or 0,
-                f"did not run: needs {needs}" if needs else "did not run",
-            )  # fmt: skip
+        for place in of_module:
+            needs, heads = missing_input(places.model, place.stream, given), heads_of(module) or 0
+            note = f"did not run: needs {needs}" if needs else "did not run"
+            yield Block(place.layer, place.stream, place.path, "softmax attention", heads, note)
 
 
-def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str]) -> str:
+def missing_input(model: nn.Module, stream: str, arguments: Collection[str]) -> str:
     """The argument that a stack of the model ("vision", "cross" ...) needs to run, or two of them joined by "or"."""
     parameters = inspect.signature(model.forward).parameters
     towers = (*INPUT_NAMES["vision"], *INPUT_NAMES["audio"])
@@ -65,20 +59,19 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
     )
 
 
-def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) -> Iterator[Block]:
+def _blocks_without_attention(places: ModulePlaces) -> Iterator[Block]:
     """Every block without attention in a stack (list of blocks) in which other blocks have attention."""
     stacks: dict[str, ModulePlace] = {}
-    for place in places:
+    for place in places.attending:
         stack = re.split(r"\.\d+(?:\.|$)", place.path)[0]
         if stack != place.path and place.stream != "cross":
             stacks.setdefault(stack, place)
     for stack, place in stacks.items():
-        blocks = dict(model.get_submodule(stack).named_children())
+        blocks = dict(places.model.get_submodule(stack).named_children())
         if len(blocks) != place.blocks:  # stages, which hold lists of blocks themselves
             continue
-        attending = {
-            other.path.removeprefix(f"{stack}.").split(".")[0] for other in places if other.path.startswith(f"{stack}.")
-        }
+        inside = (other.path for other in places.attending if other.path.startswith(f"{stack}."))
+        attending = {path.removeprefix(f"{stack}.").split(".")[0] for path in inside}
         for number, block in blocks.items():
             if number not in attending:
                 yield Block(int(number), place.stream, f"{stack}.{number}", mixer_of(block))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +9,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.call import Place
-from attn_cli.prompt import Token
+from attn_cli.prompt import Token, numbered_tokens
 from attn_cli.sources.huggingface.anatomy.configuration import is_pair
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
 from attn_cli.sources.huggingface.anatomy.streams import OWN_STREAMS
@@ -25,12 +24,6 @@ class UnpaddedText(NamedTuple):
     keys: slice
     queries: tuple[Token, ...]
     key_tokens: tuple[Token, ...]
-
-
-@lru_cache(8)
-def numbered_tokens(count: int) -> tuple[Token, ...]:
-    """Placeholder tokens whose labels are their numbers."""
-    return tuple(Token(index, str(index)) for index in range(count))
 
 
 class BatchLabels:

@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.possible_weights import PossibleSoftmaxes, PossibleWeights
 from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights, are_heads_first, heads_in
-from attn_cli.sources.huggingface.compat import causal_mask_function, hidden_from_function_modes
+from attn_cli.sources.huggingface.compat import causal_mask_function, hidden_from_function_modes, replaced
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
@@ -30,8 +30,8 @@ _SHARED = "heads and texts share an axis: read text by text"
 _DROPOUTS = ("attn_dropout", "attention_dropout", "attn_drop", "dropout")
 _DROPOUT = inspect.signature(functional.dropout)
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
-_PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, torch.Tensor.matmul, torch.Tensor.bmm,
-             torch.Tensor.baddbmm, torch.Tensor.__matmul__}  # fmt: skip
+_OF_TENSORS = {torch.Tensor.matmul, torch.Tensor.bmm, torch.Tensor.baddbmm, torch.Tensor.__matmul__}
+_PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum} | _OF_TENSORS
 _SDPA, _OWN_SOFTMAX = functional.scaled_dot_product_attention, functional.softmax
 _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
@@ -240,7 +240,8 @@ class AttentionMode(TorchFunctionMode):
         call.apply_defaults()
         given, owner, scores = call.arguments, self._owner(module), list[torch.Tensor]()
         if not given["need_weights"]:
-            with _replaced("scaled_dot_product_attention", partial(self._sdpa, owner, False)):
+            # by these names its own code calls them
+            with replaced(vars(functional), {"scaled_dot_product_attention": partial(self._sdpa, owner, False)}):
                 return functional.multi_head_attention_forward(*args, **kwargs)
 
         def softmax(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -249,7 +250,7 @@ class AttentionMode(TorchFunctionMode):
 
         self.ledger.dropouts[owner] = given["training"] * given["dropout_p"]
         is_averaged, given["average_attn_weights"] = given["average_attn_weights"], False
-        with _replaced("softmax", softmax):
+        with replaced(vars(functional), {"softmax": softmax}):
             output, weights = functional.multi_head_attention_forward(*call.args, **call.kwargs)
         assert weights is not None  # because need_weights is true
         shown = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
@@ -267,17 +268,6 @@ class AttentionMode(TorchFunctionMode):
         if isinstance(module, nn.Softmax) and len(self.running) > 1:
             return self.running[-2].module
         return module
-
-
-@contextmanager
-def _replaced(name: str, function: Callable[..., Any]) -> Iterator[None]:
-    """Context manager: `torch.nn.functional` has this function under that name, by which its own code calls it."""
-    before = getattr(functional, name)
-    setattr(functional, name, function)
-    try:
-        yield
-    finally:
-        setattr(functional, name, before)
 
 
 @torch.no_grad()

@@ -69,8 +69,8 @@ class Ledger:
         repeats = configuration_of(self._model).model_type in REPEATS_BLOCKS
         if repeats or (self.selection.layers is None and usual_runs is None):
             return
-        places = {module: self.places.of(module) for module in self.places.attention}
-        self._runs_needed = {module: len(of) for module, of in places.items() if any(map(self._selects, of))}
+        attention = self.places.attention.items()
+        self._runs_needed = {module: len(places) for module, places in attention if any(map(self._selects, places))}
         self._ends_with_call = usual_runs is not None and self._runs_needed.items() <= usual_runs.items()
 
     def end_if_done(self) -> None:

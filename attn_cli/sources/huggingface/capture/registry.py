@@ -22,17 +22,17 @@ from attn_cli.sources.huggingface.compat import (
     eager_function,
     entries_of,
     hidden_from_function_modes,
+    replaced,
     set_attention_name,
 )
 
 # The options of attention functions that make the rule of a layer.
 _USED = frozenset({"softcap", "position_bias", "s_aux", "sinks"})
 # Those that eager attention ignores: its mask says the same, they are for one backend or for training alone.
-_WITHOUT_EFFECT = frozenset({
-    "dropout", "is_causal", "sliding_window", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k",
-    "position_ids", "seq_idx", "indices", "block_indices", "deterministic", "output_attentions", "output_hidden_states",
-    "output_router_logits", "num_items_in_batch", "use_cache", "cache_position",
-})  # fmt: skip
+_IGNORED = """dropout is_causal sliding_window cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k position_ids
+    seq_idx indices block_indices deterministic output_attentions output_hidden_states output_router_logits
+    num_items_in_batch use_cache cache_position"""
+_WITHOUT_EFFECT = frozenset(_IGNORED.split())
 _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, rows, keys]"
 
 
@@ -46,20 +46,6 @@ class RegistryCall(NamedTuple):
     options: Mapping[str, Any]  # a learned sink is one number per head, or per query `[b, h, n, 1]`
     own: Callable[..., Any] | None = None  # the user's attention function, which the model was to call
     returns_weights: bool = False
-
-
-@contextmanager
-def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Context manager: puts functions into one of transformers' registries by name; restores it at the end."""
-    entries = entries_of(registry)
-    before = {name: entries[name] for name in functions if name in entries}
-    entries.update(functions)
-    try:
-        yield
-    finally:
-        for name in functions:
-            entries.pop(name, None)
-        entries.update(before)
 
 
 @contextmanager
@@ -98,10 +84,8 @@ def in_registry(model: nn.Module, attend: ObservedAttention) -> Iterator[None]:
         for config in configs:  # a configuration sets those inside it, too
             name = names[id(config)]
             set_attention_name(config, name if name in own else "eager")
-        with (
-            replaced(AttentionInterface, {"eager": calling(None)} | own),
-            replaced(AttentionMaskInterface, {"eager": lazy_mask}),
-        ):
+        masks = entries_of(AttentionMaskInterface)
+        with replaced(entries, {"eager": calling(None)} | own), replaced(masks, {"eager": lazy_mask}):
             yield
 
 

@@ -16,7 +16,6 @@ from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone, nothing_seen
 from attn_cli.sources.huggingface.capture.registry import in_registry
-from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 
 
 @contextmanager
@@ -71,8 +70,7 @@ def capture(
     for a layer that the model lacks, LoadError after passes without attention. Run no other models in other threads.
     """
     ledger, passes = Ledger(model, selection, BatchLabels(model, texts, others, tokenizer)), []
-    blocks = max((place.blocks for module in ledger.places.attention for place in ledger.places.of(module)), default=0)
-    check_layer_numbers(selection.layers or (), blocks, type(model).__name__)
+    ledger.places.check(selection, type(model).__name__)
     with (
         hooked(model.register_forward_hook(lambda *_: passes.append(True))),
         capturing(model, ObservedAttention(ledger, visit)),

@@ -1,7 +1,7 @@
 """What is kept of the baseline for runs with changes: its attention calls, and the outputs of its blocks."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -10,22 +10,22 @@ from torch import nn
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.intervention import AttentionLayer
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import LedgerEntry
-from attn_cli.sources.huggingface.compat import tree_map
+from attn_cli.sources.huggingface.compat import replaced, tree_map
 
 OUTSIDE = -1  # the block of attention calls that are in none
 CallNumber = tuple[int, int]
 """One attention call of a pass: the call of a block that it is in, from 0, and its number in that."""
 
 
-def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn.Module]:
-    """All blocks of each list of blocks in which some hold these attention modules; of nested lists the outer ones."""
-    lists = {place.block_path.rpartition(".")[0] for place in places if place.block_path}
+def outermost_blocks(places: ModulePlaces) -> list[nn.Module]:
+    """All blocks of each list of blocks in which some have attention; of nested lists the outer ones."""
+    lists = {place.block_path.rpartition(".")[0] for place in places.attending if place.block_path}
     outer = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
-    modules = [block for path in outer for block in model.get_submodule(path).children()]
+    modules = [block for path in outer for block in places.model.get_submodule(path).children()]
     return list({id(module): module for module in modules}.values())
 
 
@@ -69,17 +69,10 @@ class BlockCalls:
     @contextmanager
     def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
         """Context manager: counts the calls of these blocks, skips the first `skip`, or keeps their outputs."""
-        before = [(block, block.__dict__.get("forward")) for block in blocks]
-        try:
+        with ExitStack() as forwards:
             for block in blocks:
-                block.forward = self._counted(block.forward)
+                forwards.enter_context(replaced(vars(block), {"forward": self._counted(block.forward)}))
             yield
-        finally:
-            for block, forward in before:
-                if forward is None:
-                    block.__dict__.pop("forward", None)
-                else:
-                    block.forward = forward
 
     def _counted(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -43,8 +43,7 @@ class Runner:
             self.calls.no_cache_reason = "no language-model head"
         if "decoder_input_ids" in arguments:
             self.calls.no_cache_reason = "an encoder-decoder"
-        attending = [place for module in self._places.attention for place in self._places.of(module)]
-        self._blocks = outermost_blocks(self.stack, attending)
+        self._blocks = outermost_blocks(self._places)
         self._outputs: list[Any] = []
 
     @property

@@ -1,12 +1,11 @@
 """Refusal of what a model is too small or too large for, by its configuration and file sizes: before it is loaded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from transformers import PreTrainedConfig
 
-from attn_cli.errors import InputError, LoadError
-from attn_cli.selection import ranges
+from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.configuration import number_of
 from attn_cli.sources.huggingface.compat import builder_of
 from attn_cli.sources.huggingface.load.load_errors import broken_file
@@ -51,13 +50,6 @@ def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
     for part in vars(config).values():
         if isinstance(part, PreTrainedConfig):
             yield from _parts(part)
-
-
-def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
-    """Raise InputError for a layer that a stack of so many blocks lacks; negative numbers count from the end."""
-    for layer in layers:
-        if blocks and not -blocks <= layer < blocks:
-            raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")
 
 
 def _parameters(config: PreTrainedConfig) -> int:

@@ -1,6 +1,5 @@
 """A model's inputs from a file of arrays, with which any model can be run, and as a batch with or without padding."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -8,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
@@ -43,13 +41,12 @@ class ArrayPrompt(Prompt):
             arrays = one_token_longer(model, arrays)
         arrays |= model.prepare_inputs_for_generation(read, is_first_iteration=True, **arrays)
         # what the model leaves to a part of its own goes on as it ends
-        return {name: _as_long(x if arrays.get(name) is None else arrays[name], self.arrays["input_ids"], len(ids))
-                for name, x in self.arrays.items()}  # fmt: skip
+        kept = {name: x if arrays.get(name) is None else arrays[name] for name, x in self.arrays.items()}
+        return {name: self._as_long(x, len(ids)) for name, x in kept.items()}
 
-
-def _as_long(x: Any, read: torch.Tensor, more: int) -> Any:
-    is_of_tokens = isinstance(x, torch.Tensor) and x.shape == read.shape and not x.is_floating_point()
-    return torch.cat([x, x[:, -1:].expand(-1, more)], 1) if is_of_tokens else x
+    def _as_long(self, x: Any, more: int) -> Any:
+        is_of_tokens = isinstance(x, torch.Tensor) and x.shape == self.arrays["input_ids"].shape
+        return torch.cat([x, x[:, -1:].expand(-1, more)], 1) if is_of_tokens and not x.is_floating_point() else x
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
@@ -98,7 +95,7 @@ def array_prompt(
 
 def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:
     """The arrays as arguments of the model's forward: on its device, floats in its dtype, single values as numbers."""
-    parameters = inspect.signature(model.forward).parameters
+    parameters = signature(model.forward).parameters
     # a forward that takes any name doesn't take self: Python passes the model by it
     unknown = [name for name in arrays if name not in parameters and (name == "self" or not takes_any(model))]
     if unknown:
@@ -167,20 +164,3 @@ def unpadded_only(model: PreTrainedModel) -> bool:
     if configuration_of(model).model_type in UNPADDED_ONLY or "attention_mask" not in parameters:
         return True
     return any(by_length(model))  # padding makes a text as long as the longest beside it
-
-
-def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """`input_ids` `[batch, longest]` of the texts' ids and, where lengths differ, their `attention_mask`."""
-    rows = [torch.from_numpy(text) for text in texts]
-    ids = pad_sequence(rows, batch_first=True, padding_value=filler)
-    mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-    arguments = {"input_ids": ids.to(device)}
-    if not mask.all():
-        arguments["attention_mask"] = mask.to(device)
-    return arguments
-
-
-def has_padding(arrays: Mapping[str, torch.Tensor]) -> bool:
-    """True if a mask `[1, n]` hides some tokens."""
-    masks = [arrays[name] for name in ("attention_mask", "decoder_attention_mask") if name in arrays]
-    return any(mask.ndim == 2 and len(mask) == 1 and not bool(mask.all()) for mask in masks)

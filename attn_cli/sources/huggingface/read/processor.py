@@ -19,7 +19,7 @@ from transformers.utils import is_torchvision_available
 from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.unseen_parts import INPUT_NAMES
-from attn_cli.sources.huggingface.compat import processor_parts
+from attn_cli.sources.huggingface.compat import processor_parts, replaced
 from attn_cli.sources.huggingface.known_types import PADDED_TO_FULL_LENGTH
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
@@ -45,12 +45,9 @@ def without_videos() -> Iterator[None]:
         yield
         return
     loaders, kinds = processor_parts()
-    before = loaders[_PART], kinds[_PART]
-    loaders[_PART], kinds[_PART] = (__name__, NoVideo.__name__), FeatureExtractionMixin.__name__
-    try:
+    own, base = (__name__, NoVideo.__name__), FeatureExtractionMixin.__name__
+    with replaced(loaders, {_PART: own}), replaced(kinds, {_PART: base}):
         yield
-    finally:
-        loaders[_PART], kinds[_PART] = before
 
 
 # The arguments of a model's forward that hold an image or audio.

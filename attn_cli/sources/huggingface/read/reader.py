@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
@@ -28,8 +29,6 @@ from attn_cli.sources.huggingface.read.input_files import (
     array_prompt,
     as_arguments,
     file_prompt,
-    has_padding,
-    padded,
     read_inputs,
     unpadded_only,
 )
@@ -144,7 +143,8 @@ class PromptReader:
         given = file_prompt(self.loaded.model, self.loaded.tokenizer, arrays, file)
         if self.generator is None:
             return given
-        if has_padding(arrays):
+        masks = [arrays[name] for name in ("attention_mask", "decoder_attention_mask") if name in arrays]
+        if any(mask.ndim == 2 and len(mask) == 1 and not bool(mask.all()) for mask in masks):
             raise InputError(f"{file}: --generate needs tokens, not padding", "save them without it")
         start = {"decoder": decoder_tokens(self.loaded, None)[0]} if self.has_decoder else {}
         return replace(given, others=start | dict(given.others))
@@ -246,16 +246,17 @@ class PromptReader:
         return arguments
 
     def padded(self, texts: Sequence[np.ndarray]) -> dict[str, Any]:
-        """The arguments for the token ids of each text, padded on the right; without those of a decoder."""
+        """The token ids of each text `[batch, longest]`, padded on the right, and their mask where one is needed."""
         tokenizer, model = self.loaded.tokenizer, self.loaded.model
-        filler = getattr(tokenizer, "pad_token_id", None) or 0
-        arguments = padded(texts, filler, device_of_module(model))
+        filler, rows = getattr(tokenizer, "pad_token_id", None) or 0, [torch.from_numpy(text) for text in texts]
+        ids = pad_sequence(rows, batch_first=True, padding_value=filler)
+        mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         # without a mask some models take a padding token within the text for padding, as XLM
         padding = [filler, getattr(configuration_of(model), "pad_token_id", None) or 0]
         reads_mask = "attention_mask" in getattr(tokenizer, "model_input_names", ()) and not unpadded_only(model)
-        if reads_mask and any(np.isin(text, padding).any() for text in texts):
-            arguments.setdefault("attention_mask", torch.ones_like(arguments["input_ids"]))
-        return arguments
+        is_masked = not mask.all() or (reads_mask and any(np.isin(text, padding).any() for text in texts))
+        arguments = {"input_ids": ids, "attention_mask": mask} if is_masked else {"input_ids": ids}
+        return {name: x.to(device_of_module(model)) for name, x in arguments.items()}
 
 
 def without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:

@@ -26,7 +26,7 @@ FOUND = ("llama", "gpt2", "bert", "gemma2", "gpt_oss", "deepseek_v3", "t5", "gpt
 @pytest.mark.parametrize("kind", ["qwen3_next", "afmoe", "bitnet", "jetmoe", "diffllama"])
 def test_behind_a_gate_norm_or_mixture_it_is_refused_by_name(kind: str) -> None:
     model = tiny_model(kind, "tiny")
-    projections = Projections(model, inputs_of(model, kind))
+    projections = Projections(ModulePlaces(model), inputs_of(model, kind))
     assert projections.found and not any(projections.found.values())
     path = next(iter(projections.found))
     with pytest.raises(LoadError, match=rf"layer 1 \({path}\): W_O was not found"):
@@ -47,7 +47,7 @@ def test_all_heads_of_tiny_models_against_the_dense_matrix(kind: str) -> None:
 
 def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], selection: Selection) -> int:
     """Shares by output of the selected layers against dense vectors; how many layers."""
-    projections = Projections(model, inputs)  # type: ignore[arg-type]
+    projections = Projections(ModulePlaces(model), inputs)
     apart: list[float] = []
 
     def visit(call: object) -> None:
@@ -78,12 +78,10 @@ def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], select
 def test_steps_are_the_hidden_states(kind: str) -> None:
     model = tiny(kind)
     inputs = sentence(model)
-    found = ModulePlaces(model)
-    places = [place for module in found.attention for place in found.of(module)]
     steps: list[BlockVectors] = []
     rows = [1, 7]
     with (
-        recording_blocks(model, places, Selection(), rows, inputs["input_ids"].shape[1], steps.append),
+        recording_blocks(ModulePlaces(model), Selection(), rows, inputs["input_ids"].shape[1], steps.append),
         torch.no_grad(),
     ):
         output = model(**inputs, output_hidden_states=True)
