@@ -67,7 +67,7 @@ class Output:
 class Call(ABC):
     """One layer's attention to one text: n queries over m keys in h query heads, from a model, a table or a recording.
 
-    A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; a token is a row or a column.
+    A subclass has `place`, `queries`, `keys`, `rule`, `like` and `bands`; a token is a row or a column.
 
     q, k     queries `[h, n, d]`, keys of g key heads `[g, m, d]`; None where weights alone are known, or were changed
     v        the values `[g, m, e]`, one for each key head; None likewise
@@ -86,9 +86,9 @@ class Call(ABC):
     hidden: tuple[int, ...] = ()
 
     @property
-    @abstractmethod
     def h(self) -> int:
         """The number of query heads."""
+        return len(self.place.heads)
 
     @property
     @abstractmethod

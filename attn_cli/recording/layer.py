@@ -101,11 +101,6 @@ class RecordedLayer(Call):
     residual_norms: np.ndarray | None = None
     _rules: dict[int, Rule] = field(default_factory=dict, repr=False)
 
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return len(self.place.heads)
-
     @cached_property
     def like(self) -> Array:
         """An empty NumPy array of the dtype that the weights have."""

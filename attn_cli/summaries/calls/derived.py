@@ -18,11 +18,6 @@ class DerivedCall(Call):
         return self.call.shows_scores
 
     @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return self.call.h
-
-    @property
     def e(self) -> int:
         """The width of a value."""
         return self.call.e

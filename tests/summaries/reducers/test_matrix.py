@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.attention_call import WeightsCall
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Token
@@ -13,7 +14,6 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.keys import Top, TopKeys
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
-from attn_cli.weights_call import WeightsCall
 from tests.explore.recordings import recording
 
 

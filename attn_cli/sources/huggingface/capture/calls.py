@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attn_cli.arrays import to_numpy
-from attn_cli.attention_call import AttentionCall, Ingredients
+from attn_cli.attention_call import AttentionCall, Ingredients, WeightsCall
 from attn_cli.call import Output, Place, Visit
 from attn_cli.sources.huggingface.anatomy.configuration import groups_of
 from attn_cli.sources.huggingface.anatomy.devices import dtype_of_module
@@ -30,7 +30,6 @@ from attn_cli.sources.huggingface.capture.seen_weights import (
     mask_lowest,
     rule_of,
 )
-from attn_cli.weights_call import WeightsCall
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], None]
 """Gets an attention module, its place and the output `[b, n, h, e]` that the model goes on with, in its memory."""

@@ -16,6 +16,7 @@ from transformers import (
 )
 
 import attn_cli
+from attn_cli.attention_call import WeightsCall
 from attn_cli.call import Call
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
@@ -24,7 +25,6 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
-from attn_cli.weights_call import WeightsCall
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import TEXT, run_captured, run_plain
