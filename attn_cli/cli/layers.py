@@ -48,5 +48,5 @@ def layers(
     prompt = source.read([str(read)], pair)[0]
     layer_map = LayerMap()
     with StatusLine("running the model", quiet=output.quiet):
-        unseen = [*source.each([prompt], ALL, layer_map.add)]
-    return Report("layers", source.about, (prompt,), answer=layer_map.answer(unseen))
+        source.each([prompt], ALL, layer_map.add)
+    return Report("layers", source.about, (prompt,), answer=layer_map.answer(source.unseen))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:  # recordings open without what is known of a model
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from attn_cli.call import Look, Visit
     from attn_cli.model.blocks import Arrive, Block
@@ -32,6 +32,7 @@ class Source(Protocol):
 
     about: dict[str, Any]
     batch_size: int
+    unseen: Sequence[Block]  # whose attention the last pass did not show, or that have none
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The prompt of each text, tokenized; `pair` is a second sentence, read after each; None for none."""
@@ -42,10 +43,8 @@ class Source(Protocol):
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers that are expected to have attention, in order, with how many of their heads are chosen."""
 
-    def each(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
-    ) -> Iterable[Block]:
-        """Run the prompts: `visit` gets each chosen layer's attention on every prompt; blocks whose wasn't seen."""
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False) -> None:
+        """Run the prompts: `visit` gets the attention (q, k, v, mask ...) of each chosen layer, for every prompt."""
 
     def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """Run one prompt: `visit` gets each chosen layer's attention, `arrive` the residual stream around its block."""

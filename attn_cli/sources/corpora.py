@@ -19,12 +19,13 @@ from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, require_file
 from attn_cli.text import decimal_bytes, excerpt, listed
 
-KINDS = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow")
+_ENDINGS = {
+    **{"lines": "txt text md log", "jsonl": "jsonl ndjson"},
+    **{kind: kind for kind in ("csv", "tsv", "parquet", "arrow")},
+}
+_SUFFIXES = {f".{ending}": kind for kind, endings in _ENDINGS.items() for ending in endings.split()}
+KINDS = tuple(_ENDINGS)
 LONGEST_RECORD = 2**24  # bytes; a longer one is refused as a document, whatever a packed file unpacks to
-_SUFFIXES = {
-    ".txt": "lines", ".text": "lines", ".md": "lines", ".log": "lines", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".arrow": "arrow",
-}  # fmt: skip
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _FIRST = 100  # records of a file among which one must have the field
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book

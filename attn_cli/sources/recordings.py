@@ -1,6 +1,6 @@
 """A recording as a source: a model that has read its text, without the model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -17,6 +17,7 @@ class RecordedSource:
     """A recording (a run over one text in a file) in place of its model; `name` is that of its file, in messages."""
 
     batch_size = 1
+    unseen: Sequence[Block] = ()  # blocks without attention aren't recorded
 
     def __init__(self, recording: Recording, name: str) -> None:
         self.recording, self.name = recording, excerpt(name, 200)
@@ -40,17 +41,14 @@ class RecordedSource:
         """The chosen layers, with how many of their heads are chosen; InputError for one that was not recorded."""
         return [PlannedLayer(layer.place.layer, len(heads)) for layer, heads in self._chosen(selection)]
 
-    def each(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
-    ) -> Iterable[Block]:
-        """Call `visit` with the attention of the chosen layers, for each prompt; other blocks aren't recorded."""
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False) -> None:
+        """Call `visit` with the attention of the chosen layers, for each prompt."""
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
         for text in range(len(prompts)):
             for layer, heads in self._chosen(selection):
                 chosen = layer.of_heads(heads)
                 visit(replace(chosen, place=replace(chosen.place, text=text)))
-        return ()
 
     def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """Raise InputError: a recording has no vectors between blocks."""

@@ -18,7 +18,7 @@ from attn_cli.cli import env as command
 from attn_cli.cli.kit.stderr import Progress
 from attn_cli.kernel.cpu.library import VECTORS, is_built, widest_vectors
 from attn_cli.sources import memory
-from attn_cli.sources.huggingface.load import device
+from attn_cli.sources.huggingface.anatomy.devices import device_of
 from attn_cli.sources.huggingface.load.cache import cached_models
 from attn_cli.summaries.answers.env import HEEDED, PACKAGES
 from tests.conftest import ROOT
@@ -40,7 +40,7 @@ def test_versions_devices_and_extras_are_those_of_this_machine(monkeypatch: pyte
     assert devices["cpu"]["threads"] == torch.get_num_threads()
     assert devices["cpu"]["cores"] == len(os.sched_getaffinity(0))
     assert ("cuda:0" in devices, "mps" in devices) == (torch.cuda.is_available(), torch.backends.mps.is_available())
-    assert result["devices"][0]["device"].partition(":")[0] == device.device_of("auto").type
+    assert result["devices"][0]["device"].partition(":")[0] == device_of("auto").type
 
 
 def test_cached_models_are_listed_and_a_broken_cache_is_no_error(

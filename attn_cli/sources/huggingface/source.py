@@ -1,6 +1,6 @@
 """A transformers model as a source of attention calls: it reads texts, and its passes show each selected layer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
@@ -88,6 +88,7 @@ class ModelSource:
         self.about, self.batch_size = loaded.about, self.reader.batch_size
         self.read, self.encode, self.repeated = self.reader.read, self.reader.encode, self.reader.repeated
         self.module_places = loaded.module_places
+        self.unseen: Sequence[Block] = ()
         self._projections: Projections | None = None
         self._usual_runs: dict[nn.Module, int] | None = None  # of attention modules in a whole pass, once one was run
 
@@ -108,10 +109,8 @@ class ModelSource:
             ]
         return layers
 
-    def each(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
-    ) -> Iterable[Block]:
-        """Run the prompts as one padded batch: `visit` gets each selected layer on each text; blocks not seen."""
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False) -> None:
+        """Run the prompts as one padded batch; `visit` is called with each selected layer's attention on each text."""
         self.module_places.check(selection, self.about["model"])
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._translating_errors(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
@@ -123,7 +122,7 @@ class ModelSource:
             ledger = Ledger(self.loaded.model, selection, labels, self.module_places, rows)
             ledger.end_after_selection()
             self._run(visit, arguments, ledger)
-        return unseen_blocks(self.module_places, ledger.ran, ledger.labels.given)
+        self.unseen = [*unseen_blocks(self.module_places, ledger.ran, ledger.labels.given)]
 
     def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         model = self.loaded.model

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,6 +125,7 @@ class TableSource:
     """One attention layer over a table of word vectors: q, k, v are x or its own; scale 1 / sqrt(d), no mask."""
 
     batch_size = 1  # batches make tables no faster
+    unseen: Sequence[Block] = ()
 
     def __init__(
         self, table: "WordTable", model: str | None = None, learned: tuple[str, dict[str, Vectors]] | None = None
@@ -230,14 +231,11 @@ class TableSource:
         selection.check_layers([("self", 0)])
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
-    def each(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False
-    ) -> Iterable[Block]:
-        """Call `visit` once per prompt, with the attention of layer 0; there are no other blocks."""
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, projections: bool = False) -> None:
+        """Call `visit` once per prompt, with the attention of layer 0."""
         selection.check_layers([("self", 0)])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
-        return ()
 
     def follow(self, prompt: Prompt, rows: Sequence[int], selection: Selection, visit: Visit, arrive: Arrive) -> None:
         """Call `visit`, then `arrive` with two vectors of each of `rows`: the word's own, and its output."""

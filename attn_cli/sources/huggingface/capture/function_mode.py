@@ -12,7 +12,6 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from attn_cli.sources.huggingface.anatomy.configuration import heads_of
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import fused_kernel_of, names_a_softmax
@@ -21,7 +20,7 @@ from attn_cli.sources.huggingface.capture.calls import ObservedAttention
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.possible_weights import PossibleSoftmaxes, PossibleWeights
-from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights, are_heads_first, heads_in
+from attn_cli.sources.huggingface.capture.seen_weights import SeenWeights, are_heads_first, heads_in, texts_in
 from attn_cli.sources.huggingface.compat import causal_mask_function, hidden_from_function_modes, replaced
 from attn_cli.sources.huggingface.known_types import IN_BLOCKS
 
@@ -136,7 +135,7 @@ class AttentionMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
             query = args[0] if args else kwargs["query"]
-            return self._sdpa(module, self._are_heads_first(module, query), *args, **kwargs)
+            return self._sdpa(module, self._are_heads_first(module, query, self.running[-1].given), *args, **kwargs)
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
@@ -197,15 +196,15 @@ class AttentionMode(TorchFunctionMode):
             self.other_softmaxes += 1
             return
         owner, weights, scores = possible.owner, possible.weights, possible.scores
-        if self._are_heads_first(owner, weights):
+        if self._are_heads_first(owner, weights, possible.given):
             weights, scores = weights.transpose(0, 1), None if scores is None else scores.transpose(0, 1)
         self.attend.of_softmax(owner, "softmax", SeenWeights(weights, scores, possible.dtype))
 
-    def _are_heads_first(self, owner: nn.Module, x: torch.Tensor) -> bool:
+    def _are_heads_first(self, owner: nn.Module, x: torch.Tensor, given: torch.Size | None) -> bool:
         """True if weights or queries `x` are `[h, b, n, ...]`; of those of one axis for both a note is kept."""
-        texts = self.ledger.labels.size
+        texts = texts_in(given, x.shape[-2], self.ledger.labels.size)
         self.ledger.notes[owner] = _SHARED if x.ndim == 3 and len(x) > texts > 1 else ""
-        return are_heads_first(x, texts, heads_of(owner))
+        return are_heads_first(x, texts, owner)
 
     def _judge(self, before: RunningModule) -> None:
         """After a module that may attend: take what only its name can judge, and record what was not seen."""

@@ -78,8 +78,19 @@ def as_matrices(x: torch.Tensor, module: nn.Module, texts: int) -> torch.Tensor:
     return x.flatten(0, x.ndim - 4) if x.ndim > 4 else x
 
 
-def are_heads_first(x: torch.Tensor, texts: int, heads: int | None) -> bool:
-    """True for `[h, b, n, ...]`, whose second axis counts the texts, as the first does not."""
+def texts_in(given: torch.Size | None, rows: int, otherwise: int) -> int:
+    """How many texts a module is given, as `[b, n, d]` or `[n, b, d]` where it has n `rows`."""
+    if given is None or len(given) != 3 or rows not in given[:2]:
+        return otherwise
+    return given[0] if given[1] == rows else given[1]
+
+
+def are_heads_first(x: torch.Tensor, texts: int, module: nn.Module) -> bool:
+    """True for `[h, b, n, ...]`, whose second axis counts the texts; LoadError where the first may count them, too."""
     if x.ndim != 4 or x.shape[1] != texts or x.shape[0] == texts:
         return False
-    return heads == x.shape[0] or (heads is None and (texts == 1 or x.shape[0] % texts != 0))
+    heads = heads_of(module)
+    if heads is None and texts > 1 and x.shape[0] % texts == 0:
+        line = f"{type(module).__name__} attends in {list(x.shape)} to {texts} texts: either axis may be that of heads"
+        raise LoadError(line, "give the module an attribute num_heads, or read text by text")
+    return heads in (None, x.shape[0])

@@ -89,16 +89,20 @@ def _install(error: Exception) -> str:
     return f"pip install {package}" if package else "install what it names and try again"
 
 
+# Files of weights, settings and words; others in the folder are not what a model is loaded from.
+_READ = re.compile(r"(model|adapter_model)\b.*\.safetensors|.*(config|token|vocab|index|tekken).*\.json")
+
+
 def broken_file(origin: Origin) -> str:
     """A clause on the first file of weights or of the tokenizer that can't be read: name and why; or ""."""
     if origin.gguf or not origin.local:
         return ""
-    for path in sorted(Path(origin.path).glob("*")):
+    for path in sorted(path for path in Path(origin.path).iterdir() if _READ.fullmatch(path.name)):
         try:
             if path.suffix == ".safetensors":
                 with safe_open(path, "pt"):
                     pass
-            elif path.suffix == ".json":
+            else:
                 json.loads(path.read_text("utf-8"))
         except (SafetensorError, OSError, ValueError, RecursionError) as error:
             return f"{path.name} is broken or cut short ({reason(error)})"

@@ -17,9 +17,9 @@ from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, neare
 from attn_cli.sources.huggingface.load.trust import check_configuration, check_files, document_of
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
-                    "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json",
-                    "tokenizer_config.json")  # fmt: skip
+_TOKENIZERS = """tokenizer.json vocab.txt vocab.json tokenizer.model spiece.model merges.txt sentencepiece.bpe.model
+    spm.model source.spm tekken.json tokenizer_config.json"""
+_TOKENIZER_FILES = _TOKENIZERS.split()
 # The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 _ADAPTER_FILE = "adapter_config.json"
@@ -88,8 +88,8 @@ def check_options(options: OriginOptions) -> None:
     check_names(options.device, options.dtype)
     missing = [package for package in ("torch", "transformers") if not _is_installed(package)]
     if missing:
-        raise LoadError(f"models need {' and '.join(missing)}, not installed here; tables and matrices work without",
-                        f"pip install {' '.join(missing)}")  # fmt: skip
+        line = f"models need {' and '.join(missing)}, not installed here; tables and matrices work without"
+        raise LoadError(line, f"pip install {' '.join(missing)}")
 
 
 def _is_installed(package: str) -> bool:

@@ -305,6 +305,28 @@ def test_weights_in_another_layout_are_refused_and_never_shown_in_a_wrong_one(na
         _seen(_UNSEEN[name], 2, tokens)
 
 
+def test_heads_before_texts_are_refused_where_either_may_be_heads() -> None:
+    def attend(*qkv: torch.Tensor) -> torch.Tensor:
+        q, k, v = (x.unflatten(-1, (2, 4)).permute(1, 3, 0, 2, 4).flatten(0, 1) for x in qkv)  # [6, b, n, d]
+        return _soft(q, k) @ v
+
+    with pytest.raises(LoadError, match=r"Own attends in \[6, 2, 5, 5\] to 2 texts: either axis may be that of heads"):
+        _seen(attend, 2, 5)
+
+
+class RowsFirst(Own):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.transpose(0, 1))
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+def test_texts_are_counted_by_an_input_of_rows_before_texts(texts: int) -> None:
+    module, seen = RowsFirst(_SHOWN["heads by texts"]), []
+    with torch.no_grad(), capture(module, lambda call: seen.append((call.place.text, call.h, call.n))):
+        module(torch.randn(5, texts, 24))
+    assert seen == [(text, HEADS, 5) for text in range(texts)]
+
+
 @pytest.mark.parametrize("texts", [1, 2])
 def test_rows_of_single_heads_are_texts_where_the_input_has_as_many(texts: int) -> None:
     plain, calls, _ = _seen(lambda *qkv: functional.scaled_dot_product_attention(*(x[:, 0] for x in qkv)), texts, 5)

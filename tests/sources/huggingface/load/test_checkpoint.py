@@ -65,6 +65,10 @@ UNFIT: dict[str, tuple[Callable[[Path], object], str]] = {
     "an empty tokenizer": (lambda m: replaced(m, "tokenizer.json", ""), "tokenizer.json is broken or cut short"),
     "half a tokenizer": (lambda m: replaced(m, "tokenizer.json", "{"), "tokenizer.json is broken or cut short"),
     "a tokenizer of lists": (lambda m: replaced(m, "tokenizer.json", "[]"), "can't be loaded"),
+    "beside a broken note": (
+        lambda m: (replaced(m, "trainer_state.json", "{"), replaced(m, "tokenizer.json", "[]")),
+        "can't be loaded",
+    ),
 }
 
 
