@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.errors import InputError
 
@@ -50,6 +50,15 @@ class Source(Protocol):
         """Run one prompt: `visit` gets each chosen layer's attention, `arrive` the residual stream around its block."""
 
 
+class ExperimentOptions(TypedDict, total=False):
+    """How an experiment runs: keyword arguments of `Predicting.experiment`."""
+
+    everywhere: bool  # whether changes hold in all rows
+    mean: bool  # whether ablated heads put out their mean over the other rows, in place of 0
+    earliest: int | None  # the first row that changes will name, where it comes before the experiment's
+    look: Look | None
+
+
 @runtime_checkable
 class Predicting(Source, Protocol):
     """A source whose model predicts, which interventions can change: `open_source(model, predicts=True)`."""
@@ -71,13 +80,6 @@ class Predicting(Source, Protocol):
         """The most bytes that an experiment on `tokens` tokens keeps of its baseline run; 0 where that isn't known."""
 
     def experiment(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int] | None = None,
-        *,
-        everywhere: bool = False,
-        mean: bool = False,
-        earliest: int | None = None,
-        look: Look | None = None,
+        self, prompt: Prompt, rows: Sequence[int] | None = None, **options: Unpack[ExperimentOptions]
     ) -> Experiment:
         """Run the prompt once without changes, as the baseline that interventions are held against."""

@@ -16,16 +16,9 @@ REPEATS_BLOCKS = frozenset({"efficientloftr", "hrm_text"})
 # How many frames of a spectrogram a token of the audio encoder holds.
 FRAMES_PER_TOKEN = {"whisper": 2}
 # Attention classes that compute blocks or bands of keys in a layout of their own, which is no `[n, m]`.
-IN_BLOCKS = (
-    "BigBirdBlockSparseAttention",
-    "BigBirdPegasusBlockSparseAttention",
-    "LEDEncoderSelfAttention",
-    "LSHSelfAttention",
-    "LocalSelfAttention",
-    "LongformerSelfAttention",
-    "LongT5LocalAttention",
-    "LongT5TransientGlobalAttention",
-)
+_BLOCKWISE = """BigBirdBlockSparseAttention BigBirdPegasusBlockSparseAttention LEDEncoderSelfAttention LSHSelfAttention
+    LocalSelfAttention LongformerSelfAttention LongT5LocalAttention LongT5TransientGlobalAttention"""
+IN_BLOCKS = frozenset(_BLOCKWISE.split())
 
 # The tokens that vision towers read before an image's patches, row by row, and before them registers, if they have any.
 _CLS = """altclip_vision_model beit blip_2_vision_model blip_vision_model chinese_clip_vision_model clip_vision_model

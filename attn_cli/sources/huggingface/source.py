@@ -4,23 +4,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.call import Look, Visit
+from attn_cli.call import Visit
 from attn_cli.errors import InputError, LoadError
 from attn_cli.model.blocks import Arrive, Block
+from attn_cli.model.source import ExperimentOptions
 from attn_cli.prompt import EncodedText, Prompt
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources.huggingface.anatomy.configuration import (
-    configuration_of,
-    heads_of,
-    number_of,
-    text_configuration,
-)
+from attn_cli.sources.huggingface.anatomy.configuration import configuration_of, heads_of, number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.devices import device_of_module, dtype_of_module, fingerprint
 from attn_cli.sources.huggingface.anatomy.forward_arguments import (
     INPUT_ERRORS,
@@ -212,23 +208,14 @@ class ModelSource:
         return 3 * width * len(self.module_places.attending) * tokens * dtype_of_module(self.loaded.model).itemsize
 
     def experiment(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int] | None = None,
-        *,
-        everywhere: bool = False,
-        mean: bool = False,
-        earliest: int | None = None,
-        look: Look | None = None,
+        self, prompt: Prompt, rows: Sequence[int] | None = None, **options: Unpack[ExperimentOptions]
     ) -> ModelExperiment:
         """Run the prompt once, as the baseline of the interventions that the result runs."""
         arguments = self.reader.arguments([prompt])
         mask = arguments.get("attention_mask")
         if self.reader.arrays is not None and mask is not None and mask.ndim == 2 and not bool(mask.all()):
             raise LoadError("beside padding this model shows its attention alone", "save the inputs without padding")
-        if look is not None:
+        if (look := options.get("look")) is not None:
             self.module_places.check(look.selection, self.about["model"])
         with self._translating_errors(arguments, unfit=isinstance(prompt, ArrayPrompt)):
-            return ModelExperiment(
-                self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
-            )
+            return ModelExperiment(self.loaded, prompt, arguments, rows, **options)

@@ -95,8 +95,7 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
         )
     if k.shape[-3] != v.shape[-3]:
         raise InputError(
-            f"v has {v.shape[-3]} heads but k has {k.shape[-3]} {both('k', 'v')}",
-            "every key head has its values",
+            f"v has {v.shape[-3]} heads but k has {k.shape[-3]} {both('k', 'v')}", "every key head has its values"
         )
     if q.shape[-3] % k.shape[-3]:
         swapped = " (are heads and rows swapped?)" if q.shape[-2] % k.shape[-2] == 0 else ""
@@ -115,9 +114,8 @@ def fitted(cells: np.ndarray, name: str, shape: ScoreShape) -> np.ndarray:
     if cells.shape == (*shape.entries, m) and shape.entries[-1] not in (1, n):
         cells = cells.reshape(*shape.entries, *(1 for _ in outer[len(shape.entries) :]), 1, m)
     sizes = (m, n, *outer[::-1])
-    unfit = [
-        at for at, (size, whole) in enumerate(zip(cells.shape[::-1], sizes, strict=False)) if size not in (1, whole)
-    ]
+    axes = enumerate(zip(cells.shape[::-1], sizes, strict=False))
+    unfit = [at for at, (size, whole) in axes if size not in (1, whole)]
     if unfit and unfit[0] < 2:
         slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""
         raise InputError(

@@ -72,13 +72,10 @@ class BatchLabels:
             return []
         special, texts = set(self.tokenizer.all_special_ids), []
         for text, row in enumerate(ids.tolist()):
-            real = self._unpadded(side, text, len(row))
-            pieces = [(number, str(self.tokenizer.decode([number]))) for number in row[real]]
+            ids_read = row[self._unpadded(side, text, len(row))]
+            pieces = enumerate((number, str(self.tokenizer.decode([number]))) for number in ids_read)
             texts.append(
-                tuple(
-                    Token(index, piece.strip() or piece, number, special=number in special)
-                    for index, (number, piece) in enumerate(pieces)
-                )
+                tuple(Token(at, x.strip() or x, number, special=number in special) for at, (number, x) in pieces)
             )
         return texts
 

@@ -70,14 +70,9 @@ def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, val
     if isinstance(mask, LazyMask):
         mask = mask.boolean()
         causal = mask is None and query.shape[2] > 1
+    grouped = key.shape[1] != query.shape[1]
     return scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask,
-        scale=rule.scale,
-        is_causal=causal,
-        enable_gqa=key.shape[1] != query.shape[1],
+        query, key, value, attn_mask=mask, scale=rule.scale, is_causal=causal, enable_gqa=grouped
     )
 
 

@@ -46,12 +46,8 @@ class LazyMask(torch.Tensor):
     @cached_property
     def padding(self) -> torch.Tensor | None:
         """The keys that are not padding, booleans `[b, m]`; None if none is padding."""
-        given, m, offset = (
-            self.arguments.get("attention_mask"),
-            self.arguments["kv_length"],
-            self.arguments["kv_offset"],
-        )
-        row: torch.Tensor | None = prepare_padding_mask(given, m, offset)
+        m, offset = self.arguments["kv_length"], self.arguments["kv_offset"]
+        row: torch.Tensor | None = prepare_padding_mask(self.arguments.get("attention_mask"), m, offset)
         return None if row is None or bool(row.all()) else row[:, offset : offset + m].bool()
 
     def of_text(self, text: int, rows: slice, keys: slice) -> Mask:

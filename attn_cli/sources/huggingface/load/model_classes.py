@@ -48,11 +48,8 @@ def generating_class(config: PreTrainedConfig) -> Any:
         return None
     original = saved_class(config)
     if original is not None and not _is_stack(original, config):
-        return (
-            original
-            if original.can_generate() and "text" in getattr(original, "output_modalities", ("text",))
-            else None
-        )
+        writes = original.can_generate() and "text" in getattr(original, "output_modalities", ("text",))
+        return original if writes else None
     remote = getattr(config, "auto_map", None) or {}
     heads: tuple[Any, ...] = _WITH_ENCODER if encoder_decoder else _WITHOUT_ENCODER
     return next((auto for auto in heads if type(config) in models_of(auto) or auto.__name__ in remote), None)

@@ -134,9 +134,7 @@ def file_prompt(
     """The prompt of one example in the arrays of an inputs file; without a text if the model reads none."""
     _check(arrays, file)
     for name, x in arrays.items():
-        if (
-            name.endswith("attention_mask") and x.ndim == 4 and x.dtype == torch.bool
-        ):  # to which eager would add 0 and 1
+        if name.endswith("attention_mask") and x.ndim == 4 and x.dtype == torch.bool:  # eager would add 0 and 1
             added = torch.zeros(x.shape).masked_fill(~x, torch.finfo(dtype_of_module(model)).min)
             arrays = {**arrays, name: added}
     tokens, decoder = (_tokens(tokenizer, arrays, beginning) for beginning in ("", "decoder_"))
