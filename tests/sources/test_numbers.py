@@ -83,22 +83,14 @@ def test_the_peak_of_a_process_is_its_own_and_not_that_of_the_one_that_started_i
     assert 79_000_000 < after - before < 90_000_000
 
 
-@given(st.lists(st.integers(1, 3000)), st.integers(1, 40))
-def test_every_text_once_and_no_batch_too_large(lengths: list[int], most: int) -> None:
-    batches = batches_by_length(lengths, most)
-    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+@given(st.lists(st.integers(1, 3000)), st.integers(1, 40), st.sampled_from([(2048, 8, np.inf), (4096, 1, 1.25)]))
+def test_every_text_once_and_no_batch_too_large(lengths: list[int], most: int, limits: tuple[int, int, float]) -> None:
+    tokens, together, alike = limits
+    batches = batches_by_length(lengths, most, tokens=tokens, together=together, alike=alike)
+    flat = [place for batch in batches for place in batch]
+    assert sorted(flat) == list(range(len(lengths)))
+    assert [lengths[place] for place in flat] == sorted(lengths)
     for batch in batches:
-        longest = max(lengths[place] for place in batch)
-        assert len(batch) <= most and (len(batch) <= 8 or len(batch) * longest <= 2048)
-    flat = [lengths[place] for batch in batches for place in batch]
-    assert flat == sorted(flat)
-
-
-@given(st.lists(st.integers(1, 3000)))
-def test_texts_that_are_alike_share_a_batch_within_its_tokens(lengths: list[int]) -> None:
-    batches = batches_by_length(lengths, 2000, tokens=4096, together=1, alike=1.25)
-    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
-    for batch in batches:
-        of_batch = [lengths[place] for place in batch]
-        assert len(batch) == 1 or len(batch) * max(of_batch) <= 4096
-        assert max(of_batch) <= 1.25 * min(of_batch) + 4
+        shortest, longest = lengths[batch[0]], lengths[batch[-1]]
+        assert len(batch) <= most and (len(batch) <= together or len(batch) * longest <= tokens)
+        assert longest <= alike * shortest + 4

@@ -4,8 +4,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,36 +64,29 @@ def _is_punctuation(word: str) -> bool:
     return unicodedata.category(word[0])[0] == "P"
 
 
-class Term(NamedTuple):
-    """One word with its sign (1, -1, or 0 for none), and where it stands: `text[start:end] == word`."""
-
-    sign: int
-    word: str
-    start: int
-    end: int
-
-
-def split_terms(text: str) -> list[Term]:
-    """The words of an expression with their signs; InputError for a word or sign too many.
+def split_terms(text: str) -> tuple[list[int], list[Token]]:
+    """The signs in an expression (1, -1, or 0 for none) and its words; InputError for a word or sign too many.
 
     A sign stands alone or right before its word; inside a word it is part of the word, as in "co-operate".
 
-    >>> [(term.sign, term.word) for term in split_terms("king - man +woman")]
+    >>> [(sign, word.text) for sign, word in zip(*split_terms("king - man +woman"))]
     [(1, 'king'), (-1, 'man'), (1, 'woman')]
     """
-    terms: list[Term] = []
+    signs: list[int] = []
+    words: list[Token] = []
     for match in _TERM.finditer(text):
         sign, word = match.groups()
         if word in _SIGNS:
-            missing = f"{excerpt(text)!r} ends with a sign" if terms else "no word"
+            missing = f"{excerpt(text)!r} ends with a sign" if words else "no word"
             raise InputError(f"two signs before a word in {excerpt(text)!r}" if sign else missing, _EXAMPLE)
-        terms.append(Term(_SIGNS[sign] if sign else int(not terms), word, match.start(2), match.end()))
-    if not terms:
+        signs.append(_SIGNS[sign] if sign else int(not words))
+        words.append(Token(len(words), word, None, match.start(2), match.end()))
+    if not words:
         raise InputError("no word", _EXAMPLE)
-    bare = [term.word for term in terms if not term.sign]
-    if bare and (len(bare) < len(terms) - 1 or terms[0].sign < 0):
+    bare = [word.text for sign, word in zip(signs, words, strict=True) if not sign]
+    if bare and (len(bare) < len(words) - 1 or signs[0] < 0):
         raise InputError(f"no + or - before {excerpt(bare[0])!r}", _EXAMPLE)
-    return terms
+    return signs, words
 
 
 def with_signs_apart(text: str) -> str:
@@ -210,17 +204,16 @@ class TableSource:
 
     def read_terms(self, text: str) -> tuple[Prompt, list[int]]:
         """The words of an expression such as king - man + woman, and their signs; InputError for an unknown word."""
-        terms = split_terms(text)
-        self.table.look_up([term.word for term in terms])
-        rows = [self.table.index(term.word) for term in terms]
-        missing = [term.word for term, row in zip(terms, rows, strict=True) if row is None]
+        signs, terms = split_terms(text)
+        self.table.look_up([term.text for term in terms])
+        tokens = [replace(term, id=self.table.index(term.text)) for term in terms]
+        missing = [token.text for token in tokens if token.id is None]
         if missing:
             apart = excerpt(with_signs_apart(text))
             hint = f"; signs stand apart: {apart}" if any(with_signs_apart(word) != word for word in missing) else ""
             words = listed(with_suggestions(missing[:20], self.table), 20)
             raise InputError(f"not in the table {self.table.name}: {words}", f"it knows {self.table.extent}{hint}")
-        tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
-        return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
+        return Prompt(text, tuple(tokens), self._recased(tokens)), signs
 
     def vectors(self, prompt: Prompt) -> np.ndarray:
         """The words' own vectors in the table `[n, d]` in float64, before any projection."""

@@ -68,16 +68,17 @@ class BatchLabels:
             self.others = [{"decoder": tokens} for tokens in decoders]
 
     def _decoded(self, ids: object, side: str) -> list[tuple[Token, ...]]:
-        if self.tokenizer is None or not isinstance(ids, torch.Tensor) or ids.ndim != 2:
+        tokenizer = self.tokenizer
+        if tokenizer is None or not isinstance(ids, torch.Tensor) or ids.ndim != 2:
             return []
-        special, texts = set(self.tokenizer.all_special_ids), []
-        for text, row in enumerate(ids.tolist()):
-            ids_read = row[self._unpadded(side, text, len(row))]
-            pieces = enumerate((number, str(self.tokenizer.decode([number]))) for number in ids_read)
-            texts.append(
-                tuple(Token(at, x.strip() or x, number, special=number in special) for at, (number, x) in pieces)
-            )
-        return texts
+        special = set(tokenizer.all_special_ids)
+
+        def token(at: int, number: int) -> Token:
+            piece = str(tokenizer.decode([number]))
+            return Token(at, piece.strip() or piece, number, special=number in special)
+
+        rows = (row[self._unpadded(side, text, len(row))] for text, row in enumerate(ids.tolist()))
+        return [tuple(token(at, number) for at, number in enumerate(row)) for row in rows]
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
         """`place` with the text of element `index` of a batch, and how often the module was called on it before."""
