@@ -28,10 +28,8 @@ def require_held(numbers: np.ndarray | float, name: str, dtype: np.dtype) -> Non
     outside = np.isfinite(sizes) & ((sizes > limits.max) | ((sizes > 0) & (sizes < limits.smallest_subnormal)))
     if outside.any():
         number = np.asarray(numbers, dtype=np.float64)[outside].flat[0]
-        raise InputError(
-            f"{name} {number:g} can't be held by {dtype}, in which these matrices are computed",
-            f"{limits.smallest_subnormal:.2g} to {limits.max:.2g}, or save the matrices as float64",
-        )
+        line = f"{name} {number:g} can't be held by {dtype}, in which these matrices are computed"
+        raise InputError(line, f"{limits.smallest_subnormal:.2g} to {limits.max:.2g}, or save the matrices as float64")
 
 
 def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str) -> None:

@@ -22,12 +22,10 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
     """The error for a pass in which the attention of a selected layer was not captured; None if all were."""
     title = f"{name} ({kind_of(model)})"
     if ledger.unseen:
-        place = ledger.unseen[0]
-        kernel = f": {ledger.kernels[place.path]}" if place.path in ledger.kernels else ""
-        return LoadError(
-            f"{title}: layer {place.layer} ({place.path}) attended where it can't be seen{kernel}",
-            "attn sees plain tensors in torch's own functions; other layers can be chosen with --layer",
-        )
+        place, kernel = next(iter(ledger.unseen.items()))
+        line = f"{title}: layer {place.layer} ({place.path}) attended where it can't be seen"
+        hint = "attn sees plain tensors in torch's own functions; other layers can be chosen with --layer"
+        return LoadError(f"{line}: {kernel}" if kernel else line, hint)
     if not ledger.calls:
         if ledger.not_over_keys or not ledger.places.attention:
             return no_attention(model, name)

@@ -113,10 +113,8 @@ def recording_blocks(
             flat = hidden.detach()[0] if hidden.ndim == 3 else hidden.detach()
             if flat.ndim == 2 and flat.shape[0] == tokens:
                 return to_numpy(at_least_float32(flat[list(rows)]))
-        raise InputError(
-            f"layer {place.layer} ({place.block_path}) hands on no vector per token",
-            "its attention can be seen: attn top, attn matrix",
-        )
+        line = f"layer {place.layer} ({place.block_path}) hands on no vector per token"
+        raise InputError(line, "its attention can be seen: attn top, attn matrix")
 
     of_blocks = {module: tuple(by_path.values()) for module, by_path in blocks.items()}
     return hooked(*block_hooks(of_blocks, enter, leave))

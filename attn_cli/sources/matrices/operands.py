@@ -192,10 +192,8 @@ def _latent(options: MatrixOptions, w: Projections, context: np.ndarray, q_width
     k_width = up_k.shape[1] + (0 if shared is None else heads * shared.shape[-1])
     if q_width != k_width:
         width = context.shape[-1]
-        raise InputError(
-            f"q is {q_width} wide but {heads} heads of the keys are {k_width}",
-            f"wq is [{width}, heads * (d of wuk + width of wkr)] = [{width}, {k_width}]",
-        )
+        line = f"q is {q_width} wide but {heads} heads of the keys are {k_width}"
+        raise InputError(line, f"wq is [{width}, heads * (d of wuk + width of wkr)] = [{width}, {k_width}]")
     return Latent(c, split_heads(up_k, heads), split_heads(up_v, heads), shared)
 
 

@@ -69,10 +69,8 @@ def cut_into_heads(
 
 def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple[int, ...]) -> None:
     if kv_heads is not None and kv_heads != groups:
-        raise InputError(
-            f"--kv-heads {kv_heads} but {origin.format(shape)}: {groups} key heads",
-            "W_K is [width, kv-heads * d]; --projections SEED draws one of that shape",
-        )
+        line = f"--kv-heads {kv_heads} but {origin.format(shape)}: {groups} key heads"
+        raise InputError(line, "W_K is [width, kv-heads * d]; --projections SEED draws one of that shape")
 
 
 def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -83,16 +81,12 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
 
     if q.shape[-1] != k.shape[-1]:
         slip = f"k has {k.shape[-2]} rows: is it transposed?" if q.shape[-1] == k.shape[-2] else ""
-        raise InputError(
-            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} {both('k', 'q')}",
-            slip or "q [n, d] and k [m, d] end in the same axis",
-        )
+        line = f"k has head size {k.shape[-1]} but q has {q.shape[-1]} {both('k', 'q')}"
+        raise InputError(line, slip or "q [n, d] and k [m, d] end in the same axis")
     if k.shape[-2] != v.shape[-2]:
         slip = "v has as many columns: is it transposed?" if k.shape[-2] == v.shape[-1] else ""
-        raise InputError(
-            f"v has {v.shape[-2]} rows but k has {k.shape[-2]} {both('k', 'v')}",
-            slip or "there is one value for every key",
-        )
+        line = f"v has {v.shape[-2]} rows but k has {k.shape[-2]} {both('k', 'v')}"
+        raise InputError(line, slip or "there is one value for every key")
     if k.shape[-3] != v.shape[-3]:
         raise InputError(
             f"v has {v.shape[-3]} heads but k has {k.shape[-3]} {both('k', 'v')}", "every key head has its values"
@@ -122,10 +116,8 @@ def fitted(cells: np.ndarray, name: str, shape: ScoreShape) -> np.ndarray:
             f"{name} has shape {cells.shape} but q and k make {n} x {m}", f"rows are queries, columns keys{slip}"
         )
     if unfit or cells.ndim > len(sizes):
-        raise InputError(
-            f"{name} has shape {cells.shape} but q has batch and head axes {outer}",
-            "each of those axes is as long as q's, or 1, or left out from the front",
-        )
+        line = f"{name} has shape {cells.shape} but q has batch and head axes {outer}"
+        raise InputError(line, "each of those axes is as long as q's, or 1, or left out from the front")
     return np.broadcast_to(cells, (*cells.shape[:-2], n, m))
 
 

@@ -47,9 +47,9 @@ class Ledger:
         self.blocks: dict[str, int] = {}
         self.runs: dict[nn.Module, int] = {}
         self.ran: set[nn.Module] = set()  # those that may attend, whether it was captured or not
-        self.unseen: list[ModulePlace] = []  # of selected modules that ran, but whose attention was not captured
-        self.kernels: dict[str, str] = {}  # of these, by path, the function in which it attended, where it is known
-        self.not_over_keys: list[ModulePlace] = []  # of selected modules without a softmax over keys
+        # selected modules whose attention was not captured, with the function in which they attended, if it is known
+        self.unseen: dict[ModulePlace, str] = {}
+        self.not_over_keys: dict[ModulePlace, None] = {}  # of selected modules without a softmax over keys
         self.multiplied: dict[nn.Module, None] = {}
         self.dropouts: dict[nn.Module, float] = {}  # the share of weights that modules drop in this pass
         self.notes: dict[nn.Module, str] = {}  # what a user has to know of the weights of a module's next call
@@ -98,9 +98,9 @@ class Ledger:
 
     def record_unseen(self, module: nn.Module, kernel: str = "") -> None:
         """Note in `unseen` a module that attended without a call being captured; only if its layer is selected."""
-        self._append_if_selected(module, self.unseen)
-        if kernel:
-            self.kernels.setdefault(self._place(module).path, kernel)
+        place = self._place(module)
+        if self._selects(place):
+            self.unseen[place] = self.unseen.get(place, "") or kernel
 
     def record_silent(self) -> None:
         """Note in `unseen` the places of modules that ran by the registry, but of which no call was captured."""
@@ -109,16 +109,13 @@ class Ledger:
         known += [place.path for place in (*self.unseen, *self.not_over_keys)]
         for module in silent:
             if not any(are_nested(place.path, path) for place in self.places.of(module) for path in known):
-                self._append_if_selected(module, self.unseen)
+                self.record_unseen(module)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
         """Note an attention module of a selected layer that has no softmax, or one that is not over keys."""
-        self._append_if_selected(module, self.not_over_keys)
-
-    def _append_if_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
         place = self._place(module)
-        if self._selects(place) and place not in places:
-            places.append(place)
+        if self._selects(place):
+            self.not_over_keys[place] = None
 
     def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
         places = self.places.of(module)
@@ -134,8 +131,7 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
     """The error for a module in whose passes no attention was captured; it names the modules that may have attended."""
     name = type(model).__name__
     if ledger.unseen:
-        kernels = {path: f" ({kernel})" for path, kernel in ledger.kernels.items()}
-        places = _paths(place.path + kernels.get(place.path, "") for place in ledger.unseen)
+        places = _paths(f"{place.path} ({kernel})" if kernel else place.path for place, kernel in ledger.unseen.items())
         return LoadError(
             f"{name} attended where it can't be seen: {places}",
             "choose SDPA or eager attention of plain tensors where the module lets you",

@@ -168,10 +168,8 @@ def rule_of_layer(call: RegistryCall) -> LayerRule:
     given = frozenset(name for name, value in options.items() if value is not None)
     module_class: Any = type(module)  # whose static type isn't hashable
     if unknown := _unknown(module_class, given):
-        raise LoadError(
-            f"{type(module).__name__} gives its attention {', '.join(unknown)}, which attn doesn't know",
-            f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it",
-        )
+        line = f"{type(module).__name__} gives its attention {', '.join(unknown)}, which attn doesn't know"
+        raise LoadError(line, f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it")
     mask = _fitting(module, query, key, mask)
     sink, sink_per_query = options.get("s_aux"), None
     sink = options.get("sinks") if sink is None else sink

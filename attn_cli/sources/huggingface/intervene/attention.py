@@ -100,10 +100,8 @@ class InterveningAttention(ObservedAttention):
 
 
 def _unreachable(layer: int, path: str) -> LoadError:
-    return LoadError(
-        f"layer {layer} ({path}) computes its attention where heads can't be ablated nor tokens masked",
-        "its weights can be seen: attn top, attn heads",
-    )
+    line = f"layer {layer} ({path}) computes its attention where heads can't be ablated nor tokens masked"
+    return LoadError(line, "its weights can be seen: attn top, attn heads")
 
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB
