@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.model.source import Source
-from attn_cli.notebook.models import Model, Numbers, opened, selected
+from attn_cli.notebook.models import Choosing, Model, opened, selected
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources import DEFAULT_MODEL, Opening
+from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.calls import answer_of
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
+
+Reducers: TypeAlias = Callable[[Rows, Call], Sequence[Reducer]]
 
 _LARGEST = 64  # cells of an overview's matrix
 
@@ -95,53 +97,54 @@ class Findings(Displayed):
 
 
 def inspect(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
-    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
-) -> Findings:  # fmt: skip
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, **how: Unpack[Choosing]
+) -> Findings:
     """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix of one head.
 
-    text     None for that of a recording
-    model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or a model of transformers, whose
-             tokenizer comes third
-    layers   the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
-    loading  how a model is loaded, as for `open_source`
+    text    None for that of a recording
+    model   "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or a model of transformers, whose
+            tokenizer comes third
+    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
+    how     else how a model is loaded, as for `open_source`
 
     Raises AttnError, whose hint says what to do: for a missing layer or head, a model that can't be loaded, a too long
     text.
     """
     every = HeadStatistics(), HeadKindsReducer(), ReceivedShares()
-    source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, loading, predicts=with_head))
-    prompt, chosen = _prompt(source, text), selected(layers, heads)
+    source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, how, predicts=with_head))
+    prompt = _prompt(source, text)
 
     def reducers(call: Call) -> list[Reducer]:
         reads = [WordReadsReducer()] if reads_each_token(call) else []
         return [*every, *reads, MatrixOf((_LARGEST, _LARGEST))]
 
-    summaries, story, notes = looked_and_told(source, prompt, chosen, reducers, free_memory())
+    summaries, story, notes = looked_and_told(source, prompt, selected(how), reducers, free_memory())
     report = Report("inspect", source.about, (prompt,), tuple(summaries), notes, story=story)
     return Findings(overview_of(report, on_screen=False), overview_of(report, on_screen=True))
 
 
 def heads(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
-    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
-) -> Findings:  # fmt: skip
+    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, **how: Unpack[Choosing]
+) -> Findings:
     """One row per head, as `attn heads`: `.heads` has entropy in bits, distance in tokens, weights from 0 to 1.
 
     Text, model, layers, heads and errors are as for `inspect`.
     """
     kinds = HeadKindsReducer()
-    return _found(
-        "heads", text, opened(text, model, tokenizer, loading), selected(layers, heads),
-        lambda rows, _: [HeadStatistics(rows)], lambda rows, call: [HeadStatistics(rows), kinds],
-    )  # fmt: skip
+    asked = _asked(text, model, tokenizer, how)
+    return asked.found("heads", lambda rows, _: [HeadStatistics(rows)], lambda rows, _: [HeadStatistics(rows), kinds])
 
 
 def top(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
-    k: int = 5, token: str | int | None = None, mean: bool = False, layers: Numbers = None, heads: Numbers = None,
-    **loading: Unpack[Opening],
-) -> Findings:  # fmt: skip
+    text: str | None = None,
+    model: Model = DEFAULT_MODEL,
+    tokenizer: Any = None,
+    *,
+    k: int = 5,
+    token: str | int | None = None,
+    mean: bool = False,
+    **how: Unpack[Choosing],
+) -> Findings:
     """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
     token   the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
@@ -149,16 +152,19 @@ def top(
 
     Text, model, layers and heads are as for `inspect`.
     """
-    chosen = selected(layers, heads)
-    together = None if mean else RowKeys(k, all_heads=True)
-    return _found("top", text, opened(text, model, tokenizer, loading), chosen, RowKeys(k, mean), together, token=token)
+    asked = _asked(text, model, tokenizer, how, token)
+    return asked.found("top", RowKeys(k, mean), None if mean else RowKeys(k, all_heads=True))
 
 
 def matrix(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
-    token: str | int | None = None, mean: bool = False, layers: Numbers = None, heads: Numbers = None,
-    **loading: Unpack[Opening],
-) -> Findings:  # fmt: skip
+    text: str | None = None,
+    model: Model = DEFAULT_MODEL,
+    tokenizer: Any = None,
+    *,
+    token: str | int | None = None,
+    mean: bool = False,
+    **how: Unpack[Choosing],
+) -> Findings:
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
     token   the n queries: a word of the text, its number, or None for all
@@ -167,17 +173,12 @@ def matrix(
     Text, model, layers and heads are as for `inspect`. Scores are -inf where masked. LimitError before the model runs
     where n x m numbers a head are more than the free memory.
     """
-    source, chosen = opened(text, model, tokenizer, loading), selected(layers, heads)
-
-    def check(prompt: Prompt, rows: Rows) -> None:
-        kept = sum(1 if mean else layer.heads for layer in source.planned_layers(chosen))
-        n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
-        check_memory(
-            2 * 4 * kept * n * m, f"weights and scores of {counted(kept, 'head')}, {n:,} x {m:,} each",
-            "choose with layers=, heads= or token=, or add mean=True",
-        )  # fmt: skip
-
-    kinds = HeadKindsReducer()
+    asked, kinds = _asked(text, model, tokenizer, how, token), HeadKindsReducer()
+    kept = sum(1 if mean else layer.heads for layer in asked.source.planned_layers(asked.selection))
+    rows, m = picked_rows(asked.token, asked.prompt)[0], len(asked.prompt.tokens)
+    n = m if rows is None else len(rows)
+    subject = f"weights and scores of {counted(kept, 'head')}, {n:,} x {m:,} each"
+    check_memory(2 * 4 * kept * n * m, subject, "choose with layers=, heads= or token=, or add mean=True")
 
     def standing_out(rows: Rows, call: Call) -> list[Reducer]:
         return [kinds, MatrixOf((_LARGEST, _LARGEST))]
@@ -185,51 +186,48 @@ def matrix(
     def whole(rows: Rows, call: Call) -> list[Reducer]:
         return [MatrixOf(kinds=("weights", "scores"), rows=rows, mean_heads=mean)]
 
-    return _found(
-        "matrix", text, source, chosen, whole,
-        standing_out if token is None and not mean else None, token=token, check=check,
-    )  # fmt: skip
+    return asked.found("matrix", whole, standing_out if token is None and not mean else None)
 
 
-def record(
-    text: str,
-    model: Model = DEFAULT_MODEL,
-    tokenizer: Any = None,
-    *,
-    layers: Numbers = None,
-    heads: Numbers = None,
-    **loading: Unpack[Opening],
-) -> Recording:
+def record(text: str, model: Model = DEFAULT_MODEL, tokenizer: Any = None, **how: Unpack[Choosing]) -> Recording:
     """The recording of a model's pass over a text, kept in memory; arguments and errors are as for `inspect`."""
-    return record_source(opened(text, model, tokenizer, loading), text, selection=selected(layers, heads))
+    return record_source(opened(text, model, tokenizer, how), text, selection=selected(how))
 
 
 def _prompt(source: Source, text: str | None) -> Prompt:
     return source.read(["" if text is None else text])[0]
 
 
-def _found(
-    command: str, text: str | None, source: Source, selection: Selection,
-    reducers: Callable[[Rows, Call], Sequence[Reducer]],
-    unchosen: Callable[[Rows, Call], Sequence[Reducer]] | None = None, *, token: str | int | None = None,
-    check: Callable[[Prompt, Rows], None] = lambda prompt, rows: None,
-) -> Findings:  # fmt: skip
-    """The parts that reducers make of a text."""
-    prompt = _prompt(source, text)
-    pick = None if token is None else str(token)
-    check(prompt, picked_rows(pick, prompt)[0])
-    of_screen = unchosen if selection == ALL and source.about["type"] != "table" else None
-    summaries, drawn = list[Summary](), list[Summary]()
+class _Asked(NamedTuple):
+    """A text that is read, the layers and heads to look at, and the queries that are picked of it."""
 
-    def visit(call: Call) -> None:
-        rows = rows_of_stream(pick, call.queries, prompt.text)
-        if rows == []:  # another stream has it
-            return
-        own = reducers(rows, call)
-        summary = reduce(call, *own, *(() if of_screen is None else of_screen(rows, call)))
-        summaries.append(replace(summary, parts=summary.parts[: len(own)]))
-        drawn.append(with_one_head(replace(summary, parts=summary.parts[len(own) :])))
+    source: Source
+    prompt: Prompt
+    selection: Selection
+    token: str | None
 
-    source.each([prompt], selection, visit)
-    report = Report(command, source.about, (prompt,), tuple(summaries))
-    return Findings(report, report if of_screen is None else replace(report, summaries=with_one_matrix(drawn)))
+    def found(self, command: str, reducers: Reducers, of_screen: Reducers | None) -> Findings:
+        """The parts that `reducers` make; a screen gets those of `of_screen` where no layers or heads are chosen."""
+        if self.selection != ALL or self.source.about["type"] == "table":
+            of_screen = None
+        summaries, drawn = list[Summary](), list[Summary]()
+
+        def visit(call: Call) -> None:
+            rows = rows_of_stream(self.token, call.queries, self.prompt.text)
+            if rows == []:  # another stream has it
+                return
+            own = reducers(rows, call)
+            summary = reduce(call, *own, *(() if of_screen is None else of_screen(rows, call)))
+            summaries.append(replace(summary, parts=summary.parts[: len(own)]))
+            drawn.append(with_one_head(replace(summary, parts=summary.parts[len(own) :])))
+
+        self.source.each([self.prompt], self.selection, visit)
+        report = Report(command, self.source.about, (self.prompt,), tuple(summaries))
+        return Findings(report, report if of_screen is None else replace(report, summaries=with_one_matrix(drawn)))
+
+
+def _asked(text: str | None, model: Model, tokenizer: Any, how: Choosing, token: str | int | None = None) -> _Asked:
+    source, pick = opened(text, model, tokenizer, how), None if token is None else str(token)
+    prompt, selection = _prompt(source, text), selected(how)
+    picked_rows(pick, prompt)  # raises before the model runs
+    return _Asked(source, prompt, selection, pick)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from attn_cli.errors import InputError
-from attn_cli.model.source import Predicting, Source
-from attn_cli.notebook.models import Model, Numbers, opened, selected
+from attn_cli.model.source import Predicting
+from attn_cli.notebook.models import Choosing, Model, opened, selected
 from attn_cli.prompt import Prompt
-from attn_cli.sources import DEFAULT_MODEL, Opening
+from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
@@ -16,9 +16,13 @@ from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
 
 
 def head_kinds(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *, seed: int = 0,
-    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
-) -> Answer:  # fmt: skip
+    text: str | None = None,
+    model: Model = DEFAULT_MODEL,
+    tokenizer: Any = None,
+    *,
+    seed: int = 0,
+    **how: Unpack[Choosing],
+) -> Answer:
     """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
 
     text    the text to judge on, by the share of what heads don't give to sinks; None for random tokens written twice
@@ -27,18 +31,22 @@ def head_kinds(
 
     Raises AttnError for a model that can't be loaded, and a layer or head that isn't there.
     """
-    if not isinstance(text, str | Prompt | None) and _is_default(model):
+    if not isinstance(text, str | Prompt | None) and isinstance(model, str) and model == DEFAULT_MODEL:
         text, model = None, text
-    return of_kinds.head_kinds(
-        opened(text, model, tokenizer, loading), text, seed=seed, selection=selected(layers, heads)
-    )
+    return of_kinds.head_kinds(opened(text, model, tokenizer, how), text, seed=seed, selection=selected(how))
 
 
 def knock(
-    text: str | Prompt, model: Model = DEFAULT_MODEL, tokenizer: Any = None, *,
-    rows: Sequence[int] | None = None, everywhere: bool = False, mean: bool = False, layers: Numbers = None,
-    heads: Numbers = None, together: bool = False, **loading: Unpack[Opening],
-) -> Answer:  # fmt: skip
+    text: str | Prompt,
+    model: Model = DEFAULT_MODEL,
+    tokenizer: Any = None,
+    *,
+    rows: Sequence[int] | None = None,
+    everywhere: bool = False,
+    mean: bool = False,
+    together: bool = False,
+    **how: Unpack[Choosing],
+) -> Answer:
     """The answer of a model with each head ablated in turn, held against its baseline, as `attn knock`.
 
     text        a text, or a prompt that the model's source has read
@@ -54,19 +62,23 @@ def knock(
         for head in knock("The capital of France is", "gpt2")["heads"][:5]:
             print(head["layer"], head["head"], head["bits"])
     """
-    source = opened(text, model, tokenizer, loading, predicts=True)
+    source = opened(text, model, tokenizer, how, predicts=True)
     if not isinstance(source, Predicting):
         raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
-    how = of_knock.Ablation(rows, everywhere, mean, together)
-    return of_knock.knock(source, text, how, selection=selected(layers, heads))
+    ablation = of_knock.Ablation(rows, everywhere, mean, together)
+    return of_knock.knock(source, text, ablation, selection=selected(how))
 
 
 def read_parts(
-    text: str | Prompt, model: Model = DEFAULT_MODEL, parts: Sequence[TextPart] | str = "lines", *,
-    tokenizer: Any = None, rows: Sequence[int] | None = None, everywhere: bool = False, layers: Numbers = None,
-    heads: Numbers = None,
-    **loading: Unpack[Opening],
-) -> Answer:  # fmt: skip
+    text: str | Prompt,
+    model: Model = DEFAULT_MODEL,
+    parts: Sequence[TextPart] | str = "lines",
+    *,
+    tokenizer: Any = None,
+    rows: Sequence[int] | None = None,
+    everywhere: bool = False,
+    **how: Unpack[Choosing],
+) -> Answer:
     """The attention of some rows to the parts of a text, and the effect of hiding each part, as `attn parts`.
 
     text        a text, or a prompt that the model's source has read
@@ -78,18 +90,11 @@ def read_parts(
     The effect is the change of the answer's log2 p, in bits; of an encoder the cosine distance of mean vectors; None
     for a table or a recording. InputError for another word in `parts`.
     """
-    source = opened(text, model, tokenizer, loading, predicts=True)
-    prompt = _read(source, text)
-    if isinstance(parts, str) and parts not in CUTS:
-        raise InputError(f"no way to cut a text is called {parts!r}", f"parts= takes {', '.join(CUTS)}")
-    chosen, cut = selected(layers, heads), parts if isinstance(parts, str) else "parts"
-    parts = parts_of(prompt, parts) if isinstance(parts, str) else parts
+    source, cut = opened(text, model, tokenizer, how, predicts=True), "parts"
+    prompt = source.read([text])[0] if isinstance(text, str) else text
+    if isinstance(parts, str):
+        if parts not in CUTS:
+            raise InputError(f"no way to cut a text is called {parts!r}", f"parts= takes {', '.join(CUTS)}")
+        cut, parts = parts, parts_of(prompt, parts)
+    chosen = selected(how)
     return of_parts.read_parts(source, prompt, parts, rows=rows, everywhere=everywhere, selection=chosen, cut=cut)
-
-
-def _read(source: Source, text: str | Prompt) -> Prompt:
-    return source.read([text])[0] if isinstance(text, str) else text
-
-
-def _is_default(model: object) -> bool:
-    return isinstance(model, str) and model == DEFAULT_MODEL

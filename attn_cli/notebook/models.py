@@ -24,29 +24,25 @@ Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 """
 
 
-_ARGUMENTS = (
-    "text",
-    "model",
-    "tokenizer",
-    "layers",
-    "heads",
-    "token",
-    "mean",
-    "k",
-    "rows",
-    "seed",
-)  # of one-line functions
+class Choosing(Opening, total=False):
+    """The keyword arguments of all one-line functions: which layers and heads, and how a model is loaded."""
+
+    layers: Numbers
+    heads: Numbers
 
 
-def opened(text: object, model: Model, tokenizer: Any, opening: Opening, *, predicts: bool = False) -> Source:
+_OWN = ("text", "model", "tokenizer", "token", "mean", "k", "rows", "seed")  # arguments that some of them have besides
+
+
+def opened(text: object, model: Model, tokenizer: Any, how: Choosing, *, predicts: bool = False) -> Source:
     """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is."""
     if not isinstance(text, str | Prompt | None):
         raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")
-    for name in opening:
-        if name not in Opening.__annotations__:
-            near = get_close_matches(name, [*Opening.__annotations__, *_ARGUMENTS], 1)
+    for name in how:
+        if name not in Choosing.__annotations__:
+            near = get_close_matches(name, [*Choosing.__annotations__, *_OWN], 1)
             raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
-    loading = dict(opening)
+    loading = {name: value for name, value in how.items() if name in Opening.__annotations__}
     if isinstance(model, str):
         if tokenizer is not None:
             raise InputError(
@@ -83,8 +79,9 @@ def is_source(thing: object) -> TypeGuard[Source]:
     return hasattr(thing, "each")
 
 
-def selected(layers: Numbers, heads: Numbers) -> Selection:
+def selected(how: Choosing) -> Selection:
     """The layers and heads that numbers, or words such as "18.6" for head 6 of layer 18, choose; None for all."""
+    layers, heads = how.get("layers"), how.get("heads")
     if isinstance(layers, str) or isinstance(heads, str):
         return selection_of(_in_words(layers), _in_words(heads))
     chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]
