@@ -71,8 +71,8 @@ class ScanFolder:
             before, after = self.scan.get(name), now.get(name)
             if name not in _NAMES_ALONE and before != after:
                 values = "" if name in ("files", "weights") else f": {_shown(before)} there, {_shown(after)} now"
-                raise InputError(f"{excerpt(self.name)} holds a scan with other {name}{values}",
-                                 "give another folder, or remove this one")  # fmt: skip
+                line = f"{excerpt(self.name)} holds a scan with other {name}{values}"
+                raise InputError(line, "give another folder, or remove this one")
 
     def end(self, parts: int) -> None:
         """Note how many parts the scan has, once all documents were read."""
@@ -115,8 +115,8 @@ class ScanFolder:
             return False
         about, _ = self.open(shard.number)
         if about.get("content") != shard.content:
-            raise InputError(f"{excerpt(self.name)}/{self.file('part', shard.number).name} is of other documents",
-                             "give the documents that the scan was begun with")  # fmt: skip
+            line = f"{excerpt(self.name)}/{self.file('part', shard.number).name} is of other documents"
+            raise InputError(line, "give the documents that the scan was begun with")
         return True
 
     def file(self, what: str, number: int) -> Path:

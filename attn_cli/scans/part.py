@@ -53,11 +53,9 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
     modules = [ModuleNumbers.together(parts) for parts in zip(*found, strict=True)]
     order = np.argsort(done, kind="stable")
     table = _table([texts[done[at]] for at in order], modules, order)
-    about = {
-        **about, "part": shard.number, "content": shard.content, "records": len(shard.documents),
-        "documents": len(done), "heads": len(table) // max(1, len(done)),
-        "tokens": sum(len(texts[at][1].ids) for at in done),
-    }  # fmt: skip
+    counts = {"records": len(shard.documents), "documents": len(done), "heads": len(table) // max(1, len(done))}
+    counts["tokens"] = sum(len(texts[at][1].ids) for at in done)
+    about = {**about, "part": shard.number, "content": shard.content, **counts}
     rejects.sort(key=lambda text: (text.number, text.piece))
     columns = {name: [getattr(text, of) for text in rejects] for name, of in _REJECT.items()}
     part = _file(table.replace_schema_metadata({"attn": orjson.dumps(about), "kinds": _sums(modules)}))

@@ -118,8 +118,8 @@ def estimates(values: np.ndarray, *, quantiles: bool = False) -> dict[str, np.nd
         apart = np.where(known, values - mean, 0.0)
         variance = np.where(count > 1, (apart * apart).sum(axis=0) / (count - 1), np.nan)
     width = ci_half_width(variance, count)
-    found = {"documents": count, "document_mean": mean, "low": mean - width, "high": mean + width,
-             "standard_deviation": np.sqrt(variance)}  # fmt: skip
+    found = {"documents": count, "document_mean": mean, "low": mean - width, "high": mean + width}
+    found["standard_deviation"] = np.sqrt(variance)
     if quantiles:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a head without a number

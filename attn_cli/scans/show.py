@@ -26,6 +26,8 @@ _KIND = ("documents", "share", "share_low", "share_high", "baseline", "control",
 _ESTIMATE = ("document_mean", "low", "high", "standard_deviation", *QUANTILES)
 _SORTED = ("document_mean", "low", "high", "q05", "q50", "q95")
 _WHERE = ("document", "piece", "file", "record")
+_EXAMPLE = ("percentile", "weight", *_WHERE, "query", "key", "query_token", "key_token", "text", "whole")
+_TESTED = ("document_mean", "other_mean", "difference", "low", "high", "effect", "p_value")
 _CORPUS = {"corpus": ("folder", "model", "documents", "tokens"), "rejected": ("reason", "count")}
 _HEADS = Shape(
     "attn.scan_heads/4",
@@ -40,9 +42,11 @@ _HEADS = Shape(
         "kinds": ("kind", "count"),
     },
     bars=("share",),
-    legend=("share: non-sink attention on the kind's targets; low, high: 95 % interval",
-            "certain: probability that the mean is enough for the name"),
-)  # fmt: skip
+    legend=(
+        "share: non-sink attention on the kind's targets; low, high: 95 % interval",
+        "certain: probability that the mean is enough for the name",
+    ),
+)
 _BY_NUMBER = replace(
     _HEADS,
     screen={"heads": ("head", *_SORTED, "kind")},
@@ -53,8 +57,7 @@ _HEAD = Shape(
     "attn.scan_head/4",
     "All that a scan knows of one head. input is empty.",
     {
-        "examples": (*_PLACE, "percentile", "weight", *_WHERE, "query", "key", "query_token", "key_token", "text",
-                     "whole"),
+        "examples": (*_PLACE, *_EXAMPLE),
         "head": (*_PLACE, "kind", *_KIND),
         "statistics": (*_PLACE, "statistic", "documents", *_ESTIMATE),
         "kinds": ("kind", *_KIND, "named"),
@@ -65,25 +68,23 @@ _HEAD = Shape(
         "kinds": ("kind", "share", "share_low", "share_high", "baseline", "certainty"),
         "examples": ("percentile", "weight", "query_token", "key_token", "text"),
     },
-    legend=("kinds: share of non-sink attention on targets; baseline: of uniform attention",
-            "at: % of documents with less of the kind; weight: its largest off the sinks"),
-)  # fmt: skip
+    legend=(
+        "kinds: share of non-sink attention on targets; baseline: of uniform attention",
+        "at: % of documents with less of the kind; weight: its largest off the sinks",
+    ),
+)
 _DIFFERENCES = Shape(
     "attn.scan_differences/4",
     "Two scans, head by head. input is empty.",
     {
-        "differences": (*_PLACE, "statistic", "document_mean", "other_mean", "difference", "low", "high", "effect",
-                        "p_value", "adjusted_p_value", "differs"),
+        "differences": (*_PLACE, "statistic", *_TESTED, "adjusted_p_value", "differs"),
         "kinds": (*_PLACE, "kind", "other_kind"),
         "run": ("test", "level", "compared", "differ", "unmatched_heads"),
         **_CORPUS,
     },
-    screen={
-        "differences": ("head", "statistic", "document_mean", "other_mean", "difference", "low", "high", "effect"),
-        "kinds": ("head", "kind", "other_kind"),
-    },
+    screen={"differences": ("head", "statistic", *_TESTED[:-1]), "kinds": ("head", "kind", "other_kind")},
     legend=("low, high: 95 % interval; effect: difference over documents' standard deviation",),
-)  # fmt: skip
+)
 SHAPES = {"scan_heads": _HEADS, "scan_head": _HEAD, "scan_differences": _DIFFERENCES}
 LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance
 _SHOWN, _ROWS_SHOWN = 20, 14
@@ -127,8 +128,8 @@ def _of_kind(scan: ScanResults, kind: str, at: int) -> Row:
 
 
 def _head_rows(scan: ScanResults) -> list[Row]:
-    return [place | {"kind": kind} | _of_kind(scan, kind, at)
-            for at, (place, kind) in enumerate(zip(scan.places, scan.kind, strict=True))]  # fmt: skip
+    named = enumerate(zip(scan.places, scan.kind, strict=True))
+    return [place | {"kind": kind} | _of_kind(scan, kind, at) for at, (place, kind) in named]
 
 
 def _clearest(row: Row) -> tuple[int, float]:
@@ -143,10 +144,11 @@ def _examples(scan: ScanResults, at: int) -> list[Row]:
     of = weights if number is None else scan.values(f"{number}_share")[:, at]
     known = np.flatnonzero(~np.isnan(of) & ~np.isnan(weights))
     order = known[np.lexsort((known, -weights[known], -of[known]))].tolist()  # the largest first
+    if not order:
+        return []
     last = len(order) - 1
-    ranks = sorted({*range(min(_STRONGEST, last + 1)), *(round((1 - decile) * max(last, 0)) for decile in _DECILES)})
-    return [{"percentile": 100 * (1 - rank / max(1, last)), **_example(scan, order[rank], at)}
-            for rank in ranks if rank <= last]  # fmt: skip
+    ranks = sorted({*range(min(_STRONGEST, last + 1)), *(round((1 - decile) * last) for decile in _DECILES)})
+    return [{"percentile": 100 * (1 - rank / max(1, last))} | _example(scan, order[rank], at) for rank in ranks]
 
 
 def _example(scan: ScanResults, document: int, at: int) -> Row:
@@ -175,28 +177,28 @@ def differences_of(
     theirs = {tuple(place.items()): at for at, place in enumerate(other.places)}
     pairs = [(at, theirs[key]) for at, place in enumerate(one.places) if (key := tuple(place.items())) in theirs]
     if not pairs:
-        raise InputError(f"the scans in {excerpt(one.name)} and {excerpt(other.name)} have no head in common",
-                         "scans of models of one architecture can be compared")  # fmt: skip
-    contents = [[(number, about.get("content"), about["documents"]) for number, about in scan.parts.items()]
-                for scan in (one, other)]  # fmt: skip
+        both = f"the scans in {excerpt(one.name)} and {excerpt(other.name)}"
+        raise InputError(f"{both} have no head in common", "scans of models of one architecture can be compared")
+    contents = [[(at, of.get("content"), of["documents"]) for at, of in scan.parts.items()] for scan in (one, other)]
     same, rows = contents[0] == contents[1], list[Row]()
     for name in _STATISTICS if statistic is None else (statistic,):
         values = (scan.values(name)[:, [pair[side] for pair in pairs]] for side, scan in enumerate((one, other)))
-        tested = _tested(*values, paired=same)
-        rows += [one.places[at] | {"statistic": name} | _plain(tested, row, tuple(tested)[:-1])
-                 for row, (at, _) in enumerate(pairs) if tested["varies"][row]]  # fmt: skip
-    for row, adjusted in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
-        row |= {"adjusted_p_value": adjusted, "differs": adjusted < LEVEL}
+        tested, varies = _tested(*values, paired=same)
+        for row in np.flatnonzero(varies).tolist():
+            rows.append(one.places[pairs[row][0]] | {"statistic": name} | _plain(tested, row, _TESTED))
+    for number, adjusted in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
+        number |= {"adjusted_p_value": adjusted, "differs": adjusted < LEVEL}
     rows.sort(key=lambda row: (not row["differs"], -abs(row["effect"] or 0.0)))
-    order = sorted(pairs, key=lambda pair: _clearest(heads[pair[0]])) if (heads := _head_rows(one)) else []
-    kinds = [one.places[at] | {"kind": one.kind[at], "other_kind": other.kind[to]}
-             for at, to in order if one.kind[at] != other.kind[to]]  # fmt: skip
+    heads = _head_rows(one)
+    order = sorted(pairs, key=lambda pair: _clearest(heads[pair[0]]))
+    changed = [(at, to) for at, to in order if one.kind[at] != other.kind[to]]
+    kinds = [one.places[at] | {"kind": one.kind[at], "other_kind": other.kind[to]} for at, to in changed]
     (tables, words), (others, other_words) = _corpus(one), _corpus(other)
     differ, alone = sum(row["differs"] for row in rows), len(one.places) + len(other.places) - 2 * len(pairs)
     run = {"test": "paired" if same else "welch", "level": LEVEL, "compared": len(rows), "differ": differ}
     test = "same documents: paired test" if same else "other documents: Welch's test"
-    findings = [f"{differ:,} of {len(rows):,} numbers differ significantly",
-                f"{test}, family-wise error rate {LEVEL:.0%} (Holm 1979)"]  # fmt: skip
+    findings = [f"{differ:,} of {len(rows):,} numbers differ significantly"]
+    findings += [f"{test}, family-wise error rate {LEVEL:.0%} (Holm 1979)"]
     findings += [f"{counted(len(kinds), 'head')} of another kind"] * bool(kinds)
     findings += [f"{counted(alone, 'head')} in one scan only"] * bool(alone)
     tables |= {"corpus": Table.of([*tables["corpus"], *others["corpus"]])}
@@ -210,8 +212,8 @@ def differences_of(
     )
 
 
-def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> dict[str, np.ndarray]:
-    """Student's paired test of the same documents, Welch's of others, of each head's numbers `[documents, heads]`."""
+def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Student's paired test of the same documents, or Welch's, by head, and where numbers `[documents, heads]` vary."""
     one, two = estimates(first), estimates(second)
     freedoms = np.stack([x["documents"] - 1 for x in (one, two)])
     variances = np.stack([x["standard_deviation"] ** 2 for x in (one, two)])
@@ -227,11 +229,9 @@ def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> dict[str,
         p_value = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
         effect = np.where(difference == 0, 0.0, difference / deviation)
     width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
-    return {
-        "document_mean": one["document_mean"], "other_mean": two["document_mean"], "difference": difference,
-        "low": difference - width, "high": difference + width, "effect": effect, "p_value": p_value,
-        "varies": ~np.isnan(difference) & ((deviation > 0) | (difference != 0)),
-    }  # fmt: skip
+    ends, means = (difference - width, difference + width), (one["document_mean"], two["document_mean"])
+    tested = dict(zip(_TESTED, (*means, difference, *ends, effect, p_value), strict=True))
+    return tested, ~np.isnan(difference) & ((deviation > 0) | (difference != 0))
 
 
 class Scan(ScanResults):
@@ -282,8 +282,8 @@ class Scan(ScanResults):
         place, kind, (tables, words) = self.places[at], self.kind[at], _corpus(self)
         head = place | {"kind": kind} | _of_kind(self, kind, at)
         found = {each: estimates(self.values(each)[:, at : at + 1], quantiles=True) for each in _STATISTICS}
-        statistics = [place | {"statistic": each} | _plain(of, 0, ("documents", *_ESTIMATE))
-                      for each, of in found.items() if of["documents"][0]]  # fmt: skip
+        known = [(each, _plain(of, 0, ("documents", *_ESTIMATE))) for each, of in found.items()]
+        statistics = [place | {"statistic": each} | row for each, row in known if row["documents"]]
         kinds = [{"kind": each, **_of_kind(self, each, at), "named": each == kind} for each in _KINDS]
         kinds = sorted(
             (row for row in kinds if row["documents"]), key=lambda x: -(x["share"] or 0) / (x["baseline"] or 1)

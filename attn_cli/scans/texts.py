@@ -28,8 +28,8 @@ def scannable(source: Source) -> Any:
     """The source, if it is a model that reads many texts at once; InputError for word tables and recordings."""
     if hasattr(source, "each_encoded"):
         return source
-    raise InputError(f"{excerpt(str(source.about['model']))} can't be scanned: it runs no model",
-                     "attn scan INPUT... -m gpt2 -o DIR, or another model")  # fmt: skip
+    reason = f"{excerpt(str(source.about['model']))} can't be scanned: it runs no model"
+    raise InputError(reason, "attn scan INPUT... -m gpt2 -o DIR, or another model")
 
 
 class Shard(NamedTuple):
