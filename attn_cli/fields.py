@@ -1,7 +1,5 @@
-"""Fields of machine output, of which JSON Schemas are made."""
+"""The types of machine output, of which JSON Schemas are made."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 Schema = dict[str, Any]
@@ -27,26 +25,3 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
     """The JSON Schema of a list of items that `meaning` describes, `count` of them if it is fixed."""
     items = {**item, "description": meaning} if meaning else item
     return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
-
-
-@dataclass(frozen=True)
-class Field:
-    """A named value in a JSON object or a table, by its JSON Schema; an optional one may be missing."""
-
-    name: str
-    type: Schema
-    meaning: str = ""
-    optional: bool = False
-
-    def schema(self) -> Schema:
-        """The JSON Schema of the field's value, with its meaning."""
-        return {**self.type, **({"description": self.meaning} if self.meaning else {})}
-
-
-def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
-    """The JSON Schema of an object with these fields, of which all but optional ones are required."""
-    return {
-        "type": "object",
-        "required": [one.name for one in fields if not one.optional],
-        "properties": {one.name: one.schema() for one in fields},
-    }

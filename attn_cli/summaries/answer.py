@@ -12,7 +12,7 @@ import numpy as np
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
 from attn_cli.fields import NESTED, TEXT, Schema, each
-from attn_cli.summaries.columns import COLUMNS, Column
+from attn_cli.summaries.columns import COLUMNS, Column, object_schema
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -85,26 +85,18 @@ class Shape:
     def schema(self) -> dict[str, Schema]:
         """The JSON Schema of `findings`, `tables` and `matrices`."""
         tables = {name: each(row_schema(self.tables[name], self.own)) for name in [*self.tables][self.rows_alone :]}
+        by_name = {"type": "object", "properties": tables, "additionalProperties": False}
         matrices = {name: NESTED | {"description": meaning} for name, meaning in self.matrices.items()}
         return ({"matrices": {"type": "object", "properties": matrices}} if matrices else {}) | {
             "findings": each(TEXT) | {"description": "what the numbers say, in sentences"},
-            "tables": {
-                "type": "object", "properties": tables, "additionalProperties": False,
-                "description": "lists of rows, by the table's name",
-            },
-        }  # fmt: skip
+            "tables": by_name | {"description": "lists of rows, by the table's name"},
+        }
 
 
 def row_schema(names: Sequence[str], own: Mapping[str, Column]) -> Schema:
     """The JSON Schema of a row of these columns; one whose name ends with ? may be left out."""
     known = {**COLUMNS, **own}
-    columns = {name.rstrip("?"): known[name.rstrip("?")] for name in names}
-    return {
-        "type": "object",
-        "required": [name for name in names if not name.endswith("?")],
-        "properties": {name: {**column.type, "description": column.meaning} for name, column in columns.items()},
-        "additionalProperties": False,
-    }
+    return object_schema({name: known[name.rstrip("?")] for name in names}) | {"additionalProperties": False}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,15 @@ class Column(NamedTuple):
     format: str = ""
 
 
+def object_schema(columns: Mapping[str, Column]) -> Schema:
+    """The JSON Schema of an object with these values; one whose name ends with ? may be left out."""
+    return {
+        "type": "object",
+        "required": [name for name in columns if not name.endswith("?")],
+        "properties": {name.rstrip("?"): {**x.type, "description": x.meaning} for name, x in columns.items()},
+    }
+
+
 COLUMNS: Mapping[str, Column] = {
     **{each.name: Column(NUMBER, each.meaning, each.heading, f".{each.digits}f") for each in STATISTICS},
     "stream": Column(TEXT, "which attention it is (self, encoder, decoder, cross), where a model has several"),

@@ -33,11 +33,9 @@ def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
         for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
-            sinks.append({
-                "stream": stream, "key": key, "key_token": keys[key].text, "head_share": count[key] / heads,
-                "weight": float(weights[key]), "value_norm": value, "residual_norm": residual,
-                "hub": is_hub(value, residual),
-            })  # fmt: skip
+            got = {"head_share": count[key] / heads, "weight": float(weights[key])}
+            norms = {"value_norm": value, "residual_norm": residual, "hub": is_hub(value, residual)}
+            sinks.append({"stream": stream, "key": key, "key_token": keys[key].text, **got, **norms})
     return sinks
 
 

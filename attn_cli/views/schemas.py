@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from attn_cli.errors import InputError
-from attn_cli.fields import COUNT, TEXT, Field, Schema, each, object_schema, or_none
+from attn_cli.fields import COUNT, TEXT, Schema, each, or_none
 from attn_cli.summaries.answer import Shape
+from attn_cli.summaries.columns import Column, object_schema
 
 _MODULES = {  # where the SHAPE of a name stands, in the order in which names are listed
     "inspect": "summaries.answers.calls",
@@ -40,13 +41,13 @@ _MODULES = {  # where the SHAPE of a name stands, in the order in which names ar
 schema_names = tuple(_MODULES)
 """The names of all JSON Schemas, in the order in which they are listed."""
 
-_SOURCE = (
-    Field("model", TEXT, "the model as named on the command line"),
-    Field("type", TEXT, "the model's type; table or matrices for those"),
-    Field("revision", or_none(TEXT), "commit of a model from the hub, null otherwise"),
-    Field("dtype", TEXT, "precision of the model"),
-    Field("device", TEXT, "the device it ran on"),
-)
+_SOURCE = {
+    "model": Column(TEXT, "the model as named on the command line"),
+    "type": Column(TEXT, "the model's type; table or matrices for those"),
+    "revision": Column(or_none(TEXT), "commit of a model from the hub, null otherwise"),
+    "dtype": Column(TEXT, "precision of the model"),
+    "device": Column(TEXT, "the device it ran on"),
+}
 _NESTED: Schema = {
     "description": "a matrix as nested lists",
     "type": "array",

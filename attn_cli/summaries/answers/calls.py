@@ -124,7 +124,7 @@ SHAPES = {
         },
         rows_alone=True,
     ),
-}  # fmt: skip
+}
 
 
 def answer_of(report: Report) -> Answer:
@@ -177,10 +177,8 @@ def _of_story(story: Story) -> dict[str, Table]:
 
 def _of_reads(reads: Reads) -> Iterator[dict[str, Any]]:
     for word in reads:
-        query = {"query": word["query"], "query_token": word["query_word"]}
-        own = {"key": word["query"], "key_word": word["query_word"], "share": word["own"], "weight": word["own_weight"]}
-        for key in (own, *word["sources"]):
-            yield query | {name.replace("_word", "_token"): value for name, value in key.items()}
+        query = {"query": word["query"], "query_token": word["query_token"]}
+        yield from (query | key for key in (word["own"], *word["sources"]))
 
 
 def _findings(report: Report) -> Iterator[str]:

@@ -31,10 +31,12 @@ SHAPE = Shape(
     screen={
         "layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2"),
     },
-    legend=("before, after: cosine between the word in 1 and in 2",
-            "pull: a token's part of the word's attention output, measured along it"),
+    legend=(
+        "before, after: cosine between the word in 1 and in 2",
+        "pull: a token's part of the word's attention output, measured along it",
+    ),
     several_texts=True,
-)  # fmt: skip
+)
 _LEAST_PULL = 0.05  # of a word that is a finding
 
 

@@ -47,13 +47,9 @@ def cost_of(
     tile = tile_of(layer.heads, layer.kv_heads, n)
     total = max(sum(operations.values()), 1)
     variants = list(_variants(layer, layers, windowed, n, itemsize))
-    sizes = {
-        "tokens": n, "layers": layers, "windowed_layers": windowed, "heads": layer.heads,
-        "kv_heads": layer.kv_heads, "head_size": layer.d, "value_size": layer.e, "width": layer.width,
-        "latent_size": layer.rank or None, "window": layer.window, "bytes_per_number": itemsize,
-        "matrix_bytes": layer.heads * layers * n * n * _SCORE_BYTES,
-        "band_bytes": tile.heads * min(tile.height, n) * n * _SCORE_BYTES,
-    }  # fmt: skip
+    of_layer = (layer.heads, layer.kv_heads, layer.d, layer.e, layer.width, layer.rank or None, layer.window)
+    stored, held = (heads * n * _SCORE_BYTES for heads in (layer.heads * layers * n, tile.heads * min(tile.height, n)))
+    sizes = dict(zip(SHAPE.tables["sizes"], (n, layers, windowed, *of_layer, itemsize, stored, held), strict=True))
     parts = ({"part": part, "operations": number, "share": number / total} for part, number in operations.items())
     findings = list(_findings(variants, sizes, lengths, is_longest=is_longest))
     tables = {"variants": Table.of(variants), "operations": Table.of(parts), "sizes": Table.of([sizes])}

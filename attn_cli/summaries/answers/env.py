@@ -13,14 +13,20 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
 EXTRAS = {
-    "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "adapters": ("peft",),
-    "explore": ("textual",), "figure": ("resvg-py", "svg2pdf-py"), "scan": ("pyarrow",),
+    "gguf": ("gguf", "accelerate"),
+    "image": ("pillow",),
+    "audio": ("soxr",),
+    "adapters": ("peft",),
+    "explore": ("textual",),
+    "figure": ("resvg-py", "svg2pdf-py"),
+    "scan": ("pyarrow",),
     "scan-ray": ("ray", "pyarrow"),
-}  # fmt: skip
+}
 HEEDED = re.compile(  # variables that attn or a library under it reads
     r"(ATTN|HF|HUGGING_FACE|TRANSFORMERS|TQDM|CUDA|OMP|MKL|RAY|LC|XDG_CACHE|DISABLE_SAFETENSORS)_.*|(CLI|NO_|FORCE_)COLOR.*"
-    r"|COLOR.*|TERM|COLUMNS|LANG|PYTHONIOENCODING|VISUAL|EDITOR|PAGER|LESS|HTTPS?_PROXY", re.IGNORECASE
-)  # fmt: skip
+    r"|COLOR.*|TERM|COLUMNS|LANG|PYTHONIOENCODING|VISUAL|EDITOR|PAGER|LESS|HTTPS?_PROXY",
+    re.IGNORECASE,
+)
 SECRET = re.compile("TOKEN|ENDPOINT|PROXY|KEY|PASS", re.IGNORECASE)  # of these it is told only that they are set
 
 _TABLES = {
@@ -51,6 +57,8 @@ def installation(
         "cache": "unknown" if folder is None else folder,
         **({"broken in cache": str(broken)} if broken else {}),
     }
+    heeded = {name: value for name, value in os.environ.items() if HEEDED.fullmatch(name)}
+    heeded |= {name: "set" for name in heeded if SECRET.search(name)}
     tables = {
         "facts": Table.of({"fact": name, "value": value} for name, value in facts.items()),
         "packages": Table.of({"package": name, "version": _version(name)} for name in PACKAGES),
@@ -59,12 +67,9 @@ def installation(
             {"extra": extra, "install": "installed" if all(map(_version, of)) else f"pip install 'attn-cli[{extra}]'"}
             for extra, of in EXTRAS.items()
         ),
-        "variables": Table.of(
-            {"variable": name, "value": "set" if SECRET.search(name) else value}
-            for name, value in sorted(os.environ.items()) if HEEDED.fullmatch(name)
-        ),
+        "variables": Table.of({"variable": name, "value": value} for name, value in sorted(heeded.items())),
         "models": Table.of({"model": name, "bytes": size} for name, size in models.items()),
-    }  # fmt: skip
+    }
     return Answer(SHAPE, (), tables, next=Next("inspect", ("he sat on the river bank",)))
 
 

@@ -37,19 +37,16 @@ SHAPE = Shape(
 
 def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int | None = None) -> Answer:
     """The kind of every head of these calls, as tables of `SHAPE`; `seed` of random tokens, None on a text."""
-    sinks = text_sinks(summaries) if seed is None else []
+    sinks, judged = text_sinks(summaries) if seed is None else [], with_part(summaries, HeadKinds)
     tables = {
-        "kinds": Table.of(
-            lead(summaries, summary) | row
-            for summary, part in with_part(summaries, HeadKinds) for row in part.records(summary)
-        ),
+        "kinds": Table.of(lead(summaries, summary) | row for summary, part in judged for row in part.records(summary)),
         "families": Table.of(families(summaries)),
         "sinks": Table.of(sinks),
         "prompts": Table.of(
             {"seed": None if seed is None else seed + at, "tokens": len(prompt.tokens)}
             for at, prompt in enumerate(prompts)
         ),
-    }  # fmt: skip
+    }
     findings = [finding(summaries), *sink_words(sinks)]
     if seed is not None:
         lengths = ", ".join(str(len(prompt.tokens)) for prompt in prompts)

@@ -45,10 +45,8 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
         centre, axes, shares = np.zeros(2), np.eye(2), both.var(axis=0) / max(both.var(axis=0).sum(), 1e-30)
     places = (both - centre) @ axes.T
     before, after = places[: len(before)], places[len(before) :]
-    tokens = [
-        (number, prompt.tokens[at])
-        for number, (prompt, rows) in enumerate(zip(prompts, for_text, strict=True), 1) for at in rows
-    ]  # fmt: skip
+    numbered = enumerate(zip(prompts, for_text, strict=True), 1)
+    tokens = [(number, prompt.tokens[at]) for number, (prompt, rows) in numbered for at in rows]
     points = {
         "context": [number for number, _ in tokens],
         "index": [token.index for _, token in tokens],

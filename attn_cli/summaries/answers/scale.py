@@ -9,21 +9,21 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table
 _KEYS, _SAMPLES = 16, 1000  # of random queries, for each size: how many, and the keys that each meets
 _FEW = 4  # scores
 _EXAMPLE = "he sat on the river bank"
+_VARIANCE = ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight")
 SHAPE = Shape(
     "attn.scale/4",
     "Why scores are divided by sqrt(d). input is empty.",
     {
-        "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
+        "variance": _VARIANCE,
         "saturation": ("factor", "scores", "exponentials", "sum", "weights", "entropy_bits", "slope"),
     },
-    screen={
-        "saturation": ("factor", "scores", "weights", "entropy_bits", "slope"),
-        "variance": ("d", "variance", "scaled_variance", "top_weight", "scaled_top_weight"),
-    },
+    screen={"saturation": ("factor", "scores", "weights", "entropy_bits", "slope"), "variance": _VARIANCE},
     bars=("top_weight",),
-    legend=("bits: entropy of the weights; slope: the largest w (1 - w)",
-            f"q · k of normal entries; top weight of {_KEYS} keys, mean of {_SAMPLES:,} queries"),
-)  # fmt: skip
+    legend=(
+        "bits: entropy of the weights; slope: the largest w (1 - w)",
+        f"q · k of normal entries; top weight of {_KEYS} keys, mean of {_SAMPLES:,} queries",
+    ),
+)
 
 
 def scaling(scores: Sequence[float], factors: Sequence[float], sizes: Sequence[int]) -> Answer:

@@ -57,10 +57,9 @@ class Steps(Part):
 
     def _stages(self, summary: Summary) -> Iterator[dict[str, Any]]:
         for step, stage in enumerate(self.stages, 1):
-            yield {
-                "layer": summary.place.layer, "step": step, "stage": stage.name, "formula": stage.formula,
-                "axes": [*stage.axes], "shape": [*stage.values.shape], "queries": [*self.rows], "values": stage.values,
-            }  # fmt: skip
+            lead = {"layer": summary.place.layer, "step": step, "stage": stage.name, "formula": stage.formula}
+            of_axes = {"axes": [*stage.axes], "shape": [*stage.values.shape], "queries": [*self.rows]}
+            yield {**lead, **of_axes, "values": stage.values}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The array of every stage of the computation by its name, such as `scores`, `weights` and `output`."""

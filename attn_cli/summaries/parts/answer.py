@@ -111,11 +111,9 @@ def read_parts(
         raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
     sinks = read.sinks(len(queries))
     asks = () if queries_from == "all" else question_of(prompt, parts)
-    context = [
-        at for at, part in enumerate(parts)
-        if part.kind == "given" and not set(part.tokens) <= set(sinks) and at not in asks
-        and (queries_from == "all" or set(reading).isdisjoint(part.tokens))
-    ]  # fmt: skip
+    given = {at for at, part in enumerate(parts) if part.kind == "given" and not set(part.tokens) <= set(sinks)}
+    readers = set() if queries_from == "all" else set(reading)
+    context = [at for at in sorted(given.difference(asks)) if readers.isdisjoint(parts[at].tokens)]
     effects, together = dict[int, float](), list[dict[str, Any]]()
     if experiment is not None:
         try:

@@ -99,8 +99,8 @@ def message_spans(text: str, messages: Sequence[MessageText]) -> list[PartSpan]:
         if more and not _search(text, following, more[-1][1], len(text))[1]:  # calls that the template leaves out
             more, _ = _search(text, calls, begin, max(text.find(following[0].strip(), begin), begin))
         if not whole and not more:
-            raise InputError(f"message {number + 1} ({role}) is not in the chat's text as it was given",
-                             "its template changes messages; cut it otherwise, as by --cut lines")  # fmt: skip
+            reason = f"message {number + 1} ({role}) is not in the chat's text as it was given"
+            raise InputError(reason, "its template changes messages; cut it otherwise, as by --cut lines")
         if places := [*places, *more]:
             at = places[-1][1]
             turn = roles[: number + 1].count(role)

@@ -233,8 +233,8 @@ class DecidingRowsReducer:
         lengths = weights if norms is None else weights * norms
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
         kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
-        return DecidingRows(self.rows, keys, kept, longest, weights.sum(axis=0), (lengths**2).sum(axis=0),
-                            call.is_causal, self.count)  # fmt: skip
+        sums = weights.sum(axis=0), (lengths**2).sum(axis=0)
+        return DecidingRows(self.rows, keys, kept, longest, *sums, call.is_causal, self.count)
 
 
 @dataclass(frozen=True)

@@ -214,8 +214,8 @@ def _given_call(
     (h, n, d), (g, m, width) = q.shape, k.shape
     if h % g or width != d or n > m or tuple(v.shape[:2]) != (g, m):
         shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in arrays.items())
-        raise InputError(f"layer {number}: {shapes} are not of one attention", "q [h, n, d], k [g, m, d], v [g, m, e]: "
-                         "g divides h, the queries are the last n of m")  # fmt: skip
+        expected = "q [h, n, d], k [g, m, d], v [g, m, e]: g divides h, the queries are the last n of m"
+        raise InputError(f"layer {number}: {shapes} are not of one attention", expected)
     if labels is not None and len(labels) != m:
         raise InputError(
             f"{counted(len(labels), 'token')} for {counted(m, 'key')} of layer {number}", "give one for each key"

@@ -27,9 +27,10 @@ def with_word_reads(report: Report) -> Report:
     seen = with_part(report.summaries, WordReads)
     if not seen:
         return report
-    own = [summary for summary, _ in seen if summary.queries == tokens]
-    own = [summary for summary in own if summary.place.stream == own[0].place.stream]
-    reads = reads_of(report.prompts[0], own, [sink["key"] for sink in text_sinks(own)])
+    own = [(summary, part) for summary, part in seen if summary.queries == tokens]
+    own = [(summary, part) for summary, part in own if summary.place.stream == own[0][0].place.stream]
+    sinks = [sink["key"] for sink in text_sinks(summary for summary, _ in own)]
+    reads = reads_of(report.prompts[0], [part for _, part in own], sinks)
     return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
 
 

@@ -137,13 +137,14 @@ def tell(
     if target is None:
         return None
     written = prompt.generated.text if target.generated and prompt.generated is not None else ""
+    rest: Story = {"rows": rows, "cut": "words", "words": [], "heads": [], "noise": 0.0, "obstacle": ""}
     story: Story = {
         "answer": written or "".join(token.text for token in target.tokens),
         "generated": target.generated,
         "probability": target.probability,
         "next": [{"token": token.text, "id": token.id, "probability": p} for token, p in experiment.likeliest],
-        "rows": rows, "cut": "words", "words": [], "heads": [], "noise": 0.0, "obstacle": "",
-    }  # fmt: skip
+        **rest,
+    }
     seen = with_part(summaries, DecidingRows)
     if not seen or seen[0][0].keys != prompt.tokens:
         return story | {"obstacle": "the rows that decide don't read the text"}

@@ -13,7 +13,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import value_norms
-from attn_cli.summaries.reduce import Part, Summary, with_part
+from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.sinks import special_places
 
 MOST_TOLD = 512  # tokens of a text that is told: what each word reads of each is kept for every layer
@@ -63,30 +63,22 @@ class WordReadsReducer:
 Reads: TypeAlias = list[dict[str, Any]]
 
 
-def reads_of(prompt: Prompt, summaries: Sequence[Summary], sinks: Sequence[int]) -> Reads | None:
-    """What each word of a text attends to, from the parts `WordReads` of its layers; None where there are none."""
-    seen = with_part(summaries, WordReads)
-    if not seen:
-        return None
-    shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)  # [u, u]
-    weights = np.stack([part.weights for _, part in seen]).mean(axis=0, dtype=np.float64)
+def reads_of(prompt: Prompt, layers: Sequence[WordReads], sinks: Sequence[int]) -> Reads:
+    """What each word of a text attends to: its own tokens, and up to three sources, those of largest share first."""
+    shares = np.stack([layer.shares for layer in layers]).mean(axis=0, dtype=np.float64)  # [u, u]
+    weights = np.stack([layer.weights for layer in layers]).mean(axis=0, dtype=np.float64)
     labels, starts = words_of(prompt.tokens)
     special = special_places(labels).tolist()
     resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks)}
+
+    def read(at: int, key: int) -> dict[str, Any]:
+        numbers = {"share": float(shares[at, key]), "weight": float(weights[at, key])}
+        return {"key": int(starts[key]), "key_token": labels[key].text, **numbers}
+
     reads = []
     for at in (at for at in range(len(labels)) if at not in special):
         order = [key for key in np.argsort(-shares[at], kind="stable").tolist() if key != at and key not in resting]
-        reads.append(
-            {
-                "query": int(starts[at]),
-                "query_word": labels[at].text,
-                "own": float(shares[at, at]),
-                "own_weight": float(weights[at, at]),
-                "sources": [
-                    {"key": int(starts[key]), "key_word": labels[key].text, "share": float(shares[at, key]),
-                     "weight": float(weights[at, key])}
-                    for key in order[:_SOURCES] if shares[at, key] > 0
-                ],
-            }
-        )  # fmt: skip
+        sources = [read(at, key) for key in order[:_SOURCES] if shares[at, key] > 0]
+        query = {"query": int(starts[at]), "query_token": labels[at].text}
+        reads.append({**query, "own": read(at, at), "sources": sources})
     return reads

@@ -69,15 +69,15 @@ def _is_image(reads: Reads, prompt: Prompt) -> bool:
 def _names(reads: Reads, prompt: Prompt) -> dict[int, str]:
     """By first token each word in quotes, with its place where it stands more than once."""
     names: dict[int, str] = {}
-    texts = [word["query_word"].strip() for word in reads]
+    texts = [word["query_token"].strip() for word in reads]
     for word, text in zip(reads, texts, strict=True):
         name = _numbered(word) if texts.count(text) > 1 else _quoted(word)
-        names[word["query"]] = name if prompt.tokens[word["query"]].row is None else visible(word["query_word"])
+        names[word["query"]] = name if prompt.tokens[word["query"]].row is None else visible(word["query_token"])
     return names
 
 
 def _quoted(word: dict[str, Any]) -> str:
-    return fit(quoted(word["query_word"]), _NAME).rstrip()
+    return fit(quoted(word["query_token"]), _NAME).rstrip()
 
 
 def _numbered(word: dict[str, Any]) -> str:

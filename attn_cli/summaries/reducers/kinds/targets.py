@@ -146,10 +146,11 @@ def distances(texts: Sequence[Sequence[Token]], *, is_causal: bool) -> dict[Kind
 
 def names_of(tokens: Sequence[Token]) -> np.ndarray:
     """A number for each token `[m]`, the same for the same token; special tokens have one each, as none is a repeat."""
-    numbers: dict[int | str, int] = {}
-    return np.array(
-        [-1 - at if token.special else numbers.setdefault(token.text if token.id is None else token.id, len(numbers))
-         for at, token in enumerate(tokens)], dtype=np.int64)  # fmt: skip
+    numbers, names = dict[int | str, int](), list[int]()
+    for at, token in enumerate(tokens):
+        name = token.text if token.id is None else token.id
+        names.append(-1 - at if token.special else numbers.setdefault(name, len(numbers)))
+    return np.array(names, np.int64)
 
 
 def content_lists(names: np.ndarray, *, is_causal: bool) -> dict[Kind, np.ndarray]:
