@@ -1,4 +1,4 @@
-"""Output formats: one table, from which --format, suffixes, --help and the documentation follow."""
+"""Output formats: one table, from which --format, suffixes and --help follow."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,16 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """One way to write reports.
-
-    writer    MODULE:CLASS of its view in `attn_cli.views.writers`, made with (sink, format's name, settings)
-    contents  what a file of it holds, in Markdown, for the documentation
-    """
+    """One way to write reports."""
 
     name: str
     suffixes: tuple[str, ...]
-    writer: str
-    contents: str
+    writer: str  # MODULE:CLASS of its view in `attn_cli.views.writers`, made with (sink, format's name, settings)
     binary: bool = False
 
     @property
@@ -38,34 +33,22 @@ class Format:
         return getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, settings)
 
 
-_ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
-_SCREEN = "`attn matrix`: a figure for a paper; other commands: the screen as an image"
-_IMAGE = "the same, by the extra `figure`: `pip install 'attn-cli[figure]'`"
-
 FORMATS = (
-    Format("terminal", (".txt",), "terminal:TerminalView",
-           "the screens; colours and width fit the terminal (`NO_COLOR` and `FORCE_COLOR` are heeded)"),
-    Format("json", (".json",), "rows:RowsView", "one object with source, tokens and result; strict JSON, never NaN"),
-    Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView", _ROWS),
-    Format("csv", (".csv",), "rows:RowsView", _ROWS),
-    Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
-    Format("parquet", (".parquet", ".pq"), "parquet:ParquetView",
-           "the rows of csv in columns with types, by the extra `scan`: `pip install 'attn-cli[scan]'`", binary=True),
-    Format("npz", (".npz",), "rows:ArchiveView",
-           "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
-    Format("attn", (".attn",), "recording:RecordingFileView",
-           "a recording: queries, keys and row sums of all layers, which `-m FILE.attn` reads again without the model",
-           binary=True),
-    Format("npy", (".npy",), "rows:ArchiveView", "`attn compute` only: the output", binary=True),
-    Format("html", (".html", ".htm"), "webpage:WebpageView",
-           "`attn inspect`: an interactive page (`attn guide page`); other commands: the screen as a page"),
-    Format("svg", (".svg",), "page:PageView", _SCREEN),
-    Format("png", (".png",), "page:PageView", _IMAGE, binary=True),
-    Format("pdf", (".pdf",), "page:PageView", _IMAGE, binary=True),
-    Format("md", (".md",), "md:MarkdownView",
-           "heads, top keys, layers and matrices of up to 64 x 64 as GitHub tables; of `inspect`, `heads`, `top`, "
-           "`matrix` and `layers`"),
-)  # fmt: skip
+    Format("terminal", (".txt",), "terminal:TerminalView"),
+    Format("json", (".json",), "rows:RowsView"),
+    Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView"),
+    Format("csv", (".csv",), "rows:RowsView"),
+    Format("tsv", (".tsv",), "rows:RowsView"),
+    Format("parquet", (".parquet", ".pq"), "parquet:ParquetView", binary=True),
+    Format("npz", (".npz",), "rows:ArchiveView", binary=True),
+    Format("attn", (".attn",), "recording:RecordingFileView", binary=True),
+    Format("npy", (".npy",), "rows:ArchiveView", binary=True),
+    Format("html", (".html", ".htm"), "webpage:WebpageView"),
+    Format("svg", (".svg",), "page:PageView"),
+    Format("png", (".png",), "page:PageView", binary=True),
+    Format("pdf", (".pdf",), "page:PageView", binary=True),
+    Format("md", (".md",), "md:MarkdownView"),
+)
 
 
 def format_for(name: str | None, output: str | None) -> Format:
@@ -83,8 +66,8 @@ def format_for(name: str | None, output: str | None) -> Format:
     suffix = PurePath(output).suffix.lower()
     by_suffix = {suffix: format for format in FORMATS for suffix in format.suffixes}
     if suffix not in by_suffix:
-        raise InputError(f"{output}: no format belongs to {suffix or 'a name without suffix'!r}",
-                         f"use {', '.join(by_suffix)} or say --format")  # fmt: skip
+        line = f"{output}: no format belongs to {suffix or 'a name without suffix'!r}"
+        raise InputError(line, f"use {', '.join(by_suffix)} or say --format")
     return by_suffix[suffix]
 
 

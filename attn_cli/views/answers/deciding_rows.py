@@ -52,9 +52,8 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more."""
     first, last = _seen(report), _seen(report)[0][1].rows[-1]
-    heads = [(weight, head_choice(seen[0][0].place.stream, name))
-             for stream in report.streams for seen in [_seen(report, stream)] if seen
-             for name, weight, _ in _heads(seen)]  # fmt: skip
+    seen = [of_stream for stream in report.streams if (of_stream := _seen(report, stream))]
+    heads = [(weight, head_choice(of[0][0].place.stream, name)) for of in seen for name, weight, _ in _heads(of)]
     if heads:
         return on_same_input("matrix", report, invocation, "-H", max(heads, key=lambda head: head[0])[1])
     if last == 0 and first[0][1].causal:
@@ -126,9 +125,9 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
     if not found:
         yield Text("\n".join(packed([f"no head gives {_LEAST_WEIGHT} to a token past sinks and itself"], screen.width)))
         return
-    rows = [{"key": key.index, "key_token": key.text, "weight": weight} for _, weight, key in found[:_MOST_HEADS]]
-    yield from table_lines(rows, [name for name, _, _ in found[:_MOST_HEADS]], ["key_token", "weight"], screen,
-                           "weight", "head")  # fmt: skip
+    shown = found[:_MOST_HEADS]
+    rows = [{"key": key.index, "key_token": key.text, "weight": weight} for _, weight, key in shown]
+    yield from table_lines(rows, [name for name, *_ in shown], ["key_token", "weight"], screen, "weight", "head")
     if (more := len(found) - _MOST_HEADS) > 0:
         rest = sum(len(part.keys) for _, part in seen) - len(found)
         yield Text(f"  … {counted(more, 'more head')}; {rest} rest on sinks or the token itself", DIM)

@@ -31,11 +31,10 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
     room = min(_TEXT, screen.width // 3)
     names = [fit(part_name(row), room).rstrip() for row in shown]
     width = max(map(cell_len, names), default=0)
-    labels = [
-        f"{name} {row['key']}" if row["name"].startswith("word ")
-        else f"{fit(name, width)}  {fit(' '.join(row['text'].split()), room)}".rstrip()
-        for name, row in zip(names, shown, strict=True)
-    ]  # fmt: skip
+    labels = []
+    for name, row in zip(names, shown, strict=True):
+        with_text = f"{fit(name, width)}  {fit(' '.join(row['text'].split()), room)}".rstrip()
+        labels.append(f"{name} {row['key']}" if row["name"].startswith("word ") else with_text)
     if not shown:
         return
     yield ""

@@ -30,56 +30,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM
 ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 
 
-@dataclass(frozen=True, eq=False)
-class CellText:
-    """Makes the text of every cell of a heat map; `number` is a format or "hundredths", "" for no numbers."""
-
-    kind: str
-    width: int
-    number: str
-    ramp: Ramp
-    screen: Screen
-    image: bool = False
-
-    def of(self, value: float, level: float) -> str:
-        """The text of the cell of a value; `level` is the value's place on the colour scale, 0 to 1."""
-        width, number = self.width, self.number
-        if value == float("-inf") and self.kind == "weights":
-            return " " * width
-        if (value == float("-inf") and self.has_masked) or (number and value == 0 and self.kind in ZEROS_MARKED):
-            return self.mark.rjust(width)
-        if not isfinite(value):
-            return ("?" if width < 4 else f"{value}").rjust(width)
-        if number == "hundredths":
-            return ("1." if round(value * 100) >= 100 else str(round(value * 100))).rjust(width)
-        if number:
-            return f"{value:{number}}".rjust(width)
-        if self.screen.depth in ("16", "none"):
-            return self._shade(level) * width
-        return " " * width
-
-    def _shade(self, level: float) -> str:
-        drawn = shade(level, self.ramp)
-        return self.lowest if drawn == " " else drawn
-
-    @property
-    def lowest(self) -> str:
-        """The character of the lowest level of the colour scale: blank, but a mark where a blank is a masked weight."""
-        if self.kind != "weights" or self.image:
-            return " "
-        return "·"
-
-    @property
-    def has_masked(self) -> bool:
-        """True if -inf is a masked cell: so in all maps but those of outputs of attention."""
-        return self.kind != "output"
-
-    @property
-    def mark(self) -> str:
-        """The mark of a masked cell, and of a weight of exactly 0."""
-        return "·"
-
-
+_MARK = "·"  # of a masked cell, of a weight of exactly 0, and of the lowest weight, as a blank is a masked one
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _LEAST_WEIGHT = 0.05  # on any key but the sink, for a map
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
@@ -192,10 +143,29 @@ class HeatMap:
             return 3, "hundredths"
         return (2 if m * 2 <= columns else 1), ""
 
-    @cached_property
-    def _text(self) -> CellText:
+    def _text(self, value: float, level: float) -> str:
+        """The text of the cell of a value; `level` is the value's place on the colour scale, 0 to 1."""
         width, number = self._cell
-        return CellText(self.kind, width, number, self._ramp, self.screen, self.image)
+        is_masked = value == float("-inf") and self.kind != "output"
+        if is_masked and self.kind == "weights":
+            return " " * width
+        if is_masked or (number and value == 0 and self.kind in ZEROS_MARKED):
+            return _MARK.rjust(width)
+        if not isfinite(value):
+            return ("?" if width < 4 else f"{value}").rjust(width)
+        if number == "hundredths":
+            return ("1." if round(value * 100) >= 100 else str(round(value * 100))).rjust(width)
+        if number:
+            return f"{value:{number}}".rjust(width)
+        if self.screen.depth not in ("16", "none"):
+            return " " * width
+        drawn = shade(level, self._ramp)
+        return (self._lowest if drawn == " " else drawn) * width
+
+    @property
+    def _lowest(self) -> str:
+        """The character of the lowest level of the colour scale: blank, but a mark where a blank is a masked weight."""
+        return " " if self.kind != "weights" or self.image else _MARK
 
     @property
     def _halves(self) -> bool:
@@ -247,7 +217,7 @@ class HeatMap:
         for row, label in enumerate(self._labels):
             levels = self._levels[row].tolist()
             line = [
-                Segment(self._text.of(value, level), style(level, self._ramp, depth))
+                Segment(self._text(value, level), style(level, self._ramp, depth))
                 for value, level in zip(self.values[row].tolist(), levels, strict=True)
             ]
             if self._sink is not None and self._has_ramp:
@@ -258,7 +228,7 @@ class HeatMap:
     def _uncolored(self, value: float) -> Segment:
         if value == float("-inf"):
             return Segment(" " * self._cell[0])
-        text = self._text.of(value, 0.0) if self._cell[1] else "▒" * self._cell[0]
+        text = self._text(value, 0.0) if self._cell[1] else "▒" * self._cell[0]
         return Segment(text, DIM)
 
     def _halved(self) -> list[list[Segment]]:
@@ -299,13 +269,13 @@ class HeatMap:
         if self._cell[1] == "hundredths":
             is_full = (np.round(self._finite * 100) >= 100).any()
             notes.append("cells in hundredths" + (", 1. for 100" if is_full else ""))
-        masked = np.isneginf(self.values) & self._text.has_masked
+        masked = np.isneginf(self.values) & (self.kind != "output")
         if masked.any():
-            notes.append(f"{'blank' if self._halves or self.kind == 'weights' else self._text.mark} = masked")
+            notes.append(f"{'blank' if self._halves or self.kind == 'weights' else _MARK} = masked")
         if (~np.isfinite(self.values) & ~masked).any() and self._cell[0] < 4:
             notes.append(f"{'blank' if self._halves else '?'} = NaN or Inf")
         if self.kind in ZEROS_MARKED and self._cell[1] and (self.values == 0).any():
-            notes.append(f"{self._text.mark} = 0")
+            notes.append(f"{_MARK} = 0")
         used = sum(cell_len(part.text) for part in bar)
         first = [*bar]
         while notes and bar and used + 2 + len(notes[0]) <= self.screen.width:
@@ -321,7 +291,7 @@ class HeatMap:
         if self._cell[1]:
             return [Segment("  ", background(level, self._ramp, depth)) for level in middles]
         if not self._ramp.diverging:
-            shades = self._text.lowest + SHADES[1:]
+            shades = self._lowest + SHADES[1:]
             return [
                 Segment(mark, foreground(level, self._ramp, depth)) for mark, level in zip(shades, middles, strict=True)
             ]
@@ -333,17 +303,15 @@ class HeatMap:
         if self._sink is None or not self._has_ramp:
             return []
         drawn = "hatched" if not self._cell[1] else "uncoloured"
-        parts = [f"{self._sink_name} holds more than half of the weight and is {drawn}: colours are of the rest,",
-                 "--color-scale raw of all"]  # fmt: skip
-        return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
+        half = f"{self._sink_name} holds more than half of the weight and is {drawn}: colours are of the rest,"
+        return [[Segment(line, DIM)] for line in packed([half, "--color-scale raw of all"], self.screen.width, " ")]
 
     def _blank(self) -> list[list[Segment]]:
         assert self._sink is not None
         held = self.values[:, self._sink]
         least, rest = float(held[np.isfinite(held)].min()), float(np.max(self._colored, initial=0.0))
-        parts = [f"no picture: every row gives {self._sink_name} {np.floor(1000 * least) / 1000:.3f} or more,",
-                 f"and any other key at most {np.ceil(1000 * rest) / 1000:.3f}",
-                 "(--color-scale raw draws it)"]  # fmt: skip
+        parts = [f"no picture: every row gives {self._sink_name} {np.floor(1000 * least) / 1000:.3f} or more,"]
+        parts += [f"and any other key at most {np.ceil(1000 * rest) / 1000:.3f}", "(--color-scale raw draws it)"]
         return [[Segment(line)] for line in packed(parts, self.screen.width, " ")]
 
     @property

@@ -118,13 +118,14 @@ class _Texts:
                 for token, ends, later in zip(tokens, lines, later_pieces(tokens), strict=True)
             ]
             grids = image_grids(tokens) if self.prompt.picture is not None else []
-            self.documents.append({
+            document = {
                 "numbers": None if _are_counted(tokens) else [token.index for token in tokens],
                 "tokens": [_label(token) for token in tokens],
                 "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
                 "flags": flags,
                 "grid": grids[0].cells.tolist() if grids else None,
-            })  # fmt: skip
+            }
+            self.documents.append(document)
         return self._numbers[tokens]
 
 

@@ -32,8 +32,7 @@ class MarkdownView(View):
                 f"md has no table for the answer of {report.command}",
                 "use --format csv or html: md is for inspect, heads, top, matrix, layers",
             )
-        text = "\n".join(_blocks(report))
-        self.write_text(text)
+        self.write_text("\n".join(_blocks(report)))
 
 
 def escaped(text: str) -> str:
@@ -79,8 +78,8 @@ def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
     rows, columns = _row_labels(summary, matrix), _key_labels(summary, matrix)
     listed = [column for column, _ in matrix.listed_keys(summary)] if matrix.block == (1, 1) else slice(None)
     if max(len(rows), len(columns)) > _LARGEST:
-        raise InputError(f"a matrix of {len(rows)} x {len(columns)} is too large for md, which takes "
-                         f"{_LARGEST} x {_LARGEST}", "use --format csv, npz or html, or attn top")  # fmt: skip
+        reason = f"a matrix of {len(rows)} x {len(columns)} is too large for md, which takes {_LARGEST} x {_LARGEST}"
+        raise InputError(reason, "use --format csv, npz or html, or attn top")
     block = "" if matrix.block == (1, 1) else f" · {matrix.pooling} over {matrix.block[0]} x {matrix.block[1]}"
     kinds = {kind: values for kind, values in matrix.arrays().items() if kind != "scores" or matrix.weights is None}
     for kind, values in kinds.items():

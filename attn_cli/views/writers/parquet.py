@@ -37,9 +37,11 @@ class ParquetView(View):
         table = self.arrow.table({})
         if self.tables:
             table = self.arrow.concat_tables(self.tables, promote_options="permissive")
-            numbers = [field.with_type(self.arrow.float64()) if self.arrow.types.is_null(field.type) else field
-                       for field in table.schema]  # fmt: skip
-            table = table.cast(self.arrow.schema(numbers))
+            schema = table.schema
+            for at, field in enumerate(schema):
+                if self.arrow.types.is_null(field.type):
+                    schema = schema.set(at, field.with_type(self.arrow.float64()))
+            table = table.cast(schema)
         self.arrow.parquet.write_table(table, file, compression="zstd")
         self.sink.write(file.getbuffer())
 
