@@ -9,16 +9,17 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, Line, line
+from attn_cli.explore.panes.lines import CURSOR, Line, line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers, recorded_cell
-from attn_cli.text import quoted
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.answers.story import answer_words as told_words
+from attn_cli.views.answers.story import word_label
+from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MOST = 3  # words
 _LEAST_SHARE = 0.1  # of the largest effect, of a word that is shown
-_LONGEST = 20  # columns of a word
+_LONGEST = 20  # characters of what was generated
 
 
 class NeededWord(NamedTuple):
@@ -31,12 +32,10 @@ class NeededWord(NamedTuple):
 
 def answer_words(scene: Scene) -> str:
     """The likeliest next token, or what was generated, with its probability; "" where nothing is told."""
-    story = scene.story
-    if story is None:
+    if scene.story is None:
         return ""
-    if story["generated"]:
-        return f"wrote {_short(story['answer'].strip())} p {story['probability']:.2g}"
-    return "next " + "  ".join(f"{_short(row['token'])} {row['probability']:.0%}" for row in story["next"][:1])
+    words = told_words(scene.story, scene.recording.prompt, _LONGEST)
+    return " ".join(words if scene.story["generated"] else words[:2])
 
 
 def needed_words(scene: Scene) -> list[NeededWord]:
@@ -70,8 +69,7 @@ def _needed(scene: Scene, story: Story) -> Iterator[NeededWord]:
             continue
         view = _on_head(scene, story, head)
         if view is not None:
-            name = f"{_short(word['text'])} {word['key']}" if story["cut"] == "words" else word["name"]
-            yield NeededWord(name, scene.head_label(view.at, view.head), view)
+            yield NeededWord(word_label(word, story), scene.head_label(view.at, view.head), view)
 
 
 def _on_head(scene: Scene, story: Story, head: Row) -> Viewpoint | None:
@@ -85,10 +83,6 @@ def _on_head(scene: Scene, story: Story, head: Row) -> Viewpoint | None:
         weights = layer.weights(number, np.array(rows), slice(key, key + 1))
         row = rows[int(weights.argmax())]
     return Viewpoint(at=at, head=number, query=row, key=key)
-
-
-def _short(text: str) -> str:
-    return fit(quoted(text), _LONGEST).rstrip()
 
 
 def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:

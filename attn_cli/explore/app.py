@@ -27,11 +27,11 @@ from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.explore import displays, moves  # noqa: F401 (functions of both are commands)
-from attn_cli.explore.answer import draw_answer, opening
-from attn_cli.explore.command_line import LineOrigin, command_words, is_figure, written_words
+from attn_cli.explore.answer import draw_answer, needed_words, opening
+from attn_cli.explore.command_line import DRAWN, LineOrigin, command_words, figure_words
 from attn_cli.explore.commands import COMMANDS, Command, command_of, why_dead
 from attn_cli.explore.panes import cell, heads, matrix, text
-from attn_cli.explore.panes.lines import DIM, REVERSED, Line, line, padded
+from attn_cli.explore.panes.lines import REVERSED, Line, line, padded
 from attn_cli.explore.pictures import Asked, Picture, computed
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
@@ -39,6 +39,7 @@ from attn_cli.interrupts import end_at_once, heeded, kept
 from attn_cli.recording import Recording
 from attn_cli.text import visible
 from attn_cli.views.drawing.ascii import marks_in_ascii
+from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.shell_words import command_line
 
 _PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
@@ -353,7 +354,7 @@ class Explorer(App[int], inherit_bindings=False):
         if self.running and command.run is moves.back:
             self._stop.set()
         elif command.run is not None:
-            self._stand(command.run(self.scene, self.view, ""), moves=command.is_step)
+            self._stand(command.run(self.scene, self.view), moves=command.is_step)
         else:
             getattr(self, f"_do_{command.name}")()
 
@@ -378,7 +379,7 @@ class Explorer(App[int], inherit_bindings=False):
         """Move the cursor to what was clicked; a second click there opens it."""
         name, scene = event.widget.id if event.widget is not None else None, self.scene
         if (word := event.style.meta.get("word")) is not None:
-            self._guarded(lambda: self._stand(moves.next_needed(scene, self.view, str(word))))
+            self._guarded(lambda: self._stand(moves.at_needed(self.view, needed_words(scene)[word])))
         elif name in PANES:
             view = replace(self.view, pane=name)
             clicked = _DRAWN[name].pointed(scene, view, scene.sizes(self.view)[name], event.x, event.y)
@@ -481,13 +482,15 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _write(self, file: str, *, force: bool = False) -> None:
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
-        if suffix in _FIGURES and not is_figure(view):
+        if suffix in _FIGURES and view.pane not in DRAWN:
             strips = self.screen._compositor.render_strips()  # without the last line
             self.outside.picture([list(strip) for strip in strips[:-1]], file, force)
         else:
-            origin = LineOrigin((), ("-m", "shown.attn"))
-            words = written_words(origin, scene, view, draws=suffix in _FIGURES)
-            words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words
+            origin, words_of = (
+                LineOrigin((), ("-m", "shown.attn")),
+                figure_words if suffix in _FIGURES else command_words,
+            )
+            words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words_of(origin, scene, view)
             self.outside.write(scene.recording, [*words, "-o", file, *(["--force"] if force else [])])
         self.message = f"wrote {file}"
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attn_cli.errors import InputError
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
+
+DRAWN = ("matrix", "text")  # the panes that attn draws: the map of a head, and the text in its colours
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,12 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
         return origin.words("matrix", [*options, "-t", str(view.query), "--key", str(view.key)])
     if view.pane == "text" and not view.by_column:
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])
-    if view.pane not in ("matrix", "text"):
-        raise InputError(f"no command gives what {view.pane} shows")
     key = ["--key", str(view.key)] if view.pane == "text" else []
     return origin.words("matrix", [*options, *key, *_look_options(view)])
 
 
-def is_figure(view: Viewpoint) -> bool:
-    """True where attn draws what is seen as a figure for a paper: the map of a head, or the text in its colours."""
-    return view.pane in ("matrix", "text")
-
-
-def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, draws: bool) -> list[str]:
-    """The words of an attn command that writes what the current pane shows: with `draws` as a figure, else numbers."""
-    if not draws:
-        return command_words(origin, scene, view)
+def figure_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
+    """The words of an attn command that draws what one of the `DRAWN` panes shows, as a figure for a paper."""
     options = [*_head_options(scene, view), *_look_options(view)]
     if view.pane == "text":
         options += ["--key", str(view.key)] if view.by_column else ["-t", str(view.query)]

@@ -7,8 +7,7 @@ from typing import Any
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
 
-Run = Callable[[Scene, Viewpoint, str], Viewpoint]
-"""Makes the next viewpoint from the scene, the viewpoint and the words typed behind the command's name."""
+Run = Callable[[Scene, Viewpoint], Viewpoint]  # makes the next viewpoint
 
 HEADS, MATRIX, TEXT, BOTH = ("heads",), ("matrix",), ("text",), ("matrix", "text")
 _PANES = {"heads": "all heads", "matrix": "the matrix", "text": "the text", "cell": "one cell"}

@@ -1,33 +1,32 @@
 """Commands that choose what panes show: a part of the matrix, which numbers, in which colours."""
 
 from dataclasses import replace
+from functools import partial
 
 from attn_cli.errors import InputError
-from attn_cli.explore.commands import BOTH, HEADS, MATRIX, TEXT, Run, command, row
+from attn_cli.explore.commands import BOTH, HEADS, MATRIX, TEXT, command, row
 from attn_cli.explore.moves import in_row
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.views.drawing.palette import SCALES
 
 
-def _zoomed(step: int) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        forms = scene.forms(view)
-        at = min(max(forms.index(scene.form(view)) + step, 0), len(forms) - 1) if step else 0
-        form, down, across = forms[at], *scene.space(view).capacity(forms[at])
-        top = view.query // form.rows * form.rows - down // 2 * form.rows
-        left = view.key // form.keys * form.keys - across // 2 * form.keys
-        return replace(view, form=form if at else None, top=max(top, 0), left=max(left, 0))
-
-    return run
+def _zoomed(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    forms = scene.forms(view)
+    at = min(max(forms.index(scene.form(view)) + step, 0), len(forms) - 1) if step else 0
+    form, down, across = forms[at], *scene.space(view).capacity(forms[at])
+    top = view.query // form.rows * form.rows - down // 2 * form.rows
+    left = view.key // form.keys * form.keys - across // 2 * form.keys
+    return replace(view, form=form if at else None, top=max(top, 0), left=max(left, 0))
 
 
-row("+|= -", "zoom: from blocks to cells with numbers", _zoomed(1), _zoomed(-1), shown="+ -", hint="zoom", panes=MATRIX)
-row("0", "the whole matrix", _zoomed(0), panes=MATRIX)
+_ZOOMS = [partial(_zoomed, 1), partial(_zoomed, -1)]
+row("+|= -", "zoom: from blocks to cells with numbers", *_ZOOMS, shown="+ -", hint="zoom", panes=MATRIX)
+row("0", "the whole matrix", partial(_zoomed, 0), panes=MATRIX)
 
 
 @command("tab", HEADS, hint="number")
-def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def statistic(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Colour heads by another number."""
     names = [*([KINDS] if scene.outs else []), *(each.name for each in scene.statistics)]
     at = names.index(view.statistic if view.statistic in names else scene.statistic(view).name)
@@ -35,7 +34,7 @@ def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 @command("v", TEXT, hint="who looks here")
-def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def turned(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Who attends to this token, and back."""
     turned = replace(view, by_column=not view.by_column)
     if scene.same_tokens(view):
@@ -44,7 +43,7 @@ def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 @command("s", BOTH, hint="scale")
-def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def scale(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Another colour scale: linear, sqrt, log, row."""
     steps = [each for each in SCALES if each != "row" or view.pane == "matrix"]  # one row is linear by itself
     now = "linear" if view.scale not in steps else view.scale
@@ -52,7 +51,7 @@ def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 @command("x", MATRIX, hint="scores")
-def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def scores(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Scores in place of weights, and back."""
     if not view.scores and not scene.layer(view).shows_scores:
         raise InputError("this layer shows its weights alone, no scores were recorded")
@@ -60,6 +59,6 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 @command("z", BOTH, hint="no sinks")
-def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def hidden(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Leave out keys that are sinks: the first, or special tokens."""
     return in_row(scene, replace(view, hide_sinks=not view.hide_sinks))

@@ -1,10 +1,11 @@
 """Moves of the explorer's cursor: by cells, tokens, heads, layers and panes."""
 
 from dataclasses import replace
+from functools import partial
 
 from attn_cli.errors import InputError
-from attn_cli.explore.answer import needed_words
-from attn_cli.explore.commands import HEADS, TEXT, Run, command, row
+from attn_cli.explore.answer import NeededWord, needed_words
+from attn_cli.explore.commands import HEADS, TEXT, command, row
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
 from attn_cli.summaries.standing_out import families_of
@@ -13,19 +14,16 @@ from attn_cli.token_syntax import picked_tokens
 FAR = 10  # steps of a capital letter
 
 
-def _moved(down: int, across: int) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        if view.pane == "heads":
-            return _head_moved(scene, view, down, across)
-        if view.pane == "text":
-            return _token_moved(scene, view, down, across)
-        form = scene.form(view)
-        rows, keys = (form.rows, form.keys) if view.pane == "matrix" else (1, 1)
-        query = _stepped(view.query, down, rows, scene.size(view)[0])
-        moved = replace(view, query=query, key=_stepped(view.key, across, keys, scene.size(view)[1]))
-        return scene.snapped(moved) if view.pane == "matrix" else moved
-
-    return run
+def _moved(down: int, across: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    if view.pane == "heads":
+        return _head_moved(scene, view, down, across)
+    if view.pane == "text":
+        return _token_moved(scene, view, down, across)
+    form = scene.form(view)
+    rows, keys = (form.rows, form.keys) if view.pane == "matrix" else (1, 1)
+    query = _stepped(view.query, down, rows, scene.size(view)[0])
+    moved = replace(view, query=query, key=_stepped(view.key, across, keys, scene.size(view)[1]))
+    return scene.snapped(moved) if view.pane == "matrix" else moved
 
 
 def _stepped(place: int, steps: int, block: int, total: int) -> int:
@@ -46,60 +44,52 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
 
 
 _AROUND = (-1, 0), (1, 0), (0, -1), (0, 1)
-row("up|k down|j left|h right|l", "move", *(_moved(*to) for to in _AROUND), shown="arrows, hjkl", is_step=True)
-_FAR = [_moved(FAR * down, FAR * across) for down, across in _AROUND]
+row("up|k down|j left|h right|l", "move", *(partial(_moved, *to) for to in _AROUND), shown="arrows, hjkl", is_step=True)
+_FAR = [partial(_moved, FAR * down, FAR * across) for down, across in _AROUND]
 row("K J H L", "move ten at a time", *_FAR, shown="H J K L", is_step=True)
 
 
-def _paged(direction: int) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
-        return _moved(direction * max(pages.get(view.pane, FAR), 1), 0)(scene, view, words)
-
-    return run
+def _paged(direction: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
+    return _moved(direction * max(pages.get(view.pane, FAR), 1), 0, scene, view)
 
 
-row("pageup pagedown", "move by a page", _paged(-1), _paged(1), shown="page up, down", is_step=True)
+_PAGES = [partial(_paged, -1), partial(_paged, 1)]
+row("pageup pagedown", "move by a page", *_PAGES, shown="page up, down", is_step=True)
 
 
-def _to_end(last: bool) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        n, m = scene.size(view)
-        if view.pane == "heads":
-            return replace(view, at=len(scene.recording.layers) - 1 if last else 0)
-        if view.pane == "text" and not view.by_column:
-            return scene.on_heaviest(replace(view, query=n - 1 if last else 0))
-        moved = replace(view, key=m - 1 if last else 0)
-        return scene.on_heaviest(moved) if view.pane == "text" else scene.snapped(moved)
-
-    return run
+def _to_end(last: bool, scene: Scene, view: Viewpoint) -> Viewpoint:
+    n, m = scene.size(view)
+    if view.pane == "heads":
+        return replace(view, at=len(scene.recording.layers) - 1 if last else 0)
+    if view.pane == "text" and not view.by_column:
+        return scene.on_heaviest(replace(view, query=n - 1 if last else 0))
+    moved = replace(view, key=m - 1 if last else 0)
+    return scene.on_heaviest(moved) if view.pane == "text" else scene.snapped(moved)
 
 
-row("home end", "to the first, the last layer, key or token", _to_end(False), _to_end(True), shown="home, end")
+_ENDS = [partial(_to_end, False), partial(_to_end, True)]
+row("home end", "to the first, the last layer, key or token", *_ENDS, shown="home, end")
 
 
 @command("enter", PANES[:-1], hint="open")
-def deeper(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def deeper(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Deeper: heads, matrix, text, cell."""
-    return _in_pane(scene, view, PANES[PANES.index(view.pane) + 1])
+    return _in_pane(PANES[PANES.index(view.pane) + 1], scene, view)
 
 
 @command("escape backspace", shown="esc", hint="back")
-def back(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def back(scene: Scene, view: Viewpoint) -> Viewpoint:
     """Back; ends what is running."""
     return replace(view, pane=PANES[max(PANES.index(view.pane) - 1, 0)])
 
 
-def _pane_opened(pane: str) -> Run:
-    return lambda scene, view, words: _in_pane(scene, view, pane)
-
-
-row("1 2 3 4", "all heads, the matrix, the text, one cell", *map(_pane_opened, PANES))
-
-
-def _in_pane(scene: Scene, view: Viewpoint, pane: str) -> Viewpoint:
+def _in_pane(pane: str, scene: Scene, view: Viewpoint) -> Viewpoint:
     opened = replace(view, pane=pane)
     return scene.on_heaviest(opened) if (view.pane, pane) == ("heads", "text") else opened
+
+
+row("1 2 3 4", "all heads, the matrix, the text, one cell", *(partial(_in_pane, pane) for pane in PANES))
 
 
 def in_row(scene: Scene, view: Viewpoint) -> Viewpoint:
@@ -112,73 +102,71 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
 
 
 @command("space", hint="next word")
-def next_needed(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+def next_needed(scene: Scene, view: Viewpoint) -> Viewpoint:
     """The next word of the first line, by the head that brings it."""
     stops = needed_words(scene)
     if not stops:
         raise InputError("no word is known that the answer needs")
     places = [(stop.view.at, stop.view.head, stop.view.key) for stop in stops]
     now = (view.at, view.head, view.key)
-    stop = stops[int(words) if words else (places.index(now) + 1) % len(stops) if now in places else 0].view
-    return replace(view, at=stop.at, head=stop.head, query=stop.query, key=stop.key, by_column=False)
+    return at_needed(view, stops[(places.index(now) + 1) % len(stops) if now in places else 0])
 
 
-def _next_of_kind(letter: str = "", step: int = 1) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        heads = [out for family in families_of(scene.outs) for out in family if out.kind.words.startswith(letter)]
-        if not heads:
-            raise InputError("no such head stands out here" if scene.is_judged else "heads are being judged")
-        places = [(out.call, out.at) for out in heads]
-        now = (view.at, view.head)
-        out = heads[(places.index(now) + step) % len(heads) if now in places else 0 if step > 0 else -1]
-        if view.pane != "heads" or out.strongest is None:
-            return _same_place(scene, view, out.call, out.at)
-        return replace(view, at=out.call, head=out.at, query=out.strongest[0], key=out.strongest[1])
-
-    return run
+def at_needed(view: Viewpoint, stop: NeededWord) -> Viewpoint:
+    """The viewpoint on what the head that brings a word of the first line gives it."""
+    at, head, query, key = stop.view.at, stop.view.head, stop.view.query, stop.view.key
+    return replace(view, at=at, head=head, query=query, key=key, by_column=False)
 
 
-_OF_KINDS = [_next_of_kind(letter) for letter in "idpsf"]
+def _next_of_kind(letter: str, step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    heads = [out for family in families_of(scene.outs) for out in family if out.kind.words.startswith(letter)]
+    if not heads:
+        raise InputError("no such head stands out here" if scene.is_judged else "heads are being judged")
+    places = [(out.call, out.at) for out in heads]
+    now = (view.at, view.head)
+    out = heads[(places.index(now) + step) % len(heads) if now in places else 0 if step > 0 else -1]
+    if view.pane != "heads" or out.strongest is None:
+        return _same_place(scene, view, out.call, out.at)
+    return replace(view, at=out.call, head=out.at, query=out.strongest[0], key=out.strongest[1])
+
+
+_OF_KINDS = [partial(_next_of_kind, letter, 1) for letter in "idpsf"]
 row("i d p s f", "the next induction, duplicate, previous, self, focused head", *_OF_KINDS, panes=HEADS, hint="kind")
-row(". ,", "the next head that stands out, the one before", _next_of_kind(), _next_of_kind(step=-1))
+_STANDING_OUT = [partial(_next_of_kind, "", 1), partial(_next_of_kind, "", -1)]
+row(". ,", "the next head that stands out, the one before", *_STANDING_OUT)
 
 
-def _head_after(step: int) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        at, head = view.at, view.head + step
-        layers = scene.recording.layers
-        if head < 0 and at > 0:
-            at, head = at - 1, layers[at - 1].h - 1
-        elif head >= layers[at].h and at + 1 < len(layers):
-            at, head = at + 1, 0
-        return _same_place(scene, view, at, head)
-
-    return run
+def _head_after(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    at, head = view.at, view.head + step
+    layers = scene.recording.layers
+    if head < 0 and at > 0:
+        at, head = at - 1, layers[at - 1].h - 1
+    elif head >= layers[at].h and at + 1 < len(layers):
+        at, head = at + 1, 0
+    return _same_place(scene, view, at, head)
 
 
-row("[ ]", "the head before, after", _head_after(-1), _head_after(1), hint="head")
+row("[ ]", "the head before, after", partial(_head_after, -1), partial(_head_after, 1), hint="head")
 
 
-def _layer_after(step: int) -> Run:
-    return lambda scene, view, words: _same_place(scene, view, view.at + step, view.head)
+def _layer_after(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    return _same_place(scene, view, view.at + step, view.head)
 
 
-row("{ }", "the layer before, after", _layer_after(-1), _layer_after(1))
+row("{ }", "the layer before, after", partial(_layer_after, -1), partial(_layer_after, 1))
 
 
-def _next_key(step: int) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
-        if not places:
-            return view
-        at = (places.index(view.partner) + step) % len(places) if view.partner in places else 0
-        return view.with_partner(places[at])
-
-    return run
+def _next_key(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
+    if not places:
+        return view
+    at = (places.index(view.partner) + step) % len(places) if view.partner in places else 0
+    return view.with_partner(places[at])
 
 
 _NEXT_KEY = "the next of the heaviest tokens; shift-tab the one before"
-row("tab shift+tab", _NEXT_KEY, _next_key(1), _next_key(-1), shown="tab", panes=TEXT, is_step=True)
+_NEXT_KEYS = [partial(_next_key, 1), partial(_next_key, -1)]
+row("tab shift+tab", _NEXT_KEY, *_NEXT_KEYS, shown="tab", panes=TEXT, is_step=True)
 
 
 def _head_named(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
@@ -192,20 +180,17 @@ def _head_named(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     raise InputError(f"no head {words!r}: such as 6, or 15.6 for head 6 of layer 15")
 
 
-def _step_taken(direction: int) -> Run:
-    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-        rows = [at - 1 for at, token in enumerate(scene.grid(view).queries) if token.generated and at > 0]
-        if not rows:
-            raise InputError("nothing was generated here: attn explore TEXT --generate 20")
-        later = [row for row in rows if (row > view.query if direction > 0 else row < view.query)]
-        row = (later[0] if direction > 0 else later[-1]) if later else rows[-1 if direction > 0 else 0]
-        view = replace(view, query=row, by_column=False, pane="matrix" if view.pane == "heads" else view.pane)
-        return scene.on_heaviest(view)
-
-    return run
+def _step_taken(direction: int, scene: Scene, view: Viewpoint) -> Viewpoint:
+    rows = [at - 1 for at, token in enumerate(scene.grid(view).queries) if token.generated and at > 0]
+    if not rows:
+        raise InputError("nothing was generated here: attn explore TEXT --generate 20")
+    later = [row for row in rows if (row > view.query if direction > 0 else row < view.query)]
+    row = (later[0] if direction > 0 else later[-1]) if later else rows[-1 if direction > 0 else 0]
+    view = replace(view, query=row, by_column=False, pane="matrix" if view.pane == "heads" else view.pane)
+    return scene.on_heaviest(view)
 
 
-row("< >", "the row that generated a token: before, after", _step_taken(-1), _step_taken(1))
+row("< >", "the row that generated a token: before, after", partial(_step_taken, -1), partial(_step_taken, 1))
 
 
 def found(scene: Scene, view: Viewpoint, words: str, step: int = 1) -> tuple[Viewpoint, str]:

@@ -64,7 +64,7 @@ class Scene:
     pictures: Pictures = field(default_factory=Pictures)
     _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
     _grids: dict[Hashable, Grid] = field(default_factory=dict)
-    _judged: dict[int, JudgedHeads] = field(default_factory=dict)
+    _judged: list[JudgedHeads] = field(default_factory=list)
 
     @property
     def begins_with_answer(self) -> bool:
@@ -122,7 +122,7 @@ class Scene:
     @property
     def is_judged(self) -> bool:
         """True once it is computed what the recording's heads attend to."""
-        return id(self.recording.prompt) in self._judged
+        return bool(self._judged)
 
     @property
     def is_quickly_judged(self) -> bool:
@@ -131,11 +131,10 @@ class Scene:
 
     def judge(self) -> JudgedHeads:
         """What each head attends to on the text; computed once."""
-        key = id(self.recording.prompt)
-        if key not in self._judged:
+        if not self._judged:
             summaries = recorded_kinds(self.recording)
-            self._judged[key] = JudgedHeads(summaries, standing_out(summaries))
-        return self._judged[key]
+            self._judged.append(JudgedHeads(summaries, standing_out(summaries)))
+        return self._judged[0]
 
     @property
     def outs(self) -> list[StandOut]:

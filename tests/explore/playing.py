@@ -49,7 +49,7 @@ def pressed(scene: Scene, view: Viewpoint, keys: Sequence[str]) -> Viewpoint:
         command = command_of(key, view.pane)
         if command is not None and command.run is not None:
             with suppress(AttnError):
-                view = scene.settled(command.run(scene, view, ""))
+                view = scene.settled(command.run(scene, view))
     return view
 
 

@@ -168,7 +168,7 @@ def test_heads_of_a_long_text_are_judged_and_drawn_beside_the_first_picture(monk
     monkeypatch.setattr("attn_cli.explore.scene._JUDGED_CELLS", 0)  # every text is a long one
     monkeypatch.setattr("attn_cli.explore.pictures.AT_ONCE", 0)
     app = explorer(recording(n=30))
-    app.scene = replace(app.scene, _judged={})
+    app.scene = replace(app.scene, _judged=[])
     app.view = Viewpoint()
 
     async def script(app: Explorer, pilot: Pilot[int]) -> None:

@@ -89,7 +89,7 @@ def test_the_next_head_of_a_kind_goes_round_through_its_family() -> None:
         seen.append((view.at, view.head))
     assert sorted(seen[:-1]) == sorted(heads) and seen[-1] == seen[0]
     with pytest.raises(InputError, match="no such head"):
-        command_of_kind("i")(scene, view, "")
+        command_of_kind("i")(scene, view)
 
 
 def command_of_kind(key: str):  # type: ignore[no-untyped-def]

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from rich.segment import Segment
 
-from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, filled, line, parts_line
+from attn_cli.explore.panes.lines import Line, filled, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar_style, signed_bar
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
 _COLUMNS = (6, 9, 9, 9, 9)
 _NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns

@@ -6,21 +6,9 @@ from textwrap import wrap
 import numpy as np
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 
 from attn_cli.explore.panes.heat import heat_lines
-from attn_cli.explore.panes.lines import (
-    BOLD,
-    CURSOR,
-    DIM,
-    PLAIN,
-    Line,
-    filled,
-    line,
-    parts_line,
-    status_line,
-    with_ramp,
-)
+from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line, status_line, with_ramp
 from attn_cli.explore.panes.names import head_name, short_label
 from attn_cli.explore.pictures import Picture
 from attn_cli.explore.scene import JudgedHeads, Scene, Size
@@ -30,6 +18,7 @@ from attn_cli.summaries.reducers.heads import Statistic
 from attn_cli.summaries.standing_out import StandOut, counts, families_of, named_kinds
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.drawing.palette import Ramp
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
 _LABEL = 6  # columns before the first head
 _HEADING = 2  # lines above the heads: title, ruler
@@ -175,7 +164,7 @@ def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:
         return []
     while cell_len(shown) > room - 6:
         shown = shown[1:]
-    return [Segment("  ·  ", DIM), Segment(shown, Style(dim=True))]
+    return [Segment("  ·  ", DIM), Segment(shown, DIM)]
 
 
 def _number(scene: Scene, statistic: Statistic, at: int, head: int) -> str:

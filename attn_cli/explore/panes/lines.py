@@ -9,11 +9,9 @@ from rich.style import Style
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import SHADES, Ramp, background, foreground
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import DIM, PLAIN
 
 Line = list[Segment]
-PLAIN = Style.null()
-BOLD = Style(bold=True)
-DIM = Style(dim=True)
 REVERSED = Style(reverse=True)
 CURSOR = Style(bold=True, reverse=True)
 _CELLS = 8  # of a ramp

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.cells import cell_len
 from rich.segment import Segment
 
 from attn_cli.explore.panes.heat import heat_lines
-from attn_cli.explore.panes.lines import BOLD, DIM, Line, filled, line, parts_line
+from attn_cli.explore.panes.lines import Line, filled, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import MatrixWindow
 from attn_cli.prompt import Token
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.cells import fit_right
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.styles import BOLD, DIM
 
 _NAMED = 5  # columns of a cell from which a word stands over it
 
@@ -64,7 +64,7 @@ def _ruler(keys: Sequence[Token], window: MatrixWindow, cursor: int) -> Line:
     form, across = window.form, window.shape[1]
     columns, places = form.columns, range(window.left, window.right)
     if columns >= _NAMED:
-        labels = [_right(text_with_mark(keys[at]).replace("\n", "␊"), columns) for at in places]
+        labels = [fit_right(text_with_mark(keys[at]).replace("\n", "␊"), columns) for at in places]
         return [Segment(label, BOLD if at == cursor else DIM) for at, label in enumerate(labels)]
     if form.number and len(str(window.right - 1)) < columns:
         return [Segment(f"{at:>{columns}}", BOLD if at - window.left == cursor else DIM) for at in places]
@@ -73,11 +73,6 @@ def _ruler(keys: Sequence[Token], window: MatrixWindow, cursor: int) -> Line:
     place = cursor * columns
     text = numbers.rstrip().ljust(place + 1)
     return [Segment(text[:place], DIM), Segment("▼", BOLD), Segment(text[place + 1 :], DIM)]
-
-
-def _right(label: str, columns: int) -> str:
-    label = fit(label, columns - 1).rstrip()
-    return " " * (columns - cell_len(label)) + label
 
 
 def _row_label(queries: Sequence[Token], window: MatrixWindow, row: int, columns: int) -> str:

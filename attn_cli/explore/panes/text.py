@@ -4,7 +4,7 @@ import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, filled, line, parts_line
+from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import MARKED_SHARE, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
@@ -13,6 +13,7 @@ from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.segments import cell_style, steps_of
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
 _LABEL = 22
 _STEPS = 16  # of colours: behind words nobody sees finer ones, and a move changes fewer of them

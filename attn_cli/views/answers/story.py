@@ -42,11 +42,11 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         yield from named("against", held_back, screen)
 
 
-def answer_words(story: Story, prompt: Prompt) -> list[str]:
+def answer_words(story: Story, prompt: Prompt, longest: int = _LONGEST) -> list[str]:
     """`next`, the likeliest tokens with their probabilities; or `wrote`, what the model generated and its p."""
     if story["generated"]:
         quote = "" if prompt.generated is None else prompt.generated.quote
-        text = cut_after_word(visible(quote or story["answer"].strip()), _LONGEST)
+        text = cut_after_word(visible(quote or story["answer"].strip()), longest)
         return ["wrote", f'"{text}"', f"p {story['probability']:.2g}"]
     kept = [row for at, row in enumerate(story["next"]) if not at or row["probability"] >= _LEAST_PERCENT]
     return ["next", *(f"{quoted(row['token'])} {_percent(row['probability'])}" for row in kept)]

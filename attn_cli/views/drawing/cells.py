@@ -25,6 +25,12 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width - 1) + "…" if width > 0 else ""
 
 
+def fit_right(label: str, width: int) -> str:
+    """A visible label at the right of `width` terminal cells, the first of which is blank."""
+    text = fit(label, width - 1).rstrip()
+    return " " * (width - cell_len(text)) + text
+
+
 def fit_path(path: str, width: int) -> str:
     """A visible path in at most `width` terminal cells: whole, or the last folders and the file's name that fit.
 

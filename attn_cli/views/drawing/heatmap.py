@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, joined, packed
+from attn_cli.views.drawing.cells import fit, fit_right, joined, packed
 from attn_cli.views.drawing.palette import (
     NEGATIVE_SHADES,
     SHADES,
@@ -205,7 +205,7 @@ class HeatMap:
         width, step, m = self._cell[0], self.block[1], self.values.shape[1]
         if step == 1 and (width >= 5 or len(str(m - 1)) < width):
             labels = self.columns if width >= 5 else [str(index) for index in range(m)]
-            return Segment("".join(_right(label, width) for label in labels), DIM)
+            return Segment("".join(fit_right(label, width) for label in labels), DIM)
         every = 5 if width > 1 else 10
         marks = [f"{at * step:<{every * width}}" for at in range(0, m, every)]
         return Segment("".join(marks).rstrip(), DIM)
@@ -326,8 +326,3 @@ def kind_of(name: str, values: np.ndarray) -> str:
     if name == "scores":
         return name
     return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"
-
-
-def _right(label: str, width: int) -> str:
-    text = fit(label, width - 1).rstrip()
-    return " " * (width - cell_len(text)) + text
