@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 
 from rich.segment import Segment
@@ -16,7 +15,7 @@ from attn_cli.cli.kit.run.text_run import texts_and_reading
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.signature import current, takes_options
 from attn_cli.cli.kit.stderr import Progress, print_notes
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import ExitCode, InputError, optional
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene
 from attn_cli.model.source import Source
@@ -49,8 +48,7 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     """
     if not _is_terminal() or os.environ.get("TERM") == "dumb":
         raise InputError("attn explore needs a terminal", "attn inspect prints, -o page.html makes a page")
-    if find_spec("textual") is None:
-        raise InputError("attn explore needs textual", "pip install 'attn-cli[explore]'")
+    optional("textual", "explore", "attn explore needs")
     screen = screen_of(sys.stdout)
     options = _of_recording(options)
     reader = _Reader(options, quiet=quiet)

@@ -103,14 +103,14 @@ def test_without_a_terminal_it_says_what_to_do() -> None:
 
 @pytest.mark.parametrize("missing", [True, False])
 def test_without_textual_or_on_a_dumb_terminal(missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = f"attn_cli.cli.explore.{'find_spec' if missing else '_is_terminal'}"
     monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
     if missing:
-        monkeypatch.setattr(name, lambda module: None)
+        monkeypatch.setitem(sys.modules, "textual", None)
     run = attn("explore", TEXT, env={"TERM": "xterm" if missing else "dumb"})
-    refused(
-        run, 2, "needs textual" if missing else "needs a terminal", "attn-cli[explore]" if missing else "attn inspect"
-    )
+    if missing:
+        refused(run, 3, "needs the package textual", "attn-cli[explore]")
+    else:
+        refused(run, 2, "needs a terminal", "attn inspect")
 
 
 def test_after_any_keys_the_terminal_shows_the_last_picture_of_wide_characters(tmp_path: Path) -> None:
