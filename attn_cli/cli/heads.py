@@ -1,9 +1,8 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, shows_report
+from attn_cli.cli.kit.options.command import TextCommandOptions, ranking_of, refuse_beside, shows_report
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.options.ranking import ranking_of
 from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress

@@ -20,7 +20,7 @@ from attn_cli.scans.scan import scan as scan_corpus
 from attn_cli.sources import is_table
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
 from attn_cli.text import counted, excerpt
-from attn_cli.views.shell_words import quoted
+from attn_cli.views.invocation import quoted
 
 
 class ScanLine(StatusLine):

@@ -1,7 +1,6 @@
 """Show the heads of a scan: all, one with examples, or two scans."""
 
-from attn_cli.cli.kit.options.command import OutputOptions, shows_report
-from attn_cli.cli.kit.options.ranking import ranking_of
+from attn_cli.cli.kit.options.command import OutputOptions, ranking_of, shows_report
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.scans.show import differences_of, open_scan

@@ -15,7 +15,7 @@ from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers, recorded_cell
 from attn_cli.views.answers.story import answer_words as told_words
 from attn_cli.views.answers.story import word_label
-from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.drawing.cells import BOLD, DIM
 
 _MOST = 3  # words
 _LEAST_SHARE = 0.1  # of the largest effect, of a word that is shown

@@ -39,8 +39,8 @@ from attn_cli.interrupts import end_at_once, heeded, kept
 from attn_cli.recording import Recording
 from attn_cli.text import visible
 from attn_cli.views.drawing.ascii import marks_in_ascii
-from attn_cli.views.drawing.styles import DIM
-from attn_cli.views.shell_words import command_line
+from attn_cli.views.drawing.cells import DIM
+from attn_cli.views.invocation import command_line
 
 _PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.cells import cell_len
 
-from attn_cli.explore.grids import Grid
-from attn_cli.explore.pictures import Asked, Picture, Pictures
+from attn_cli.explore.pictures import Asked, Grid, Picture, Pictures
 from attn_cli.explore.viewpoint import KINDS, Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token

@@ -29,7 +29,7 @@ from attn_cli.summaries.told.story import looked_and_told, opened_to_tell
 from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
-from attn_cli.views.data import arrays_of, to_json
+from attn_cli.views.writers.data import arrays_of, to_json
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from attn_cli.errors import InputError
-from attn_cli.views.shell_words import quoted
+from attn_cli.views.invocation import quoted
 
 if TYPE_CHECKING:
     from attn_cli.views.sink import Sink
@@ -25,7 +25,7 @@ class Format:
     @property
     def is_screen(self) -> bool:
         """True if it holds what a terminal shows, as text, a page or an image."""
-        return self.writer.partition(":")[0] in ("terminal", "page", "webpage")
+        return self.writer.partition(":")[0] in ("terminal", "page")
 
     def open(self, sink: "Sink", settings: "ViewSettings") -> "View":
         """The view that writes reports into `sink` in this format."""
@@ -35,15 +35,15 @@ class Format:
 
 FORMATS = (
     Format("terminal", (".txt",), "terminal:TerminalView"),
-    Format("json", (".json",), "rows:RowsView"),
-    Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView"),
-    Format("csv", (".csv",), "rows:RowsView"),
-    Format("tsv", (".tsv",), "rows:RowsView"),
+    Format("json", (".json",), "data:RowsView"),
+    Format("jsonl", (".jsonl", ".ndjson"), "data:RowsView"),
+    Format("csv", (".csv",), "data:RowsView"),
+    Format("tsv", (".tsv",), "data:RowsView"),
     Format("parquet", (".parquet", ".pq"), "parquet:ParquetView", binary=True),
-    Format("npz", (".npz",), "rows:ArchiveView", binary=True),
+    Format("npz", (".npz",), "data:ArchiveView", binary=True),
     Format("attn", (".attn",), "recording:RecordingFileView", binary=True),
-    Format("npy", (".npy",), "rows:ArchiveView", binary=True),
-    Format("html", (".html", ".htm"), "webpage:WebpageView"),
+    Format("npy", (".npy",), "data:ArchiveView", binary=True),
+    Format("html", (".html", ".htm"), "page:WebpageView"),
     Format("svg", (".svg",), "page:PageView"),
     Format("png", (".png",), "page:PageView", binary=True),
     Format("pdf", (".pdf",), "page:PageView", binary=True),

@@ -1,7 +1,12 @@
-"""The command line that an answer belongs to, from which that of the next question is made."""
+"""Command lines: the one that an answer belongs to, and words as a person may type or paste them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
+
+from attn_cli.text import visible
+
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 
 
 @dataclass(frozen=True)
@@ -30,3 +35,24 @@ class Invocation:
     def words_without(self, names: Collection[str]) -> list[str]:
         """The words of all arguments and options but those among `names`, in the order of --help."""
         return [word for name, words in self.given.items() if name not in names for word in words]
+
+
+def command_line(words: Sequence[str]) -> str:
+    """The command line of `attn` with these words, in full."""
+    return " ".join(["attn", *map(quoted, words)])
+
+
+def quoted(word: str) -> str:
+    """One word in shell quotes if it needs them: double ones unless something in it has a meaning there."""
+    if visible(word) != word:
+        return "$'" + "".join(map(_escaped, word)) + "'"
+    plain = quote(word) == word or set(word) & set('"$`\\!')
+    return quote(word) if plain else f'"{word}"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if visible(character) == character:
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"

@@ -10,14 +10,12 @@ from rich.text import Text
 from attn_cli.prompt import Generated
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, cut_after_word, visible
-from attn_cli.views.drawing.cells import fit_path, packed, packed_text
+from attn_cli.views.drawing.cells import BOLD, DIM, fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, printed
 from attn_cli.views.drawing.labels import rule_words, token_label
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawn_answer import draw_answer, next_words_of
-from attn_cli.views.invocation import Invocation
-from attn_cli.views.shell_words import command_line
+from attn_cli.views.invocation import Invocation, command_line
 
 _MANY_TOKENS = 200
 _LONGEST = 200  # characters of a text

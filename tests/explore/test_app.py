@@ -23,7 +23,7 @@ from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.record import record
-from attn_cli.views.shell_words import command_line
+from attn_cli.views.invocation import command_line
 from tests.explore.playing import NAMES, explorer, lines_of, played, strips
 from tests.explore.recordings import WIDE, prompt_of, recording, recording_of
 from tests.explore.terminal import Terminal

@@ -22,7 +22,7 @@ from attn_cli.explore.viewpoint import PANES, Viewpoint
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.reducers.record import record
-from attn_cli.views.shell_words import command_line
+from attn_cli.views.invocation import command_line
 from tests.explore.playing import pressed, scene_of
 from tests.explore.recordings import recording
 from tests.program import attn

@@ -12,9 +12,8 @@ from textual.pilot import Pilot
 from attn_cli.explore import pictures
 from attn_cli.explore.answer import needed_words, opening
 from attn_cli.explore.app import Explorer
-from attn_cli.explore.grids import Grid
 from attn_cli.explore.panes.names import short_label
-from attn_cli.explore.pictures import Asked, Pictures, computed
+from attn_cli.explore.pictures import Asked, Grid, Pictures, computed
 from attn_cli.explore.window import MatrixWindow, Space, forms, window_at
 from attn_cli.kernel.definition.mask import dense
 from attn_cli.prompt import Token

@@ -16,9 +16,9 @@ from attn_cli.summaries.reducers.keys import ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views import data
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
+from attn_cli.views.writers import data
 from attn_cli.views.writers.page import to_html, to_svg
 from tests.program import attn, strict_json
 

@@ -11,7 +11,7 @@ from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar_style, signed_bar
-from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN
 
 _COLUMNS = (6, 9, 9, 9, 9)
 _NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns

@@ -17,8 +17,8 @@ from attn_cli.explore.window import CellForm, MatrixWindow, Space, window_at
 from attn_cli.summaries.reducers.heads import Statistic
 from attn_cli.summaries.standing_out import StandOut, counts, families_of, named_kinds
 from attn_cli.text import counted, model_name, visible
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN
 from attn_cli.views.drawing.palette import Ramp
-from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
 _LABEL = 6  # columns before the first head
 _HEADING = 2  # lines above the heads: title, ruler

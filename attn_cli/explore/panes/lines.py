@@ -6,10 +6,9 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.cells import DIM, PLAIN, fit
 from attn_cli.views.drawing.palette import SHADES, Ramp, background, foreground
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import DIM, PLAIN
 
 Line = list[Segment]
 REVERSED = Style(reverse=True)

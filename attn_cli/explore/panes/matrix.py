@@ -12,10 +12,9 @@ from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import MatrixWindow
 from attn_cli.prompt import Token
-from attn_cli.views.drawing.cells import fit_right
+from attn_cli.views.drawing.cells import BOLD, DIM, fit_right
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, ramp_for
-from attn_cli.views.drawing.styles import BOLD, DIM
 
 _NAMED = 5  # columns of a cell from which a word stands over it
 

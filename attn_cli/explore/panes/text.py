@@ -10,10 +10,9 @@ from attn_cli.explore.scene import MARKED_SHARE, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import counted
 from attn_cli.views.drawing.bars import bar, bar_style
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.segments import cell_style, steps_of
-from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
 _LABEL = 22
 _STEPS = 16  # of colours: behind words nobody sees finer ones, and a move changes fewer of them

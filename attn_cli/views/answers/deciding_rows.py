@@ -14,10 +14,9 @@ from attn_cli.summaries.told.story import Seen, read_shares, resting_keys
 from attn_cli.text import counted
 from attn_cli.views.answers import story
 from attn_cli.views.answers.story import named, token_name
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import BOLD, DIM, packed
 from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.table import legend_lines, table_lines
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input

@@ -13,10 +13,9 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Ranking, Report
 from attn_cli.summaries.standing_out import any_judged, finding
 from attn_cli.text import counted
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.cells import BOLD, DIM, packed_text
 from attn_cli.views.drawing.labels import head_name
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.table import table_lines
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import matrix_of_head

@@ -13,13 +13,12 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import StandOut
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import BOLD, packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import head_choice, head_name, place_prefix, text_with_mark, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
-from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input

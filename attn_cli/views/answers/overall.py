@@ -8,9 +8,9 @@ from rich.text import Text
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.keys import Overall
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.cells import BOLD
 from attn_cli.views.drawing.labels import key_bars, key_cells, named_keys, stream_suffix, which_heads
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 

@@ -20,11 +20,10 @@ from attn_cli.summaries.told.story import main_head, needed
 from attn_cli.views.answers import deciding_rows, drawer, head_families, heads, matrices, story, word_reads
 from attn_cli.views.answers.deciding_rows import template_of
 from attn_cli.views.answers.heads import is_abridged
-from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.views.drawing.cells import BOLD, DIM, packed, packed_text
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import head_choice
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import matrix_of_head, on_same_input
 

@@ -12,9 +12,8 @@ from attn_cli.summaries.parts.answer import part_name
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.knock import answer_line
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.cells import DIM, fit
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.drawing.table import finding_lines, legend_lines, table_lines
 
 _TEXT = 24  # columns of a part's text

@@ -10,11 +10,10 @@ from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.cells import BOLD, packed_text
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD
 
 _MOST_KEYS = 6
 

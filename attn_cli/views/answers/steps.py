@@ -11,14 +11,13 @@ from attn_cli.summaries.answers.steps import Stage, Steps, heads_of
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.decimals import digits_of, rounded
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.side_by_side import arranged
-from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.drawing.table import digits_of, rounded
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 

@@ -10,9 +10,8 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.told.story import LEAST_BITS, Row, Story, needed, readers
 from attn_cli.text import cut_after_word, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import BOLD, DIM, fit, packed
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MARGIN, _BAR = 9, 12  # columns of what a line is about, and of the longest bar
 _LEAST_PERCENT = 0.01  # of a next token that is named after the first

@@ -9,6 +9,7 @@ from rich.text import Text
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.keys import Top
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.cells import BOLD
 from attn_cli.views.drawing.labels import (
     READS,
     head_choice,
@@ -20,7 +21,6 @@ from attn_cli.views.drawing.labels import (
     which_heads,
 )
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_same_input
 

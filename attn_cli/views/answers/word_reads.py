@@ -9,9 +9,8 @@ from rich.text import Text
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.told.word_reads import Reads
 from attn_cli.text import quoted, visible
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import BOLD, fit, packed
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD
 
 LEGEND = "reads: share of a word's output by weight x value length, over heads and layers"
 _LEAST = 0.05  # of what a word reads that is told

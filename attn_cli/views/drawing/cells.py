@@ -1,4 +1,4 @@
-"""Text in terminal cells: cut or padded to a width, parts packed into lines."""
+"""Text in terminal cells: cut or padded to a width, parts packed into lines, and its styles."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -10,7 +10,8 @@ from rich.text import Text
 
 from attn_cli.text import visible
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import PLAIN
+
+BOLD, DIM, PLAIN = Style(bold=True), Style(dim=True), Style.null()
 
 
 def fit(text: str, width: int) -> str:

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, fit_right, joined, packed
+from attn_cli.views.drawing.cells import BOLD, DIM, fit, fit_right, joined, packed
 from attn_cli.views.drawing.palette import (
     NEGATIVE_SHADES,
     SHADES,
@@ -25,7 +25,6 @@ from attn_cli.views.drawing.palette import (
     shade,
 )
 from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
-from attn_cli.views.drawing.styles import BOLD, DIM
 
 ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 

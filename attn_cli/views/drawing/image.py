@@ -12,11 +12,10 @@ from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.cells import DIM, fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
 from attn_cli.views.drawing.screen import Screen, largest_map
-from attn_cli.views.drawing.styles import DIM
 
 _OTHERS = 3  # how many keys outside the image are named
 

@@ -12,10 +12,9 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import scale_words, visible
 from attn_cli.views.drawing.bars import bar_line
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.cells import DIM, fit
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import DIM
 
 _WEIGHT_COLUMNS = 14
 # What a query does with its keys, by the measure that ranks them.

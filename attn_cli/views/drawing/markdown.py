@@ -9,9 +9,9 @@ from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 
+from attn_cli.views.drawing.cells import PLAIN
 from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import PLAIN
 
 _COMMAND = Style(bold=True)
 _THEME = Theme(  # no backgrounds: they are made for dark terminals only

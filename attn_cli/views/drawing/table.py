@@ -1,10 +1,12 @@
-"""Rows of a table on a screen: headings and digits from COLUMNS, a bar beside one number."""
+"""Rows of a table on a screen: headings and digits from COLUMNS, a bar beside one number; decimals that are needed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import wrap
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -13,10 +15,31 @@ from attn_cli.summaries.columns import COLUMNS
 from attn_cli.summaries.report import Report
 from attn_cli.text import binary_bytes, decimal_bytes, magnitude, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
-from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.decimals import rounded
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+
+
+def rounded(value: float, digits: int) -> str:
+    """A number with `digits` decimals, and more where it would read as 0 or 1 and is neither.
+
+    >>> rounded(0.25, 3), rounded(0.99995, 3), rounded(8e-11, 3)
+    ('0.250', '0.99995', '8e-11')
+    """
+    text = f"{value:z.{digits}f}"
+    if abs(value) >= 0.5 * 10.0**-digits and (float(text) != 1 or abs(value - 1) < 1e-12):
+        return text
+    if abs(value) < 0.5:
+        return text if value == 0 else f"{value:.0e}".replace("e-0", "e-")
+    return next((more for more in (f"{value:.{n}f}" for n in range(digits, 13)) if float(more) != 1), text)
+
+
+def digits_of(values: npt.ArrayLike, most: int) -> int:
+    """How many decimals show all finite numbers exactly; at most `most`."""
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    exact = (n for n in range(most) if (np.abs(np.round(numbers, n) - numbers) < 1e-7).all())
+    return next(exact, most)
+
 
 _SHOWN: Mapping[str, Callable[[float], str]] = {
     **{"bytes": binary_bytes, "decimal": decimal_bytes, "magnitude": magnitude},

@@ -1,12 +1,17 @@
 """html, svg, png, pdf: reports as one self-contained page or image, without a script, network or font to fetch."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment, Segments
 
+from attn_cli.errors import InputError
+from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
+from attn_cli.text import model_name
 from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.console import console_for
@@ -19,7 +24,7 @@ from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import renderables
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
-from attn_cli.views.webpage.build import StaticScreen
+from attn_cli.views.webpage.build import StaticScreen, page_html
 from attn_cli.views.writers.cells_svg import LIGHT, svg_of
 
 PAGE = Screen(width=120, depth="truecolor", light=True)
@@ -72,6 +77,35 @@ class PageView(View):
         width = self.settings.figure_width
         svg = to_svg(self.reports) if width is None else to_figure(self.reports, width)
         self.sink.write(converted(svg, self.format))
+
+
+class WebpageView(PageView):
+    """Writes one HTML page at the end: interactive if there is a recording of the model's pass, else all reports."""
+
+    recording: Recording | None = None
+
+    def records(self, command: str) -> bool:
+        """True for `attn inspect`, whose page is made of a recording."""
+        return command == "inspect"
+
+    def show_recorded(self, report: Report, recording: Recording) -> None:
+        """Keep the report and the recording of the model's pass for `close` to write; InputError for a second."""
+        if self.recording is not None:
+            raise InputError("a page holds one text", "write a page for each")
+        self.recording = recording
+        self.show(report)
+
+    def close(self) -> None:
+        """Write the page."""
+        if self.recording is None:
+            super().close()
+        else:
+            named = [replace(report, source=_named(report.source)) for report in self.reports]
+            self.sink.write(page_html(self.recording, screen=static_screen(named)))
+
+
+def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**source, "model": model_name(str(source["model"]))}
 
 
 def to_html(reports: list[Report]) -> bytes:

@@ -7,9 +7,9 @@ from typing import Any
 
 from attn_cli.errors import optional
 from attn_cli.summaries.report import Report
-from attn_cli.views import data
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
+from attn_cli.views.writers import data
 
 _ROWS = 2**16  # that are Python's at a time
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
@@ -24,7 +25,8 @@ from attn_cli.sources import Reading, is_model, is_recording, is_table, open_sou
 from attn_cli.sources.devices import DTYPES, check_names
 from attn_cli.sources.files.paths import expanded
 from attn_cli.summaries.calls.read_shares import By
-from attn_cli.summaries.report import Report
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.report import Ranking, Report
 from attn_cli.text import decimal_bytes, excerpt
 from attn_cli.views import open_view
 from attn_cli.views.drawing.cells import fit_path
@@ -222,3 +224,21 @@ def refuse_without_model(name: str, reason: str) -> None:
         raise InputError(f"{name} is a recording, and {reason}", "choose the model itself with --model")
     if not is_model(name):
         raise InputError(f"{name} is a table of word vectors, and {reason}", "choose a model with --model")
+
+
+def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
+    """The order of a table of heads; None without `sort`."""
+    short = {each.name: each.heading.split()[0] for each in STATISTICS}
+    columns = ", ".join(short.values())
+    if sort is None:
+        if top is not None:
+            raise InputError("--top needs --sort", f"add --sort COLUMN: {columns}")
+        return None
+    turned, name = sort.startswith("-"), sort.removeprefix("-").strip().lower()
+    known = {x.lower(): each for each in STATISTICS for x in (each.name, each.heading, short[each.name])}
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        reason = f"--sort {sort!r} is not a column of this table" + (f": {near[0]}?" if near else "")
+        raise InputError(reason, f"columns: {columns}; - before one reverses the order")
+    found = known[name]
+    return Ranking(found.name, found.heading.partition(" (")[0], found.largest_first != turned, top)

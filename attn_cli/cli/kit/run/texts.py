@@ -14,7 +14,7 @@ from attn_cli.cli.kit.stderr import print_line
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.paths import expanded, nearest_name, read_content, read_stream
 from attn_cli.text import decimal_bytes, excerpt
-from attn_cli.views.shell_words import quoted
+from attn_cli.views.invocation import quoted
 
 _CHUNK = 2**16
 

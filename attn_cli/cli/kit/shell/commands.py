@@ -16,8 +16,8 @@ from typer.main import get_command
 
 from attn_cli.errors import InputError
 from attn_cli.text import cut
+from attn_cli.views.invocation import quoted
 from attn_cli.views.pager import is_leafed, leaf_through
-from attn_cli.views.shell_words import quoted
 
 _NARROW = 52  # columns: what Click writes --help for, at least
 

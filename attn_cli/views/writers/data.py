@@ -18,8 +18,31 @@ from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.views.view import View
 
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+
+
+class ArchiveView(View):
+    """Writes the arrays of one report as an .npz file, or its output as .npy; InputError for a second report."""
+
+    def show(self, report: Report) -> None:
+        """Write the report's arrays; InputError for a table in the order of --sort."""
+        self.take_one(f"an {self.format} file holds one text", "use --format jsonl with --lines")
+        self.sink.write(to_npy(report) if self.format == "npy" else to_npz(report))
+
+
+class RowsView(View):
+    """Writes each report as soon as it is there, as JSON, or as the rows of its table: JSON lines, CSV or TSV."""
+
+    def show(self, report: Report) -> None:
+        """Write the report's JSON or its rows; the header of a table comes once, before the first report."""
+        if self.format in _DELIMITERS:
+            self.sink.write(to_table(report, _DELIMITERS[self.format], header=self.is_first))
+        else:
+            self.sink.write(to_json(report) if self.format == "json" else to_jsonl(report))
+        self.is_first = False
 
 
 def envelope(report: Report) -> dict[str, Any]:
