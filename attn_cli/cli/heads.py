@@ -1,14 +1,21 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
+from collections.abc import Sequence
+from functools import partial
+
+from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions, ranking_of, refuse_beside, shows_report
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.run.text_run import CommandPlan, run
+from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
+from attn_cli.summaries.answers.attending import with_attending
+from attn_cli.summaries.answers.kinds import judge_heads, kinds_of, with_kinds
+from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
@@ -73,21 +80,19 @@ def by_key(
     options: TextCommandOptions, token: str | None, key: str, count: int | None, hiding: HidingOptions, *, words: bool
 ) -> ExitCode:
     """List the heads by their weight on the tokens `key`, from `token` or from all queries."""
-    from attn_cli.summaries.answers.attending import with_attending  # here, as below: few runs do so
+
+    def of_call(rows: PickedRows, call: Call, keys: PickedRows) -> Sequence[Reducer]:
+        return [MatrixOf(rows=rows, keys=keys)]
 
     def plan(view: View, source: Source) -> CommandPlan:
         shown = None if count or options.verbose or not view.chooses else _MANY
-        return CommandPlan(
-            lambda rows, call, keys: [MatrixOf(rows=rows, keys=keys)],
-            token, hiding, words, key=key, finish=lambda report: with_attending(report, count, shown),
-        )  # fmt: skip
+        finish = partial(with_attending, count=count, shown=shown)
+        return CommandPlan(of_call, token, hiding, words, key=key, finish=finish)
 
     return run(options, "attending", plan)
 
 
 def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
-    from attn_cli.summaries.answers.kinds import with_kinds
-
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = HeadKindsReducer()
@@ -101,8 +106,6 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
 
 @shows_report
 def _on_random_tokens(options: TextCommandOptions) -> Report:
-    from attn_cli.summaries.answers.kinds import judge_heads, kinds_of
-
     source = options.source()
     prompts, layers = source.repeated(0), len(source.planned_layers(options.selection))
     with Progress(layers, len(prompts), 0, quiet=options.quiet, verbose=options.verbose) as progress:

@@ -1,6 +1,7 @@
 """Show the overview: what a text's answer needs, what words read, what heads do, one matrix."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from attn_cli.call import Call
@@ -13,6 +14,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection
+from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.calls.hidden_keys import of_whole_call
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads import HeadStatistics
@@ -72,10 +74,8 @@ def inspect(
             return CommandPlan(_walk(options.selection, source), token, scale=color_scale)
         kinds = HeadKindsReducer()
         if token is not None:
-            return CommandPlan(
-                lambda rows, call: [of_whole_call(kinds, call)],
-                token, scale=color_scale, finish=_read_by_token, recordable=False, tells=True,
-            )  # fmt: skip
+            of_token = CommandPlan(lambda rows, call: [of_whole_call(kinds, call)], token, scale=color_scale)
+            return replace(of_token, finish=_read_by_token, recordable=False, tells=True)
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             # rows of csv are those of the first
@@ -84,11 +84,9 @@ def inspect(
             of_words = [WordReadsReducer()] if reads else []
             return [*of_heads, *of_words, MatrixOf(view.largest or _LARGEST_IN_DATA, rows=rows)]
 
-        return CommandPlan(
-            of_call, hiding=hiding, words=merges, scale=color_scale,
-            finish=partial(overview_of, on_screen=view.largest is not None),
-            recordable=not any(changes.values()), tells=not merges,
-        )  # fmt: skip
+        finish, records = partial(overview_of, on_screen=view.largest is not None), not any(changes.values())
+        overview = CommandPlan(of_call, hiding=hiding, words=merges, scale=color_scale)
+        return replace(overview, finish=finish, recordable=records, tells=not merges)
 
     return run(options, "steps" if steps else "inspect", plan, ViewSettings(predicts=not steps))
 
@@ -101,8 +99,6 @@ def _read_by_token(report: Report) -> Report:
 
 def _walk(selection: Selection, source: Source) -> ReducersFor:
     """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step."""
-    from attn_cli.summaries.answers.steps import WalkSteps  # here: the overview needs none
-
     last = None
     if selection.layers is None:
         last = max((layer.layer for layer in source.planned_layers(selection)), default=0)

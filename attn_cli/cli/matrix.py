@@ -111,11 +111,10 @@ def matrix(
                 "choose layers, heads or rows with -l, -H and --token, add --mean, or use a screen, which pools",
             )
 
-        return CommandPlan(
-            of_call, token, hiding, merges, by, scale=color_scale, unscaled=scale == "off", memory=memory,
-            settle=with_one_head if chooses else None, key=key,
-            finish=with_one_matrix_alone if chooses else _say_no_scores if holds_both else None,
-        )  # fmt: skip
+        maps = CommandPlan(of_call, token, hiding, merges, by, scale=color_scale, memory=memory, key=key)
+        if chooses:
+            return replace(maps, settle=with_one_head, finish=with_one_matrix_alone)
+        return replace(maps, unscaled=scale == "off", finish=_say_no_scores if holds_both else None)
 
     return run(options, "matrix", plan, ViewSettings(figure_width=figure_width))
 

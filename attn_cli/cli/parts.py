@@ -65,9 +65,10 @@ def parts(
             notes += its
             if prompt.generated is not None and messages and messages[-1].role == "assistant":
                 del messages[-1]
-        how, text_parts = _cut(prompt, cut, messages)
-        hidden = sum(part.kind != "generated" for part in text_parts) if isinstance(source, Predicting) else 0
-        layers = len(source.planned_layers(options.selection))
+        how, cuts = _cut(prompt, cut, messages)
+        hidden = sum(part.kind != "generated" for part in cuts) if isinstance(source, Predicting) else 0
+        chosen = options.selection
+        layers = len(source.planned_layers(chosen))
         quiet, verbose = options.quiet, options.verbose
         with Progress(layers + hidden, 1, number, quiet=quiet, verbose=verbose, noun="step") as progress:
 
@@ -76,9 +77,8 @@ def parts(
                 progress.step()
 
             read = read_parts(
-                source, prompt, text_parts, rows=rows, everywhere=everywhere, selection=options.selection,
-                cut=how, step=step,
-            )  # fmt: skip
+                source, prompt, cuts, rows=rows, everywhere=everywhere, selection=chosen, cut=how, step=step
+            )
         if obstacle := read["run"][0]["obstacle"]:
             notes.append(f"no part can be hidden: {obstacle}")
         return Report("parts", source.about, (prompt,), warnings=tuple(notes), answer=read)

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from attn_cli.cli.heads import by_key
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, refuse_norms_of_words
 from attn_cli.cli.kit.options.hiding import HidingOptions
@@ -47,8 +48,6 @@ def top(
     """
     merges = options.merges(words)
     if key is not None:
-        from attn_cli.cli.heads import by_key  # here: few runs do so
-
         alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
@@ -59,10 +58,9 @@ def top(
 
     def plan(view: View, source: Source) -> CommandPlan:
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"
-        keys = RowKeys(
-            k, mean or (short and of_table), by, scores=not merges, together=overall,
-            abridges=view.largest is not None and token is None, all_heads=short and not of_table,
-        )  # fmt: skip
+        abridges = view.largest is not None and token is None
+        keys = RowKeys(k, mean or short, by, scores=not merges, together=overall, abridges=abridges)
+        keys = keys if of_table or not short else RowKeys(k, all_heads=True)
         return CommandPlan(keys, token, hiding, merges, by)
 
     return run(options, "overall" if overall else "top", plan)

@@ -43,11 +43,11 @@ def broken_between_words(line: str, width: int) -> list[str]:
             lines[-1] += f"    {part}"
             continue
         indent = _INDENT if lines or line.startswith(_INDENT) else ""
-        whole = [f"{indent}{part}"]
-        lines += whole if "try: " in part else textwrap.wrap(
-            part, width, initial_indent=indent, subsequent_indent=_INDENT,
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+        if "try: " in part:
+            lines.append(f"{indent}{part}")
+            continue
+        wrapper = textwrap.TextWrapper(width, indent, _INDENT, break_long_words=False, break_on_hyphens=False)
+        lines += wrapper.wrap(part)
     return lines
 
 

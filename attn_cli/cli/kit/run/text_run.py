@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Look
@@ -29,15 +28,14 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
+from attn_cli.summaries.parts.text_parts import template_tokens
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
 from attn_cli.summaries.report import Ranking, Report
+from attn_cli.summaries.told import story as told
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
-
-if TYPE_CHECKING:  # few commands tell a story
-    from attn_cli.summaries.told.story import Story
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
@@ -92,14 +90,12 @@ class ReadText:
     hidden_count: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     summaries: list[Summary] = field(default_factory=list)
     recorded: list[RecordedLayer] = field(default_factory=list)
-    story: "Story | None" = None
+    story: told.Story | None = None
 
     @cached_property
     def deciding(self) -> tuple[int, ...]:
         """The query rows that are picked with --token, else those from which the answer is predicted."""
-        from attn_cli.summaries.told.story import deciding_rows
-
-        return tuple(self.rows) if self.rows else deciding_rows(self.prompt)
+        return tuple(self.rows) if self.rows else told.deciding_rows(self.prompt)
 
     def forget(self) -> None:
         """Drop what was collected, for a pass that begins anew."""
@@ -140,9 +136,7 @@ class _TextsVisit:
         if rows != [] and picked != []:
             reducers = tuple(plan.reducers(rows, shown, *([] if picked is None else [picked])))
             if plan.tells:
-                from attn_cli.summaries.told.story import deciding_reducers
-
-                reducers += deciding_reducers(shown, text.prompt, text.deciding)
+                reducers += told.deciding_reducers(shown, text.prompt, text.deciding)
         reducers += (Record(plan.budget),) if self.records else ()
         if not reducers:
             return call, ()
@@ -186,8 +180,6 @@ class TextRun:
         with counted_tokens(self.source, options.generate, quiet=options.quiet):
             prompt = self.source.read([text], options.pair)[0]
         if (messages := options.messages_with(text)) is not None:
-            from attn_cli.summaries.parts.text_parts import template_tokens  # here: few texts are chats
-
             prompt = replace(prompt, template=template_tokens(prompt, messages))
         streams = (prompt.tokens, *prompt.others.values())
         display = prompt_in_words(prompt) if plan.words and any(map(has_words, streams)) else prompt
@@ -219,32 +211,24 @@ class TextRun:
             print_notes([left_out_note(budget)] if budget and budget.left_out else [], quiet=options.quiet)
 
     def _recording(self, text: ReadText) -> Recording:
-        told = None
-        if text.story is not None:
-            from attn_cli.summaries.told.story import kept_name
-
-            told = {kept_name(text.deciding): text.story}
-        return Recording(self.source.about, text.prompt, tuple(text.recorded), told)
+        kept = None if text.story is None else {told.kept_name(text.deciding): text.story}
+        return Recording(self.source.about, text.prompt, tuple(text.recorded), kept)
 
     def _pass(self, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
         source, (text, *_), tells = self.source, texts, self.plan.tells
         look = Look(self.options.selection, _TextsVisit(self.plan, texts, progress, records=records))
         is_recorded, is_one_row = isinstance(source, RecordedSource), len(text.rows or (0,)) == 1
         if tells and is_one_row and not (is_recorded or self.options.lines):
-            from attn_cli.summaries.told.story import look_and_tell
-
             step, free = partial(progress.go_on, "words and heads"), free_memory()
             read = source, text.prompt, text.deciding, look
-            text.story, notes = look_and_tell(*read, text.summaries, text.forget, free, step)
+            text.story, notes = told.look_and_tell(*read, text.summaries, text.forget, free, step)
             print_notes(notes, quiet=self.options.quiet)
             return
         prompts = [text.prompt for text in texts]
         source.each(prompts, *look, projections=self.plan.by == "output")
         if tells and isinstance(source, RecordedSource):
-            from attn_cli.summaries.told.story import kept_story
-
             for text in texts:
-                text.story = kept_story(source.recording.told, text.deciding)
+                text.story = told.kept_story(source.recording.told, text.deciding)
 
     def _report(self, text: ReadText) -> Report:
         plan, summaries = self.plan, tuple(text.summaries)
@@ -253,12 +237,10 @@ class TextRun:
                 f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
             )
         warnings = text.notes + plan.hiding.notes(text.hidden, text.hidden_count)
-        report = Report(
-            self.command, self.source.about, (text.display,), summaries, warnings,
-            index=text.number if self.options.lines else None,
-            merged_from=None if text.display is text.prompt else len(text.prompt.tokens),
-            scale=plan.scale, ranking=plan.ranking, story=text.story,
-        )  # fmt: skip
+        report = Report(self.command, self.source.about, (text.display,), summaries, warnings, story=text.story)
+        index, merged = text.number if self.options.lines else None, text.display is not text.prompt
+        report = replace(report, scale=plan.scale, ranking=plan.ranking, index=index)
+        report = replace(report, merged_from=len(text.prompt.tokens)) if merged else report
         return report if plan.finish is None else plan.finish(report)
 
 
@@ -282,9 +264,7 @@ def run(
     texts, reading = texts_and_reading(options, options.model)
     with options.view(settings) as view:
         if settings.predicts and not options.lines and is_model(options.model):
-            from attn_cli.summaries.told.story import opened_to_tell
-
-            source = opened_to_tell(lambda with_head: options.source(predicts=with_head, **reading))
+            source = told.opened_to_tell(lambda with_head: options.source(predicts=with_head, **reading))
         else:
             source = options.source(**reading)
         its_plan = plan(view, source)

@@ -171,8 +171,8 @@ def _by_line(stream: "BinaryIO | LineStream") -> Iterator[str | InputError]:
     bad = 0
     for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE + 1), b""), 1):
         if len(line) > _LONGEST_LINE:
-            raise LimitError(f"line {number} has more than {decimal_bytes(_LONGEST_LINE)} without an end",
-                             "without --lines all of it is one text")  # fmt: skip
+            endless = f"line {number} has more than {decimal_bytes(_LONGEST_LINE)} without an end"
+            raise LimitError(endless, "without --lines all of it is one text")
         try:
             yield _decode(line, "the line", first=number == 1)
             bad = 0
