@@ -118,7 +118,7 @@ def compute(
     *,
     steps: bool = o.STEPS,
     token: str | None = o.TOKEN,
-    digits: int = option("--digits N", "Print --steps with 2 to 6 decimals.", 3, min=2, max=6),
+    digits: int | None = option("--digits N", "Print --steps with 2 to 6 decimals (default: 3).", min=2, max=6),
     decode: bool = option("--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
     expect: list[str] | None = option(
         "--expect FILE|weights=FILE",
@@ -145,8 +145,9 @@ def compute(
     answers = [name for name, is_on in choices.items() if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
-    if token is not None and not steps:
-        raise InputError("--token needs --steps", "add it")
+    for name, value in (("--token", token), ("--digits", digits)):
+        if value is not None and not steps:
+            raise InputError(f"{name} needs --steps", "add it")
     if tol is not None and not expect:
         raise InputError("--tol needs --expect", "add --expect FILE")
     verdicts: list[Mapping[str, bool]] = []
@@ -155,7 +156,7 @@ def compute(
         for number, each in enumerate(problems):
             matrices = open_matrices(each.options(decodes=decode, precise=bool(expect)))
             if steps:
-                report = _steps_report(matrices, token, digits)
+                report = _steps_report(matrices, token, digits or 3)
             elif decode:
                 decoding = WalkDecoding()
                 report = _report("decode", matrices, also=decoding.add)

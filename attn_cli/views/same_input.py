@@ -12,8 +12,8 @@ HIDDEN = {"words", "hide"}
 _BESIDE = {"pair", "generate", "chat", "arg"}
 _FILES = {"file", "image", "audio"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
-_OUTPUT = {"format", "json", "output", "force", "quiet", "verbose", "plain"}
-_OF_MATRICES = {"steps", "decode", "token", "expect", "expect_weights", "tol", "color_scale"}
+_OUTPUT = {"format", "json", "output", "force", "quiet"}
+_OF_MATRICES = {"steps", "decode", "token", "expect", "tol"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 
 

@@ -240,6 +240,7 @@ def test_what_cannot_be_walked_is_said() -> None:
     np.save("q.npy", np.zeros((9000, 2)))
     refused(attn("compute", "--q", "q.npy", "--decode"), 4, "decoding 9,000 tokens")
     refused(attn("compute", "river bank", "--token", "bank"), 2, "--token needs --steps")
+    refused(attn("compute", "river bank", "--digits", "4"), 2, "--digits needs --steps")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
     refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
 

@@ -8,11 +8,11 @@ from attn_cli.prompt import Token
 
 Result = TypeVar("Result")
 
-_CAPACITY = 16
+_CAPACITY = 64
 
 
 def memoised(make: Callable[[Sequence[Token]], Result]) -> Callable[[Sequence[Token]], Result]:
-    """A function that returns make(tokens), and keeps its last 16 results; don't mutate them."""
+    """A function that returns make(tokens), and keeps its last 64 results; don't mutate them."""
     cache: dict[int, tuple[Sequence[Token], Result]] = {}
 
     @wraps(make)

@@ -142,18 +142,14 @@ class SeenRows:
             return self._nothing
         return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
-    def total(self, values: Array) -> Array:
-        """The sum of `values` `[h, n]` over the rows, `[h]`."""
-        return np.sum(values, axis=-1)
-
     def mean(self, values: Array) -> Array:
         """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
-        return self.total(values) / (self.live_rows + (self.live_rows == 0))
+        return np.sum(values, axis=-1) / (self.live_rows + (self.live_rows == 0))
 
     @cached_property
     def live_rows(self) -> Array:
         """The number of rows that may attend to any key, by head `[h]`."""
-        return self.total(self.live)
+        return np.sum(self.live, axis=-1)
 
 
 _Function = Callable[[SeenRows], Array | None]
@@ -167,7 +163,6 @@ class Statistic:
     of: _Function
     meaning: str
     heading: str
-    unit: str = "weight"  # or bits, tokens, score, share of rows
     digits: int = 2
     nothing: tuple[float, ...] = ()  # a column of such values alone is left out of tables
     largest_first: bool = True  # where a table is sorted by it
@@ -192,7 +187,7 @@ def statistic(heading: str = "", **others: Any) -> Callable[[_Function], _Functi
     return add
 
 
-@statistic("entropy (bits)", unit="bits", largest_first=False)
+@statistic("entropy (bits)", largest_first=False)
 def entropy_bits(rows: SeenRows) -> Array | None:
     """entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0"""
     if rows.text.is_signed:
@@ -208,7 +203,7 @@ def _times_log(values: Array) -> Array:
     return values * np.log(np.where(values > 0, values, 1.0))
 
 
-@statistic(unit="tokens", digits=1)
+@statistic(digits=1)
 def distance(rows: SeenRows) -> Array | None:
     """how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ,
     or of weights below 0
@@ -240,8 +235,8 @@ def induction_weight(rows: SeenRows) -> Array:  # prefix matching, Olsson et al.
     """weight on the token (or word) that followed when the query's token (or word) last came up,
     over the queries whose did; null where none does
     """
-    total = rows.total(rows.on("following"))
-    repeated = rows.total(rows.live & rows.has("following"))
+    total = np.sum(rows.on("following"), axis=-1)
+    repeated = np.sum(rows.live & rows.has("following"), axis=-1)
     return np.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
 
 
@@ -262,7 +257,7 @@ def next_weight(rows: SeenRows) -> Array | None:
     return np.where(np.any(cells != 0, axis=-1), rows.mean(cells), np.nan)
 
 
-@statistic("max score", unit="score", digits=1, nothing=(math.nan,))
+@statistic("max score", digits=1, nothing=(math.nan,))
 def max_score(rows: SeenRows) -> Array | None:
     """largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden"""
     if not rows.text.shows_scores or rows.text.hides:  # the largest may be on a hidden key
@@ -271,7 +266,7 @@ def max_score(rows: SeenRows) -> Array | None:
     return np.where(rows.live_rows > 0, largest, np.nan)
 
 
-@statistic(unit="share of rows", nothing=(0.0, math.nan))
+@statistic(nothing=(0.0, math.nan))
 def ruled(rows: SeenRows) -> Array | None:
     """share of queries whose largest weight is 0.95 or more; null where keys are hidden, or of weights below 0"""
     if rows.text.hides or rows.text.is_signed:

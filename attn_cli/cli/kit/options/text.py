@@ -66,10 +66,6 @@ class TextOptions:
         return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
     @cached_property
-    def _chat(self) -> dict[str, Any]:
-        return self._arguments | ({"messages": []} if self.messages is None else _chat_of(self.messages))
-
-    @cached_property
     def _arguments(self) -> dict[str, Any]:
         given: dict[str, Any] = {}
         for each in self.arg or ():
@@ -88,6 +84,7 @@ class TextOptions:
             given |= several
         return given
 
+    @cached_property
     def chat_before(self) -> dict[str, Any] | None:
         """The messages of a chat that come before the text, and arguments of its template; None if it is no chat."""
         if not self.chat:
@@ -96,11 +93,11 @@ class TextOptions:
             return None
         if self.pair is not None or self.inputs is not None:
             raise InputError("a chat and --pair or arrays at once", "a chat is one text")
-        return self._chat
+        return self._arguments | ({"messages": []} if self.messages is None else _chat_of(self.messages))
 
     def messages_with(self, text: str) -> "list[MessageText] | None":
         """All messages of a chat, the last `text` as the user's; None if it is no chat."""
-        before = self.chat_before()
+        before = self.chat_before
         if before is None:
             return None
         from attn_cli.summaries.parts.text_parts import MessageText  # here: few texts are chats
@@ -123,7 +120,7 @@ class TextOptions:
             "inputs": self.inputs,
             "image": self.image or None,
             "audio": next(iter(audio), None),
-            "chat": self.chat_before(),
+            "chat": self.chat_before,
         }
 
 

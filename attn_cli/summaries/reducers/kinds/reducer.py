@@ -16,6 +16,7 @@ from attn_cli.kernel.definition.mask import Ends, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
+from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import key_head_norms, relative_value_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.targets import (
@@ -47,7 +48,6 @@ MOST_ROWS = {PLACE: 0.8, MARKS: 0.6}  # that must each give their targets so muc
 LEAST_SHARE = {WINDOW: 0.6, UNIFORM: 0.9}
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
 STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CLS] and [SEP]
-_KEPT = 64  # targets and masks of texts, which layers share
 _CELLS = 2**20  # of kinds, heads and rows whose weights are added up at a time
 
 
@@ -253,7 +253,8 @@ class HeadKindsReducer:
 
     def __init__(self, texts: Sequence[Sequence[Token]] = (), seed: int = 0) -> None:
         self.texts, self.seed = texts, seed
-        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._targets: Callable[[Sequence[Token]], dict[Any, Targets]] = memoised(lambda keys: {})
+        self._rows: Callable[[Sequence[Token]], dict[Any, tuple[RowFactors, SinkRows]]] = memoised(lambda keys: {})
 
     def wanted(self, call: Call) -> Wanted:
         """A request for each row's weights on targets, entropy and 3 strongest keys, and for sums by key."""
@@ -277,16 +278,15 @@ class HeadKindsReducer:
     def targets(self, call: Call) -> Targets:
         """The keys that define each kind: the same object for calls with the same keys, as those of all layers."""
         is_causal, crosses = call.is_causal, call.place.stream == "cross" or call.n > call.m
-
-        def make() -> Targets:
+        known, key = self._targets(call.keys), (call.n, is_causal, crosses)
+        if key not in known:
             rows = TextRows.of(call.keys, expected_sinks(call))
             if crosses:
-                return cross_targets(rows, call.n)
-            far = distances(self.texts, is_causal=is_causal) if self.texts else None
-            return targets_of(rows, far, is_causal=is_causal, seed=self.seed).of_last(call.n)
-
-        made: Targets = self._once((id(call.keys), call.n, is_causal, crosses), call.keys, make)
-        return made
+                known[key] = cross_targets(rows, call.n)
+            else:
+                far = distances(self.texts, is_causal=is_causal) if self.texts else None
+                known[key] = targets_of(rows, far, is_causal=is_causal, seed=self.seed).of_last(call.n)
+        return known[key]
 
     def rows(self, call: Call, stats: RowStats | None = None) -> tuple[RowFactors, SinkRows]:
         """How rows count for kinds and sinks; of weights alone by what was `seen` in their statistics."""
@@ -294,24 +294,13 @@ class HeadKindsReducer:
         seen = intervals(call.rule.mask, call.n, call.m)
         if call.q is None and stats is not None and stats.seen is not None:
             seen = Ends(*stats.seen)
-
-        def make() -> tuple[RowFactors, SinkRows]:
+        known = {} if seen is None else self._rows(call.keys)
+        ends = None if seen is None else (seen.first.tobytes(), seen.last.tobytes())
+        key = (call.n, call.is_causal, call.place.stream, learned, ends)
+        if key not in known:
             sight = sight_of(call.rule.mask, call.n, call.m, call.like, seen)
-            return factors_of(targets, sight, learned_sink=learned), SinkRows(sight)
-
-        if seen is None:
-            return make()
-        key = (id(targets), learned, seen.first.tobytes(), seen.last.tobytes())
-        made: tuple[RowFactors, SinkRows] = self._once(key, targets, make)
-        return made
-
-    def _once(self, key: tuple[Any, ...], kept: Any, make: Callable[[], Any]) -> Any:
-        """make(), or what it gave before for this key; `kept` is the object whose id is in it."""
-        if key not in self._made:
-            if len(self._made) >= _KEPT:
-                del self._made[next(iter(self._made))]
-            self._made[key] = kept, make()
-        return self._made[key][1]
+            known[key] = factors_of(targets, sight, learned_sink=learned), SinkRows(sight)
+        return known[key]
 
 
 def sink_signs(call: Call) -> tuple[np.ndarray, np.ndarray]:
