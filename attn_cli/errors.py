@@ -33,6 +33,10 @@ class AttnError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(AttnError):
     """Raised for a text, option, matrix or table of the user's that can't be used as it is."""

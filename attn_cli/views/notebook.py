@@ -22,10 +22,9 @@ from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
-from attn_cli.views.writers.page import PAGE, UNBROKEN, inline_html
+from attn_cli.views.writers.page import PAGE, inline_html
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
@@ -54,8 +53,7 @@ def _report(report: Report) -> Bundle:
 @bundle.register
 def _answer(answer: Answer) -> Bundle:
     about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
-    text = _cut(printed(draw_answer(Report(answer.name, about, (), answer=answer), _SCREEN), _SCREEN).lstrip("\n"))
-    return {"text/plain": text, "text/html": f'<pre style="{UNBROKEN}">{escape(text)}</pre>'}
+    return _report(Report(answer.name, about, (), answer=answer))
 
 
 def _cut(text: str) -> str:
@@ -101,12 +99,19 @@ def _attention(attention: Attention) -> Bundle:
 
 @bundle.register
 def _head(head: RecordedHead) -> Bundle:
-    return {"text/plain": printed([_map_of_head(head, _SCREEN)], _SCREEN), "image/svg+xml": figure(head, WIDTH)}
+    return {"text/plain": printed([_map_of_head(head, _SCREEN)], _SCREEN), "image/svg+xml": str(figure(head, WIDTH))}
 
 
-def figure(head: RecordedHead, width: float) -> str:
+class Svg(str):
+    """An SVG document, as text; a notebook shows the picture."""
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+def figure(head: RecordedHead, width: float) -> Svg:
     """The heat map of a recorded head's weights as SVG, `width` millimetres wide."""
-    return figure_svg([_map_of_head(head, PAGE)], width)
+    return Svg(figure_svg([_map_of_head(head, PAGE)], width))
 
 
 def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:

@@ -39,7 +39,8 @@ _FONT = "DejaVu Sans, Arial, Helvetica, sans-serif"
 _SIZE, _SMALL, _LEAST = 7.0, 6.0, 4.0  # of titles and labels in points; a label smaller than the last is left out
 _WIDE = 0.62  # of a letter, in its size: DejaVu Sans is wider than most
 _GAP, _BAR = 6.0, 6.0
-_OPACITY = 0.55  # of cells over a picture
+_VEIL = 0.8  # opacity of black over the part of a picture that has no weight
+_MASKED = "#ececec"
 _LONGEST = 16  # columns of a token's label
 
 
@@ -64,9 +65,7 @@ def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
             body.append(f'<g transform="translate({at * (each + _GAP):.2f},{top:.2f})">{"".join(panel.parts())}</g>')
         top += max(panel.height for panel in row) + _GAP
     height = top - _GAP
-    offset = panels[0].top
-    below = any(one.below is not None for one in maps)
-    body += color_bar(ramp, total - _BAR - 20, offset, min(panels[0].side, 120.0), film=below)
+    body += color_bar(ramp, total - _BAR - 20, panels[0].top, min(panels[0].side, 120.0), lit=maps[0].below is not None)
     return document(body, width, height)
 
 
@@ -75,8 +74,7 @@ def document(body: Sequence[str], width: float, height: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}mm" height="{height / _POINT:.2f}mm" '
         f'viewBox="0 0 {width * _POINT:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">\n'
-        + "\n".join(body)
-        + "\n</svg>\n"
+        '<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
 
@@ -146,14 +144,13 @@ class _Panel:
         yield _text(self.left, _SIZE, self.map.title, max(size, _LEAST))
         yield from self._names()
         levels = self.ramp.levels(values)
+        frame = f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}"'
+        frame += f' height="{self.side:.2f}"'
+        yield f'{frame} fill="{_MASKED}"/>'
         if self.map.below is not None:
             yield self._picture(self.map.below[..., None])
         yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
-        right, bottom = self.width - self.left, self.side
-        yield (
-            f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{right:.2f}" height="{bottom:.2f}" fill="none" '
-            f'stroke="#888" stroke-width="0.4"/>'
-        )
+        yield f'{frame} fill="none" stroke="#888" stroke-width="0.4"/>'
         block = self.map.block
         words = "" if block == (1, 1) else f", {self.map.pooling} over {block[0]} x {block[1]}"
         note = f"{self.map.row_word} down, {self.map.column_word} across{words}"
@@ -163,11 +160,11 @@ class _Panel:
 
     def _names(self) -> Iterator[str]:
         size = self.label_size
-        step = max(1, math.ceil(size / self.cell_height))
+        step = _step(size, self.cell_height)
         for at in range(0, self.shape[0], step):
             y = self.top + (at + 0.5) * self.cell_height + 0.36 * size
             yield _text(self.left - 2, y, self.rows[at], size, anchor="end")
-        step = max(1, math.ceil(size / self.cell)) if self.turned else 1
+        step = _step(size, self.cell) if self.turned else 1
         for at in range(0, self.shape[1], step):
             x = self.left + (at + 0.5) * self.cell
             if self.turned:
@@ -178,15 +175,17 @@ class _Panel:
     def _cells(self, levels: np.ndarray) -> Iterator[str]:
         """A rectangle for every cell that is not masked, with its number where that has room."""
         size = min(_SMALL, 0.36 * self.cell, 0.7 * self.cell_height) if self.map.below is None else 0
-        film = "" if self.map.below is None else f' fill-opacity="{_OPACITY}"'
         for i, row in enumerate(levels):
             for j, level in enumerate(row):
                 if level != level:
                     continue
                 x, y = self.left + j * self.cell, self.top + i * self.cell_height
+                fill = f'fill="{color_on_paper(level, self.ramp)}"'
+                if self.map.below is not None:
+                    fill = f'fill="#000" fill-opacity="{_VEIL * (1 - level):.3f}"'
                 yield (
                     f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
-                    f'fill="{color_on_paper(level, self.ramp)}"{film} shape-rendering="crispEdges"/>'
+                    f'{fill} shape-rendering="crispEdges"/>'
                 )
                 if size >= _LEAST:
                     value = f"{self.map.values[i, j]:.2f}".removeprefix("0")
@@ -196,8 +195,10 @@ class _Panel:
                     )
 
     def _image(self, levels: np.ndarray) -> str:
-        opacity = 255 if self.map.below is None else round(255 * _OPACITY)
-        opacities = np.where(np.isnan(levels), 0, opacity).astype(np.uint8)
+        if self.map.below is not None:
+            veil = np.nan_to_num(255 * _VEIL * (1 - levels)).astype(np.uint8)
+            return self._picture(np.dstack([np.zeros((*levels.shape, 3), np.uint8), veil]))
+        opacities = np.where(np.isnan(levels), 0, 255).astype(np.uint8)
         return self._picture(np.dstack([_cells_as_pixels(levels, self.ramp), opacities]))
 
     def _picture(self, pixels: np.ndarray) -> str:
@@ -211,9 +212,19 @@ class _Panel:
 
 def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | None) -> list[str]:
     if block == 1:
-        return [cut(visible(label), _LONGEST) for label in labels]
+        return [cut(written(label), _LONGEST) for label in labels]
     of_rows = range(len(labels)) if numbers is None else numbers
     return [str(of_rows[at]) for at in range(0, len(labels), block)]
+
+
+def written(text: str) -> str:
+    """The text as figures have it: no control characters; a line's end is one that fonts of letters have."""
+    return visible(text.replace("\n", "↵"))
+
+
+def _step(size: float, cell: float) -> int:
+    """Each how manieth cell has a name: all if names fit, else so few that none touches another."""
+    return 1 if size <= cell else math.ceil(2 * size / cell)
 
 
 def _length(labels: Sequence[str], size: float) -> float:
@@ -225,24 +236,25 @@ def _text(
 ) -> str:
     place = f'transform="translate({x:.2f},{y:.2f}) rotate(-90)"' if turn else f'x="{x:.2f}" y="{y:.2f}"'
     look = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text {place} font-size="{size:.2f}" fill="{color}"{look}>{escape(visible(text))}</text>'
+    return f'<text {place} font-size="{size:.2f}" fill="{color}"{look}>{escape(written(text))}</text>'
 
 
-def color_bar(ramp: Ramp, left: float, top: float, height: float, *, film: bool = False) -> Iterator[str]:
-    """SVG elements of the colour scale as a bar: from the lowest value, below, to the highest, with three numbers."""
-    steps = 32
-    if film:
-        yield f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="#888"/>'
-    opacity = f' fill-opacity="{_OPACITY}"' if film else ""
+def color_bar(ramp: Ramp, left: float, top: float, height: float, *, lit: bool = False) -> Iterator[str]:
+    """SVG elements of the colour scale as a bar: from the lowest value, below, to the highest, with three numbers.
+
+    lit  the scale is of black over a picture, from much at the lowest value to none
+    """
+    steps, bar = 32, f'<rect x="{left:.2f}" width="{_BAR}"'
     for at in range(steps):
-        y = top + height * at / steps
-        color = color_on_paper(1 - (at + 0.5) / steps, ramp)
-        yield (
-            f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}"'
-            f'{opacity} shape-rendering="crispEdges"/>'
+        level = 1 - (at + 0.5) / steps
+        color = (
+            "#{0:02x}{0:02x}{0:02x}".format(round(255 * (1 - _VEIL * (1 - level))))
+            if lit
+            else color_on_paper(level, ramp)
         )
-    yield (f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="none" stroke="#888" '
-           f'stroke-width="0.4"/>')  # fmt: skip
+        place = f'y="{top + height * at / steps:.2f}" height="{height / steps:.2f}"'
+        yield f'{bar} {place} fill="{color}" shape-rendering="crispEdges"/>'
+    yield f'{bar} y="{top:.2f}" height="{height:.2f}" fill="none" stroke="#888" stroke-width="0.4"/>'
     middle = {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5) if not ramp.diverging else 0.5
     for level, share in ((0.0, 0.0), (0.5, middle), (1.0, 1.0)):
         value = ramp.low + share * (ramp.high - ramp.low)

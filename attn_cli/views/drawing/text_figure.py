@@ -9,10 +9,10 @@ import numpy as np
 from rich.cells import cell_len
 
 from attn_cli.errors import InputError
-from attn_cli.prompt import Token
-from attn_cli.text import visible
-from attn_cli.views.drawing.figure import MOST_PANELS, color_bar, color_on_paper, document, ink_on_paper
+from attn_cli.prompt import Token, later_pieces
+from attn_cli.views.drawing.figure import MOST_PANELS, color_bar, color_on_paper, document, ink_on_paper, written
 from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.text_layout import LATER_PIECE
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +37,8 @@ _POINT = 72 / 25.4  # points in a millimetre
 _SIZE, _TITLE, _NOTE = 7.5, 7.0, 5.5  # of letters, in points
 _LINE = 11.0  # from line to line
 _BAR = 34.0  # the bar of colours, its numbers, and a gap before it
-_WIDTHS = (  # of the characters from the blank to ~ in DejaVu Sans, in hundredths of an em
-    32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84,
-    84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79, 60, 79, 69, 63, 61, 73, 68, 99, 69, 61,
-    69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63, 63, 28, 28, 58, 28, 97, 63, 61, 63, 63, 41, 52, 39, 63, 59,
-    82, 59, 59, 52, 64, 34, 64, 84,
-)  # fmt: skip
+# Widths of letters in DejaVu Sans, in their size; a piece's text is fitted to the sum.
+_NARROW, _WIDE, _OTHER = 0.33, 0.85, 0.61
 _OVER = 6.0  # that a token without a gap before it, such as a full stop, may stand over the edge
 _HEAVIEST = 5  # named below the text
 _LEAST = 0.0005  # of a weight that is named
@@ -77,13 +73,13 @@ class _Piece:
 def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
     """The tokens in lines of so many points; line breaks of the text stay."""
     line: list[_Piece] = []
-    x, end = 0.0, None
+    x, end, later = 0.0, None, later_pieces(text.tokens)
     for place, token in enumerate(text.tokens):
         gap = "" if end is None else " "
         if text.text is not None and token.start is not None and end is not None:
             gap = text.text[end : token.start]
         end = token.end if token.end is not None else end
-        shown = visible(token.text.replace("\n", "␊"))
+        shown = LATER_PIECE if later[place] else written(token.text)
         width, before = _width(shown), _width(" ") if gap else 0.0
         if line and (x + before + width > room + (0.0 if gap else _OVER) or "\n" in gap):
             yield line
@@ -91,7 +87,7 @@ def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
         x += before if line else 0.0
         line.append(_Piece(place, x, width, shown))
         x += width
-        if "\n" in token.text:
+        if "\n" in token.text and not later[place]:
             yield line
             line, x = [], 0.0
     if line:
@@ -100,7 +96,8 @@ def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
 
 def _width(text: str) -> float:
     return _SIZE * math.fsum(
-        _WIDTHS[ord(letter) - 32] / 100 if " " <= letter <= "~" else 0.62 * max(cell_len(letter), 0) for letter in text
+        _NARROW if letter in " !'(),-./:;I[]fijlrt|`" else _WIDE if letter in "%@MWmw" else _OTHER * cell_len(letter)
+        for letter in text
     )
 
 
@@ -132,11 +129,11 @@ def _heaviest(text: ColoredText, room: float) -> str:
     values = np.where(np.isfinite(text.values), text.values, 0.0)
     order = np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST]
     heaviest = [(text.tokens[at], float(values[at])) for at in order.tolist() if abs(values[at]) >= _LEAST]
-    words = [f"{token.index} {visible(token.text).strip()} {value:.3f}" for token, value in heaviest]
+    words = [f"{token.index} {written(token.text).strip()} {value:.3f}" for token, value in heaviest]
     while len(words) > 1 and _width(" · ".join(words)) > room:
         words.pop()
     return " · ".join(words)
 
 
 def _written(x: float, y: float, text: str, size: float, color: str = "#000") -> str:
-    return f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{color}">{escape(visible(text))}</text>'
+    return f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:g}" fill="{color}">{escape(written(text))}</text>'

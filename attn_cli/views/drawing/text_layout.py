@@ -10,7 +10,7 @@ from rich.cells import cell_len, chop_cells
 from attn_cli.prompt import Token, later_pieces
 from attn_cli.text import visible
 
-_LATER_PIECE = "∙"  # of a character that several tokens share
+LATER_PIECE = "∙"  # of a character that several tokens share
 _LONGEST_WORD = 30  # columns; what is longer, such as a text without blanks, breaks between tokens
 _BLANK = "␣"
 _LINE_END = "␊"
@@ -61,7 +61,7 @@ def layout_of(tokens: Sequence[Token], text: str, width: int, suffixes: Sequence
     """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns."""
     later = later_pieces(tokens)
     shown = [
-        _LATER_PIECE if later[at] else _shown(token) + (suffixes[at] if suffixes else "")
+        LATER_PIECE if later[at] else _shown(token) + (suffixes[at] if suffixes else "")
         for at, token in enumerate(tokens)
     ]
     words = _word_widths(tokens, shown)

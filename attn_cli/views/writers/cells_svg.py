@@ -18,9 +18,17 @@ LIGHT = TerminalTheme(
 DARK = TerminalTheme(
     (13, 17, 23),
     (230, 237, 243),
-    [(72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34), (88, 166, 255), (188, 140, 255), (57, 197, 207),
-     (177, 186, 196)],
-)  # fmt: skip
+    [
+        (72, 79, 88),
+        (255, 123, 114),
+        (63, 185, 80),
+        (210, 153, 34),
+        (88, 166, 255),
+        (188, 140, 255),
+        (57, 197, 207),
+        (177, 186, 196),
+    ],
+)
 COLUMN, ROW, SIZE = 10.0, 20.0, 16  # a cell and its letters, in pixels
 _MARGIN = 12.0
 _LONG = 14  # cells; a longer text begins at its first cell, a shorter one is centred on its cells
