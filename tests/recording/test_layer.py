@@ -128,8 +128,6 @@ def test_bfloat16_is_kept_as_it_is() -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 7, 8, dtype=torch.bfloat16)
     call = call_of(Problem(np.zeros((2, 7, 8)), np.zeros((2, 7, 8)), np.zeros((2, 7, 8)), None))
-    from attn_cli.kernel.definition.rule import Rule
-
     call = AttentionCall(x, x, x, Rule(0.3), call.place, call.queries, call.keys)
     layer: RecordedLayer = recorded(call)
     assert layer.q.dtype == np.uint16

@@ -229,13 +229,10 @@ def test_every_table_is_whole(name: str) -> None:
     assert [table.index(word) for word in table.words] == list(range(len(table.words)))
 
 
-def test_a_word_is_found_in_any_case_its_own_first() -> None:
+def test_a_word_is_found_in_any_case_and_an_unknown_table_lists_the_known_ones() -> None:
     table = open_table("my-name-is-ankit")
     assert table.index("Ankit") == table.index("ankit") == table.index("ANKIT") == 3
     assert table.index("mine") is None
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(InputError) as caught:
         open_table("minilmm")
     assert caught.value.message == "no built-in table is named 'minilmm'"
@@ -277,7 +274,7 @@ def test_a_word_looks_to_its_companion_before_any_other(
     assert max(weights, key=weights.__getitem__) == companion
 
 
-def test_the_file_is_small_plain_and_half_precision() -> None:
+def test_the_file_is_small_plain_and_half_precision_and_has_its_licence_beside_it() -> None:
     assert MINILM_FILE.stat().st_size <= 3_000_000
     with zipfile.ZipFile(MINILM_FILE) as archive:
         assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
@@ -286,9 +283,6 @@ def test_the_file_is_small_plain_and_half_precision() -> None:
         assert file["vectors"].dtype == np.float16
         steps = file["vectors"].astype(np.float64) * 256
     assert np.array_equal(steps, np.round(steps))
-
-
-def test_the_licence_lies_beside_the_file() -> None:
     licence = MINILM_FILE.with_name("LICENSE-minilm").read_text(encoding="utf-8")
     assert "sentence-transformers/all-MiniLM-L6-v2" in licence
     assert "Apache License" in licence

@@ -34,7 +34,6 @@ def visited(loaded: LoadedModel, selection: Selection) -> list[tuple[int, tuple[
     places = []
 
     def visit(call: Call) -> None:
-        assert call.h == len(call.place.heads)
         places.append((call.place.layer, call.place.heads, call.place.groups))
 
     source = ModelSource(loaded)
@@ -42,12 +41,9 @@ def visited(loaded: LoadedModel, selection: Selection) -> list[tuple[int, tuple[
     return places
 
 
-def test_layers_and_heads(smollm: LoadedModel) -> None:
+def test_heads_of_layers_and_single_ones(smollm: LoadedModel) -> None:
     places = visited(smollm, Selection(layers=(28, 3), heads=(0, 4, 8)))
     assert places == [(3, (0, 4, 8), (0, 1, 2)), (28, (0, 4, 8), (0, 1, 2))]
-
-
-def test_single_heads_of_several_layers(smollm: LoadedModel) -> None:
     pairs = ((18, 6), (17, 3), (-1, -9), (18, 0))
     assert visited(smollm, Selection(pairs=pairs)) == [(17, (3,), (1,)), (18, (0, 6), (0, 2)), (29, (0,), (0,))]
     planned = ModelSource(smollm).planned_layers(Selection(pairs=pairs))
@@ -75,19 +71,12 @@ def test_the_pass_ends_after_the_last_selected_layer(kind: str) -> None:
     """The same is seen as in a whole pass, and the blocks above don't run."""
     model = tiny(kind)
     first = Selection(layers=(0,))
-    places = ModulePlaces(model)
-    modules = {module: places.of(module)[0].layer for module in places.attention}
+    modules = {module: places[0].layer for module, places in ModulePlaces(model).attention.items()}
     assert {*modules.values()} == {0, 1}
     runs: list[list[np.ndarray]] = []
     for until_asked in (False, True):
         matrices: list[np.ndarray] = []
-
-        def visit(call: Call, matrices: list[np.ndarray] = matrices) -> None:
-            matrix = reduce(call, MatrixOf()).part(Matrix)
-            assert matrix is not None and matrix.weights is not None
-            matrices.append(matrix.weights)
-
-        ended = False
+        ended, visit = False, lambda call, to=matrices: to.append(reduce(call, MatrixOf()).part(Matrix).weights)
         with capture(model, visit, selection=first) as ledger, torch.no_grad():
             if until_asked:
                 ledger.end_after_selection()
