@@ -18,7 +18,7 @@ FRAMES_PER_TOKEN = {"whisper": 2}
 # Attention classes that compute blocks or bands of keys in a layout of their own, which is no `[n, m]`.
 _BLOCKWISE = """BigBirdBlockSparseAttention BigBirdPegasusBlockSparseAttention LEDEncoderSelfAttention LSHSelfAttention
     LocalSelfAttention LongformerSelfAttention LongT5LocalAttention LongT5TransientGlobalAttention"""
-IN_BLOCKS = frozenset(_BLOCKWISE.split())
+IN_BLOCKS = tuple(_BLOCKWISE.split())
 
 # The tokens that vision towers read before an image's patches, row by row, and before them registers, if they have any.
 _CLS = """altclip_vision_model beit blip_2_vision_model blip_vision_model chinese_clip_vision_model clip_vision_model

@@ -87,8 +87,8 @@ class TextTable:
             yield row, line, line.split(None, 1)[0]
             row += 1
         if self._promised is not None and row < self._promised:
-            reason = f"{self._label} is truncated: line 1 promises {self._promised:,} words, {row:,} are there"
-            raise InputError(reason, "download it again, or correct the first line")
+            counts = f"line 1 promises {self._promised:,} words, {row:,} are there"
+            raise InputError(f"{self._label} is truncated: {counts}", "download it again, or correct the first line")
 
     def _line(self, number: int) -> bytes:
         line = self._file.readline(_LONGEST_LINE)

@@ -32,14 +32,14 @@ _KINDS = {
 def unseen_blocks(places: ModulePlaces, ran: Collection[nn.Module], given: Collection[str]) -> Iterator[Block]:
     """Blocks without attention, then those whose attention did not run, in a pass with the arguments `given`."""
     yield from _blocks_without_attention(places)
+    needs = {stream: missing_input(places.model, stream, given) for stream in {x.stream for x in places.attending}}
     paths_run = [place.path for module in ran for place in places.attention[module]]
     for module, of_module in places.attention.items():
         if module in ran or any(are_nested(place.path, path) for place in of_module for path in paths_run):
             continue
         for place in of_module:
-            needs, heads = missing_input(places.model, place.stream, given), heads_of(module) or 0
-            note = f"did not run: needs {needs}" if needs else "did not run"
-            yield Block(place.layer, place.stream, place.path, "softmax attention", heads, note)
+            note = f"did not run: needs {needs[place.stream]}" if needs[place.stream] else "did not run"
+            yield Block(place.layer, place.stream, place.path, "softmax attention", heads_of(module) or 0, note)
 
 
 def missing_input(model: nn.Module, stream: str, arguments: Collection[str]) -> str:
