@@ -237,15 +237,11 @@ class RecordedLayer(Call):
 
     def _seen_cells(self) -> np.ndarray:
         if self.seen is None:
-            raise LimitError(
-                f"layer {self.place.layer} was recorded without queries and keys: memory was short",
-                f"record it with -l {self.place.layer}",
-            )
+            line = f"layer {self.place.layer} was recorded without queries and keys: memory was short"
+            raise LimitError(line, f"record it with -l {self.place.layer}")
         return self.seen
 
     def _require_scores(self) -> None:
         if not self.shows_scores:
-            raise LoadError(
-                f"layer {self.place.layer} ({self.place.name}) was recorded with its weights, without scores",
-                "ask for weights; the model computes its softmax where it can't be seen",
-            )
+            line = f"layer {self.place.layer} ({self.place.name}) was recorded with its weights, without scores"
+            raise LoadError(line, "ask for weights; the model computes its softmax where it can't be seen")

@@ -55,9 +55,6 @@ class RecordedHead(Displayed):
         return drawing().figure(self, width)
 
 
-_OF_ARRAYS = "attn_cli.summaries.reducers.record"
-
-
 class Recording(RecordingContents, Displayed):
     """One text that a model has read, and any cell of its attention without the model; `attn_cli.record` makes one."""
 
@@ -88,8 +85,8 @@ class Recording(RecordingContents, Displayed):
         cls, q: Any, k: Any, v: Any = None, *, rule: Any = None, tokens: Any = None, model: str = "arrays"
     ) -> "Recording":
         """A recording of anybody's queries and keys: `Recording.of(q, k, tokens=["he", "sat"]).save("x.attn")`."""
-        # a name: no room below imports one above
-        made: Recording = import_module(_OF_ARRAYS).recording_of(q, k, v, rule=rule, tokens=tokens, model=model)
+        above = import_module("attn_cli.summaries.reducers.record")  # a name: no room below imports one above
+        made: Recording = above.recording_of(q, k, v, rule=rule, tokens=tokens, model=model)
         return made
 
     @classmethod
