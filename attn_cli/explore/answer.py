@@ -13,8 +13,7 @@ from attn_cli.explore.panes.lines import CURSOR, Line, line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers, recorded_cell
-from attn_cli.views.answers.story import answer_words as told_words
-from attn_cli.views.answers.story import word_label
+from attn_cli.views.answers.story import answer_words, word_label
 from attn_cli.views.drawing.cells import BOLD, DIM
 
 _MOST = 3  # words
@@ -28,14 +27,6 @@ class NeededWord(NamedTuple):
     word: str
     head: str
     view: Viewpoint
-
-
-def answer_words(scene: Scene) -> str:
-    """The likeliest next token, or what was generated, with its probability; "" where nothing is told."""
-    if scene.story is None:
-        return ""
-    words = told_words(scene.story, scene.recording.prompt, _LONGEST)
-    return " ".join(words if scene.story["generated"] else words[:2])
 
 
 def needed_words(scene: Scene) -> list[NeededWord]:
@@ -87,12 +78,14 @@ def _on_head(scene: Scene, story: Story, head: Row) -> Viewpoint | None:
 
 def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The first line of the screen; the style of a word or head has the word's number as `word`."""
-    lead, words = answer_words(scene), needed_words(scene)
-    if not lead:
+    story, words = scene.story, needed_words(scene)
+    if story is None:
         return line(" ".join(scene.recording.prompt.text.split()), width, BOLD)
+    lead = answer_words(story, scene.recording.prompt, _LONGEST)
+    lead = lead if story["generated"] else lead[:2]  # the likeliest token alone
     for count in range(2 * len(words), -1, -1):  # words with their heads, then without
         named = list(enumerate(words))[: (count + 1) // 2]
-        parts = [(lead, -1), *_joined("needs", [(word.word, at) for at, word in named])]
+        parts = [(" ".join(lead), -1), *_joined("needs", [(word.word, at) for at, word in named])]
         parts += _joined("by", [(word.head, at) for at, word in named]) if count % 2 == 0 else ()
         if sum(cell_len(text) for text, _ in parts) <= width:
             break

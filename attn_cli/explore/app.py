@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, TypeVar
@@ -94,9 +94,7 @@ class Lines(Widget):
 class Entry(Input):
     """The line that is typed; line ends of a text are seen in it as a mark."""
 
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape", "app.leave", show=False),
-    ]
+    BINDINGS: ClassVar[list[Any]] = [Binding("escape", "app.leave", show=False)]
 
     def on_paste(self, event: events.Paste) -> None:
         """Insert pasted text whole, with its line ends."""
@@ -127,6 +125,10 @@ class Keys(Provider):
                 yield f"{command.shown:14} {command.meaning}", partial(self.app.do, command)
 
 
+class BareScreen(Screen[None], inherit_bindings=False):
+    """A screen whose keys are the explorer's own."""
+
+
 class FittingFooter(Footer):
     """A footer with as many keys as there is room for."""
 
@@ -140,10 +142,6 @@ class FittingFooter(Footer):
                 break
             yield key
         yield from keys[-2:]  # how to leave, and where all keys are
-
-
-class BareScreen(Screen[None], inherit_bindings=False):
-    """A screen whose keys are the explorer's own."""
 
 
 COMMANDS += [
@@ -442,18 +440,14 @@ class Explorer(App[int], inherit_bindings=False):
         self._found = words
         self._go_on(1)
 
-    def _do_next(self) -> None:
-        self._go_on(1)
-
-    def _do_previous(self) -> None:
-        self._go_on(-1)
-
     def _go_on(self, step: int) -> None:
         if not self._found:
             raise InputError("nothing was looked for yet: / takes a word")
         view, number = moves.found(self.scene, self.view, self._found, step)
         self._stand(view)
         self.message = number
+
+    _do_next, _do_previous = partialmethod(_go_on, 1), partialmethod(_go_on, -1)
 
     def _do_text(self) -> None:
         if self.outside.read is None:

@@ -42,11 +42,8 @@ def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpo
     row, column = y - _HEADING, x - _LABEL
     window, layers = _window(scene, view, size), scene.recording.layers
     at, head = window.left + column // window.form.columns, window.top + row * (2 if window.form.halves else 1)
-    return (
-        replace(view, at=at, head=head)
-        if row >= 0 and column >= 0 and 0 <= at < len(layers) and head < layers[at].h
-        else None
-    )
+    is_head = row >= 0 and column >= 0 and 0 <= at < len(layers) and head < layers[at].h
+    return replace(view, at=at, head=head) if is_head else None
 
 
 def _window(scene: Scene, view: Viewpoint, size: Size) -> MatrixWindow:
@@ -178,7 +175,4 @@ def _status(scene: Scene, view: Viewpoint) -> list[str]:
     numbers = [
         (each.heading.replace(" (bits)", ""), _number(scene, each, view.at, view.head)) for each in scene.statistics
     ]
-    return [
-        head_name(scene, view) + shared,
-        *(f"{name} {text}" for name, text in numbers if text != "·"),
-    ]
+    return [head_name(scene, view) + shared, *(f"{name} {text}" for name, text in numbers if text != "·")]
