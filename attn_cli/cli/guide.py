@@ -21,9 +21,7 @@ FOLDER = Path(__file__).parents[1] / "guide"
 @takes_options
 def guide(
     topic: str | None = argument(
-        "TOPIC",
-        "Show this page; without it, the list.",
-        autocompletion=completion.one_of(lambda: topics()),
+        "TOPIC", "Show this page; without it, the list.", autocompletion=completion.one_of(lambda: topics())
     ),
     number: str | None = argument("N", "Show this section alone, of a page whose sections have numbers."),
 ) -> None:

@@ -32,11 +32,7 @@ _CORPUS = {"corpus": ("folder", "model", "documents", "tokens"), "rejected": ("r
 _HEADS = Shape(
     "attn.scan_heads/4",
     "The heads of a scan, in the order asked for. Means are over documents.",
-    {
-        "heads": (*_PLACE, "kind", *_KIND, *(f"{name}?" for name in _SORTED)),
-        "kinds": ("kind", "count"),
-        **_CORPUS,
-    },
+    {"heads": (*_PLACE, "kind", *_KIND, *(f"{name}?" for name in _SORTED)), "kinds": ("kind", "count"), **_CORPUS},
     screen={
         "heads": ("head", "kind", "share", "share_low", "share_high", "baseline", "certainty"),
         "kinds": ("kind", "count"),

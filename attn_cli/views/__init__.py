@@ -10,11 +10,7 @@ from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 @contextmanager
 def open_view(
-    format: str | None = None,
-    output: str | None = None,
-    settings: ViewSettings = DEFAULTS,
-    *,
-    force: bool = False,
+    format: str | None = None, output: str | None = None, settings: ViewSettings = DEFAULTS, *, force: bool = False
 ) -> Iterator[View]:
     """Context manager: the view, which writes reports as `format` or the suffix of `output` says."""
     output_format = format_for(format, output)

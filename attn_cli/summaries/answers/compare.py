@@ -28,9 +28,7 @@ SHAPE = Shape(
         ),
         "heads": ("layer", "head", "change"),
     },
-    screen={
-        "layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2"),
-    },
+    screen={"layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2")},
     legend=(
         "before, after: cosine between the word in 1 and in 2",
         "pull: a token's part of the word's attention output, measured along it",
@@ -100,11 +98,7 @@ def comparison_of(*journeys: Journey) -> Answer:
     )  # [2, layers, d]
     layers, keys = [], []
     for at, step in enumerate(journeys[0].steps):
-        row = {
-            "layer": step.layer,
-            "cosine_before": cosine(*before[:, at]),
-            "cosine_after": cosine(*after[:, at]),
-        }
+        row = {"layer": step.layer, "cosine_before": cosine(*before[:, at]), "cosine_after": cosine(*after[:, at])}
         for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
             listed = list(_keys(journey, of_text[at]))
             keys += [{"layer": step.layer, "context": text} | key for key in listed]

@@ -23,9 +23,7 @@ SHAPE = Shape(
         "steps": ("entry", "query", "query_token", "new", "reused", "cached_numbers", *_WORK),
         "run": ("entry", "difference", "cached_numbers_per_token", *_WORK),
     },
-    screen={
-        "steps": ("query_token", "reused", "cached_numbers", *_WORK),
-    },
+    screen={"steps": ("query_token", "reused", "cached_numbers", *_WORK)},
 )
 
 

@@ -41,9 +41,7 @@ SHAPE = Shape("attn.env/4", "What is installed here. input is empty.", _TABLES, 
 
 
 def installation(
-    devices: Sequence[Mapping[str, Any]],
-    cache: tuple[str | None, Mapping[str, int], int],
-    stdout: str,
+    devices: Sequence[Mapping[str, Any]], cache: tuple[str | None, Mapping[str, int], int], stdout: str
 ) -> Answer:
     """The installation, by what Python itself knows, and given rows on devices and caches; torch isn't imported."""
     folder, models, broken = cache

@@ -28,10 +28,7 @@ SHAPE = Shape(
         ),
         "answer": ("row", "id", "token"),
         "rows": ("row", "token"),
-        "run": (
-            *("probability", "generated", "vector", "everywhere", "mean", "run_mode", "no_cache_reason"),
-            "noise",
-        ),
+        "run": (*("probability", "generated", "vector", "everywhere", "mean", "run_mode", "no_cache_reason"), "noise"),
         "together": ("bits", "kl_bits", "loss_bits", "cosine_distance"),
         "hidden": ("layer", "head", "key", "key_token", "bits"),
     },

@@ -130,13 +130,7 @@ class LoadOptions:
     trust_remote_code: bool = _model("--trust-remote-code", "Run code that comes with the model.")
 
     def open(
-        self,
-        model: str,
-        *,
-        quiet: bool,
-        verbose: bool = False,
-        predicts: bool = False,
-        **reading: Unpack[Reading],
+        self, model: str, *, quiet: bool, verbose: bool = False, predicts: bool = False, **reading: Unpack[Reading]
     ) -> Source:
         """Open what --model names: a model, a table of word vectors or a recording."""
         source = opened.get()

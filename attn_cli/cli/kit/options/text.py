@@ -39,8 +39,7 @@ class TextOptions:
         "--chat", "Put the text into the chat template as the user's message; a .json file holds all messages."
     )
     arg: list[str] | None = o.reading(
-        "--arg NAME=VALUE|FILE",
-        "Set an argument of the chat template (a JSON file sets several).",
+        "--arg NAME=VALUE|FILE", "Set an argument of the chat template (a JSON file sets several)."
     )
     lines = False
     inputs: ClassVar[str | None] = None
