@@ -3,6 +3,8 @@
 import gc
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from rich.cells import cell_len
 from tests.program import TERMINAL_VARIABLES
 
 os.environ["ATTN_CACHE"] = ""  # nothing that tests run is kept in the user's cache
+if "TESTS_UNPACKED" not in os.environ:  # of a run and all its processes
+    os.environ["TESTS_UNPACKED"] = tempfile.mkdtemp(prefix="attn-tests-")
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -67,9 +71,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
-    """What stayed can be freed again, or libraries would tell at the end that it leaks."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What stayed can be freed again, or libraries would tell at the end that it leaks; unpacked models go."""
     gc.unfreeze()
+    if not hasattr(session.config, "workerinput"):
+        shutil.rmtree(os.environ["TESTS_UNPACKED"], ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

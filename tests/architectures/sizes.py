@@ -57,7 +57,7 @@ _NAMES = {
     VOCABULARY: """vocab_size text_vocab_size src_vocab_size tgt_vocab_size decoder_vocab_size input_vocab_size
         output_vocab_size t2u_vocab_size vocab_size_per_layer_input unpadded_vocab_size char_vocab_size
         text_encoder_vocab_size""",
-}  # fmt: skip
+}
 NUMBERS = {name: number for number, names in _NAMES.items() for name in names.split()}
 _DEPTHS = """num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers
     num_decoder_layers encoder_num_hidden_layers decoder_num_hidden_layers depth num_blocks layers l_layers x_layers

@@ -122,6 +122,7 @@ def test_bad_questions_are_refused(arguments: list[str], code: int, words: list[
 MARY = "When Mary and John went to the store, {} gave a drink to"
 
 
+@pytest.mark.usefixtures("loads_once")
 def test_the_heads_that_move_names_differ_most_between_two_names() -> None:
     """By eager's own weights of the last row, half the sum of all differences."""
     texts = [MARY.format(name) for name in ("John", "Mary")]

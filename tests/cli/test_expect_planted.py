@@ -356,8 +356,7 @@ def in_tiles(a: Arrays, tile: int, rounded: dict[str, Of], *, seen: Any = True, 
     return rounded["out"](output / total)
 
 
-ROUNDINGS = (np.asarray, np.asarray, tf32, np.float32, half,
-             lambda x: half(x, torch.float16))  # fmt: skip
+ROUNDINGS = (np.asarray, np.asarray, tf32, np.float32, half, lambda x: half(x, torch.float16))
 
 
 def innocent(seed: int) -> dict[str, Any]:
@@ -390,7 +389,7 @@ def noise(part: np.ndarray) -> None:
         (lambda out: noise(out[1:3, 5]), "row 5 of heads 1-2 is wrong"),
         (lambda out: noise(out[..., 12:]), "every row of every head is wrong, in columns 12-15 alone"),
     ],
-)  # fmt: skip
+)
 def test_what_is_in_no_register_is_described_and_not_explained(change: Callable, picture: str) -> None:
     a = arrays(3)
     output = plain(a)

@@ -63,8 +63,7 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     inspected = attn("inspect", TEXT, "-m", SMOL, "--json").json["tables"]
     expected = named(inspected["kinds"])
     assert (17, 5) in expected["induction"]
-    for arguments in (("inspect", "-m", "run.attn"), ("heads", TEXT, "--kinds", "-m", SMOL),
-                      ("heads", "--kinds", "--file", "text.txt", "-m", SMOL)):  # fmt: skip
+    for arguments in (("inspect", "-m", "run.attn"), ("heads", "--kinds", "--file", "text.txt", "-m", SMOL)):
         answer = attn(*arguments, "--json").json
         assert named(answer["tables"]["kinds"]) == expected
     assert named(attn("scan", "show", "scan", "--json").json["tables"]["heads"]) == expected

@@ -54,8 +54,7 @@ def test_the_line_that_an_answer_came_from_comes_first() -> None:
 @pytest.mark.parametrize(("text", "needed"), [("The capital of France is", "France"), (PARROT, "line 4")])
 def test_a_sink_is_no_cause(text: str, needed: str) -> None:
     """The first word is a sink: hidden it breaks the model, and never is what the answer needs."""
-    asked = ("parts", text, "-m", SMOL)
-    answer = attn(*asked, "--json").json
+    answer = (written() if text == PARROT else attn("parts", text, "-m", SMOL, "--json")).json
     tables, (finding, sink) = answer["tables"], answer["findings"]
     assert f"needs {needed}" in finding.replace('needs "France"', "needs France")
     assert tables["sinks"][0]["key"] == 0

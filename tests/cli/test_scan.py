@@ -41,21 +41,21 @@ def test_a_corpus_becomes_parts_and_records_without_text_are_named(lines: Path, 
 
 
 def test_an_interrupted_scan_says_in_a_line_how_far_it_came(llama: Path, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("the cat sat\n" * 9000)
+    (tmp_path / "lines.txt").write_text(("the cat sat\n" * 12 + "\n" * 500) * 90)
     with subprocess.Popen(
         program("scan", "lines.txt", "-m", llama, "-l", "0", "-o", "s1"), env=environment(PYTHONPATH=str(ROOT)),
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeding_signals, text=True,
     ) as running:  # fmt: skip
-        while len(list(tmp_path.glob("s1/part-*.parquet"))) < 2:  # of 512 documents, the first of which is counted
+        while len(list(tmp_path.glob("s1/part-*.parquet"))) < 2:  # of 512 lines, the first of which is counted
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
         out, errors = running.communicate(timeout=SHORT)
     assert (running.returncode, out) == (130, "")
     kept = re.fullmatch(
-        r"attn: interrupted: ([\d,]+) of 9,000 documents kept in s1; the same command goes on\n", errors
+        r"attn: interrupted: ([\d,]+) of 46,080 documents kept in s1; the same command goes on\n", errors
     )
-    assert kept and int(kept[1].replace(",", "")) in range(512, 9000, 512), errors
+    assert kept and int(kept[1].replace(",", "")) in range(512, 46080, 512), errors
 
 
 @pytest.mark.parametrize("model", [(), ("-m", "toy:the-cat-sat")])

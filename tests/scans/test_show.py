@@ -228,21 +228,8 @@ def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -
     refused(attn("scan", "show", tmp_path / "begun"), 2, "has no document yet")
 
 
-SHOWN = [
-    "he",
-    "sat",
-    "on",
-    "the",
-    "river",
-    "bank",
-    "[bold]",
-    "[/]",
-    "\x1b[31m",
-    "\u202ebank",
-    "\u4e2d\u56fd",
-    "loan",
-    ".",
-]
+_PLAIN = ["he", "sat", "on", "the", "river", "bank", "[bold]", "[/]"]
+SHOWN = [*_PLAIN, "\x1b[31m", "\u202ebank", "\u4e2d\u56fd", "loan", "."]
 SCREENS = {"overview": ("one",), "head": ("one", "--head", "1.6"), "against": ("one", "--against", "other", "-k", "4")}
 
 

@@ -209,7 +209,7 @@ def test_a_sample_is_exactly_so_many_documents_drawn_by_the_seed(tmp_path: Path)
         ("a.parquet.gz", b"not packed", {}, "can't be read"),
         ("a.txt", b"a", {"kind": "yaml"}, "--as yaml"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_corpus_is_said_at_once(
     tmp_path: Path, name: str, content: bytes, options: dict[str, Any], message: str
 ) -> None:

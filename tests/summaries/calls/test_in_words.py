@@ -65,11 +65,10 @@ def by_hand(problem: Problem, call: AttentionCall) -> np.ndarray:
     rows, keys = words_of(call.queries).starts, words_of(call.keys).starts
     return np.array(
         [
-            [[head[a:b, c:d].sum(axis=1).mean() for c, d in pairwise(keys)]
-             for a, b in pairwise(rows)]
+            [[head[a:b, c:d].sum(axis=1).mean() for c, d in pairwise(keys)] for a, b in pairwise(rows)]
             for head in weights
         ]
-    )  # fmt: skip
+    )
 
 
 @given(calls(), st.booleans(), st.data())
