@@ -1,16 +1,26 @@
 """Long texts on a terminal: in the person's pager, from their beginning."""
 
 import os
+import re
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from shutil import which
 from tempfile import TemporaryFile
+from typing import IO
 
-from attn_cli.views.foreground import run_in_foreground
+from attn_cli.interrupts import end_at_once, last_words
 
 waiting: list[str] = []
 """Texts that are shown in the pager once the command has ended, and let go of its model."""
 
 _NOT_RUN = (126, 127)  # a shell's exit codes where a program isn't there, or is none
+_PATIENCE = 0.5  # seconds in which a pager that is told to end does
+_PLAIN = re.compile(r"[\w./ -]+")  # a command that needs no shell around it
 
 
 def is_leafed(text: str, height: int | None) -> bool:
@@ -49,6 +59,33 @@ def _leafed(command: str, data: bytes) -> bool:
         file.write(data)
         file.seek(0)
         try:
-            return run_in_foreground(command, file, variables) not in _NOT_RUN
+            return _run(command, file, variables) not in _NOT_RUN
         except OSError:
             return False
+
+
+def _run(command: str, stdin: IO[bytes], variables: Mapping[str, str]) -> int:
+    """The exit code of a shell command that reads `stdin`: Ctrl-C is its own, another signal to `attn` ends both."""
+    whole = f"exec {command}" if _PLAIN.fullmatch(command) else command
+    running = subprocess.Popen(whole, shell=True, stdin=stdin, env=variables)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    last_words.append(partial(_end, running.pid))
+    try:
+        code = running.wait()
+    finally:
+        last_words.pop()
+        signal.signal(signal.SIGINT, before)
+    if code == -signal.SIGINT:
+        end_at_once(signal.SIGINT)
+    return code
+
+
+def _end(pager: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        os.kill(pager, number)
+    end = time.monotonic() + _PATIENCE
+    with suppress(OSError):
+        while not os.waitpid(pager, os.WNOHANG)[0]:
+            if time.monotonic() > end:
+                os.kill(pager, signal.SIGKILL)
+            time.sleep(0.01)

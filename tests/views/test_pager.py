@@ -115,9 +115,8 @@ def running(name: str) -> list[Path]:
 
 @pytest.mark.parametrize(
     ("pager", "number", "code"),
-    [("less -P a-prompt-of-its-own", *CODES[0]), ("less -P a-prompt-of-its-own", *CODES[1]),
-     ("true; sleep 98765; true", *CODES[0])],
-)  # fmt: skip
+    [("less -P a-prompt-of-its-own", *CODES[0]), ("true; sleep 98765; true", *CODES[0])],
+)
 def test_a_signal_ends_the_pager_and_the_program(pager: str, number: signal.Signals | str, code: int) -> None:
     with Terminal("top", LONG, env={"PAGER": pager}) as terminal:
         own = pager.rpartition("; ")[0].rpartition("; ")[2] or pager
