@@ -97,7 +97,7 @@ def broken_file(origin: Origin) -> str:
     """A clause on the first file of weights or of the tokenizer that can't be read: name and why; or ""."""
     if origin.gguf or not origin.local:
         return ""
-    for path in sorted(path for path in Path(origin.path).iterdir() if _READ.fullmatch(path.name)):
+    for path in sorted(path for path in Path(origin.path).glob("*") if _READ.fullmatch(path.name)):
         try:
             if path.suffix == ".safetensors":
                 with safe_open(path, "pt"):
