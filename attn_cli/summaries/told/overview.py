@@ -30,7 +30,7 @@ def with_word_reads(report: Report) -> Report:
     own = [(summary, part) for summary, part in seen if summary.queries == tokens]
     own = [(summary, part) for summary, part in own if summary.place.stream == own[0][0].place.stream]
     sinks = [sink["key"] for sink in text_sinks(summary for summary, _ in own)]
-    reads = reads_of(report.prompts[0], [part for _, part in own], sinks)
+    reads = reads_of(report.prompts[0], [part for _, part in own], sinks) if own else None  # none of the text itself
     return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
 
 
