@@ -10,6 +10,7 @@ import numpy as np
 from attn_cli.explore.window import MatrixWindow
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
+from attn_cli.views.drawing.segments import blocks_of
 
 AT_ONCE = 2**19  # cells that are computed while somebody waits: some milliseconds
 _KEPT = 24  # pictures
@@ -45,20 +46,13 @@ class Grid:
         cells = self.cells(rows, keys, scores=scores)
         if block == (1, 1):
             return cells
-        highest = _blocks(np.fmax, cells, block)
+        highest = blocks_of(np.fmax, cells, block)
         if scores:
-            lowest = _blocks(np.fmin, cells, block)
+            lowest = blocks_of(np.fmin, cells, block)
             return np.where(np.abs(highest) >= np.abs(lowest), highest, lowest)
-        sums = _blocks(np.add, np.where(np.isnan(cells), 0, cells), block)
-        counts = _blocks(np.add, np.ones((len(cells), 1)), (block[0], 1))
+        sums = blocks_of(np.add, np.where(np.isnan(cells), 0, cells), block)
+        counts = blocks_of(np.add, np.ones((len(cells), 1)), (block[0], 1))
         return np.where(np.isnan(highest), np.nan, sums / counts)
-
-
-def _blocks(largest: np.ufunc, cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    for axis, step in enumerate(block):
-        if step > 1:
-            cells = largest.reduceat(cells, np.arange(0, cells.shape[axis], step), axis=axis)
-    return cells
 
 
 @dataclass(frozen=True, eq=False)

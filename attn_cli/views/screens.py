@@ -63,7 +63,9 @@ def _header(report: Report, screen: Screen) -> Text:
         text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
         if text:
             title.append(f"{number} · " if len(report.prompts) > 1 else "", BOLD)
-            title.append(_short(text), BOLD).append("\n")
+            text = visible(text)
+            text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+            title.append(text, BOLD).append("\n")
         for kind, file in prompt.files.items():
             title.append(f"{kind} {visible(file)}\n", DIM)
         if prompt.generated is not None:
@@ -119,11 +121,6 @@ def _about_text(report: Report) -> Iterator[str]:
         yield counted(before, "token") + (f", merged to {tokens:,}" if tokens < before else "")
     if report.merged_from is not None:
         yield "words: keys summed, queries averaged"
-
-
-def _short(text: str, longest: int = _LONGEST) -> str:
-    text = visible(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _tokens(report: Report, screen: Screen) -> Text:

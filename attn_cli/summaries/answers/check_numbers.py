@@ -146,14 +146,13 @@ class CheckedNumbers:
                 output = output @ ingredients.projection**power
         return np.asarray(output)
 
-    def distance(self, made: Arrays, user: Arrays | None = None) -> ErrorSize:
+    def distance(self, made: Arrays) -> ErrorSize:
         """How far the user's numbers are from others, or from their first heads and rows, in the array further off."""
-        user = self.user if user is None else user
-        return max((self._distance(name, user[name], made[name]) for name in user if name in made), default=NEAR)
+        return max((self._distance(name, made[name]) for name in self.user if name in made), default=NEAR)
 
-    def _distance(self, what: str, values: np.ndarray, expected: np.ndarray) -> ErrorSize:
+    def _distance(self, what: str, expected: np.ndarray) -> ErrorSize:
         first = tuple(map(slice, expected.shape[:2]))
-        values, sizes = values[first], self.sizes[what][first]
+        values, sizes = self.user[what][first], self.sizes[what][first]
         if values.shape != expected.shape or not np.isfinite(expected).all():
             return FAR
         errors = np.abs(values - expected) / np.maximum(sizes, np.abs(expected))

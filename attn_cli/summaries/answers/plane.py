@@ -77,13 +77,13 @@ def _next(prompts: Sequence[Prompt]) -> Next:
     return Next("inspect", texts[:1])
 
 
-def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean `[d]` of points `x [n, d]`, their first principal directions `[count, d]`, and their variance shares."""
+def principal_axes(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean `[d]` of points `x [n, d]`, their two principal directions `[2, d]`, and their variance shares."""
     centre = x.mean(axis=0)
     _, sizes, directions = np.linalg.svd(x - centre, full_matrices=False)
-    axes, shares = np.zeros((count, x.shape[1])), np.zeros(count)
-    known = min(count, int((sizes**2 > 1e-20 * (sizes**2).sum()).sum()))
-    for at, direction in enumerate(directions[:known]):
+    axes, shares = np.zeros((2, x.shape[1])), np.zeros(2)
+    known = int((sizes**2 > 1e-20 * (sizes**2).sum()).sum())
+    for at, direction in enumerate(directions[: min(known, 2)]):
         axes[at] = direction * np.sign(direction[np.abs(direction).round(9).argmax()])
         shares[at] = sizes[at] ** 2 / (sizes**2).sum()
     return centre, axes, shares

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 from rich.console import RenderableType
 
+from attn_cli.kernel.bands.blocks import farthest
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.screen import Screen, largest_map
+from attn_cli.views.drawing.segments import blocks_of
 
 
 def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -25,7 +27,7 @@ def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Scre
     for values, name in zip(outputs.values, outputs.names, strict=True):
         block = _block(values, screen)
         yield HeatMap(
-            _pooled(values, block),
+            farthest(blocks_of(np.maximum, values, block), blocks_of(np.minimum, values, block)),
             "output",
             place_prefix(summary, report) + name,
             [token.text for token in summary.queries],
@@ -40,15 +42,3 @@ def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Scre
 def _block(values: np.ndarray, screen: Screen) -> tuple[int, int]:
     rows, columns = (-(-count // most) for count, most in zip(values.shape, largest_map(screen), strict=True))
     return max(rows, 1), max(columns, 1)
-
-
-def _pooled(values: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """Of every block the number with the largest magnitude, with its sign: `[n / rows, e / columns]`."""
-    if block == (1, 1):
-        return values
-    highest, lowest = values, values
-    for axis, step in enumerate(block):
-        starts = range(0, values.shape[axis], step)
-        highest = np.maximum.reduceat(highest, starts, axis)
-        lowest = np.minimum.reduceat(lowest, starts, axis)
-    return np.where(highest >= -lowest, highest, lowest)

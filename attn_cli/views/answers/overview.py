@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.reducers.heads import Heads
 from attn_cli.summaries.reducers.keys import DecidingRows, Received, mean_received
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -102,7 +103,7 @@ def _matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
     head = None if report.story is None else main_head(report.story)
     for summary, matrix in report.parts_of(Matrix):
         if head is not None and matrix.chosen is None:
-            told = f"head {story.head_label(head)} attends to {story.key_name(head)} ({head['weight']:.2f})"
+            told = f"head {head_name(head)} attends to {story.key_name(head)} ({head['weight']:.2f})"
             yield from ("", Text(told, BOLD))
         yield from matrices.draw(matrix, summary, report, screen)
 

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.told.story import LEAST_BITS, Row, Story, needed, readers
 from attn_cli.text import cut_after_word, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
@@ -35,7 +36,7 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         told = f"no single {noun}: none of {len(story['words'])} costs it {LEAST_BITS} bits"
         yield from named("needs", [told], screen)
     if heads and (noun != "word" or not words):
-        pieces = [f"{head_label(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:MOST_HEADS]]
+        pieces = [f"{head_name(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:MOST_HEADS]]
         yield from named("by", pieces, screen)
     if held_back := against(story):
         yield from named("against", held_back, screen)
@@ -60,7 +61,7 @@ def words_told(story: Story) -> list[Row]:
 def against(story: Story) -> list[str]:
     """The words and heads without which the answer is likelier, with how many bits."""
     gains = [(word_label(word, story), word["bits"]) for word in story["words"]]
-    gains += [(f"head {head_label(head)}", head["bits"]) for head in story["heads"]]
+    gains += [(f"head {head_name(head)}", head["bits"]) for head in story["heads"]]
     gains = sorted((pair for pair in gains if pair[1] >= LEAST_BITS), key=lambda pair: -pair[1])
     return [f"{name} {bits:+.2f}" for name, bits in gains[:_MOST_AGAINST]]
 
@@ -81,11 +82,6 @@ def key_name(head: Row) -> str:
     return token_name(Token(head["key"], head["key_token"]))
 
 
-def head_label(head: Row) -> str:
-    """A head of the story by its layer and number: `18.6`."""
-    return f"{head['layer']}.{head['head']}"
-
-
 def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]:
     """`needs    "Mary" 14  -4.90 bits  ████  brought by 23.3  20.0`: a line for each word, or part of a long text."""
     labels = [word_label(word, story) for word in words]
@@ -100,7 +96,7 @@ def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]
             room -= _BAR
         if story["cut"] != "words":
             line.append(f"  {fit(' '.join(word['text'].split()), room - 2)}" if room > _BAR else "", DIM)
-        elif heads := [head_label(head) for head in readers(story, word)][:MOST_HEADS]:
+        elif heads := [head_name(head) for head in readers(story, word)][:MOST_HEADS]:
             lead = "  " + ("" if at else "brought by").ljust(10)
             names = "".join(f"  {name}" for name in heads)
             line.append(lead + names if len(lead + names) <= room + 2 else "")

@@ -16,6 +16,7 @@ from attn_cli.views.drawing.cells import DIM, fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
 from attn_cli.views.drawing.screen import Screen, largest_map
+from attn_cli.views.drawing.segments import blocks_of
 
 _OTHERS = 3  # how many keys outside the image are named
 
@@ -56,11 +57,8 @@ def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report
     rows, columns = cells.shape
     most_rows, most_columns = largest_map(screen)
     step = max(-(-rows // most_rows), -(-columns // most_columns))
-    if step > 1:
-        cells = np.maximum.reduceat(cells, np.arange(0, rows, step), axis=0)
-        cells = np.maximum.reduceat(cells, np.arange(0, columns, step), axis=1)
     return HeatMap(
-        cells,
+        blocks_of(np.maximum, cells, (step, step)),
         kind,
         f"{title} · {grid.name}" if grid.name else title,
         [*map(str, range(rows))],

@@ -18,6 +18,14 @@ _FEW = 32
 _PLAIN = Style.null()
 
 
+def blocks_of(pick: np.ufunc, cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """What `pick`, such as `np.maximum`, makes of every block of (rows, columns) of cells `[n, m]`."""
+    for axis, step in enumerate(block):
+        if step > 1:
+            cells = pick.reduceat(cells, np.arange(0, cells.shape[axis], step), axis=axis)
+    return cells
+
+
 def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
     """Levels from 0 to 1 of the colour scale, in any shape, as whole numbers 0 to 63, of which `steps` are used."""
     masked = np.isnan(levels)

@@ -7,6 +7,7 @@ import numpy as np
 
 from attn_cli.prompt import Prompt, Token, later_pieces
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reducers.heads import STATISTICS
@@ -15,7 +16,7 @@ from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.story import Row, kept_story, main_head, needed, readers, recorded_cell
 from attn_cli.text import counted, model_name, visible
-from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, head_label, word_label, words_told
+from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, word_label, words_told
 
 HEAVIEST = 8  # keys of a row in a text too long for all
 _WHOLE = 32  # keys; of so many every row has all
@@ -174,10 +175,10 @@ def _story(recording: Recording) -> Iterator[list[dict[str, Any]]]:
         cut = "" if story["cut"] == "words" else " ".join(word["text"].split())
         line = [piece("and" if at else "needs"), piece(word_label(word, story), next(iter(heads), None), word["key"])]
         yield [*line, piece(f"{word['bits']:+.2f} bits without it"), *([piece(cut)] if cut else [])] + (
-            [piece("brought by"), *(piece(head_label(head), head) for head in heads)] if heads else []
+            [piece("brought by"), *(piece(head_name(head), head) for head in heads)] if heads else []
         )
     if not words_told(story) and needed(story["heads"]):
-        yield [piece("by"), *(piece(head_label(head), head) for head in needed(story["heads"])[:MOST_HEADS])]
+        yield [piece("by"), *(piece(head_name(head), head) for head in needed(story["heads"])[:MOST_HEADS])]
     if words := against(story):
         yield [piece("against"), *map(piece, words)]
 
