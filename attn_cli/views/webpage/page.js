@@ -96,9 +96,7 @@ async function open(at, head, q, k) {
   look.q = within(q ?? (k === undefined ? look.q : columnOf(within(k, m))[0]?.[0] ?? look.q), n);
   look.k = within(k ?? heaviest(look.q), m);
   say();
-  drawHeads();
-  drawMatrix();
-  put(look.q, look.k, true);
+  redraw();
 }
 
 // The last token that is a word.
@@ -481,11 +479,11 @@ function near() {
 
 const ACTIONS = {
   "[": () => step(-1, 0), "]": () => step(1, 0), "{": () => step(0, -1), "}": () => step(0, 1), v: turn, z: near, n: () => next(1), N: () => next(-1),
-  "/": () => $("find").select(), t: () => by(($("by").selectedIndex + 1) % $("by").options.length), Enter: () => hold(look.q, look.k), Escape: () => hold(look.q, look.k, false),
+  "/": () => $("find").select(), t: nextNumber, Enter: () => hold(look.q, look.k), Escape: () => hold(look.q, look.k, false),
 };
 
-function by(index) {
-  $("by").selectedIndex = index;
+function nextNumber() {
+  $("by").selectedIndex = ($("by").selectedIndex + 1) % $("by").options.length;
   drawHeads();
 }
 
