@@ -89,7 +89,6 @@ def _page(name: str, number: str, screen: Screen) -> str:
 
 
 def _section(name: str, page: str, number: str) -> str:
-    """A section by its number, and the line that shows the next."""
     sections = re.split(r"^(?=## \d+\. )", page, flags=re.MULTILINE)[1:]
     if not number.isdecimal() or not 1 <= int(number) <= len(sections):
         numbers = f"it has 1 to {len(sections)}" if sections else "its sections have no numbers"

@@ -559,7 +559,6 @@ class Explorer(App[int], inherit_bindings=False):
             self._begin(scene.judge, lambda _: self._judged())
 
     def _judged(self) -> None:
-        """A user who has not moved yet is put where it is best to begin."""
         if not self.seen and self.view.pane == "heads":
             self.view = self.scene.settled(opening(self.scene))
         self.redraw()

@@ -83,7 +83,6 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: in
 
 
 def _table(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int], width: int) -> list[Line]:
-    """The heaviest tokens with bars."""
     tokens, most = scene.text_tokens(view), max((float(row[place]) for place in places), default=1.0)
     room, lines = max(min(40, width - _LABEL - 16), 4), list[Line]()
     for place in places:

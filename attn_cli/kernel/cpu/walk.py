@@ -144,7 +144,6 @@ def walked(
 
 
 def _set_counts(job: Any, walk: _Walk, noted: dict[str, np.ndarray]) -> None:
-    """Tell compiled code how much it notes of a row, and how many rows a thread takes at a time."""
     job.count, job.task_rows = noted["top_keys"].shape[-1] if "top_keys" in noted else 0, _TASK_ROWS
     job.key_sets, job.vectors = len(walk.wanted.key_sets), len(walk.wanted.vectors)
     job.set_columns = sum(keys.shape[1] for keys in walk.wanted.key_sets)

@@ -73,7 +73,7 @@ def document(body: Sequence[str], width: float, height: float) -> str:
     """An SVG document, `width` millimetres wide, of parts whose coordinates are in points; `height` is in points."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}mm" height="{height / _POINT:.2f}mm" '
-        f'viewBox="0 0 {width * _POINT:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">\n'
+        f'viewBox="0 0 {width * _POINT:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">'
         '<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
@@ -160,11 +160,11 @@ class _Panel:
 
     def _names(self) -> Iterator[str]:
         size = self.label_size
-        step = _step(size, self.cell_height)
+        step = _naming_step(size, self.cell_height)
         for at in range(0, self.shape[0], step):
             y = self.top + (at + 0.5) * self.cell_height + 0.36 * size
             yield _text(self.left - 2, y, self.rows[at], size, anchor="end")
-        step = _step(size, self.cell) if self.turned else 1
+        step = _naming_step(size, self.cell) if self.turned else 1
         for at in range(0, self.shape[1], step):
             x = self.left + (at + 0.5) * self.cell
             if self.turned:
@@ -222,8 +222,7 @@ def written(text: str) -> str:
     return visible(text.replace("\n", "↵"))
 
 
-def _step(size: float, cell: float) -> int:
-    """Each how manieth cell has a name: all if names fit, else so few that none touches another."""
+def _naming_step(size: float, cell: float) -> int:
     return 1 if size <= cell else math.ceil(2 * size / cell)
 
 

@@ -1,12 +1,12 @@
 """Heat maps beside each other, where a terminal has room for more than one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.console import RenderableType
+from rich.segment import Segment, Segments
 
 from attn_cli.views.drawing.cells import joined
 from attn_cli.views.drawing.heatmap import HeatMap
@@ -28,7 +28,7 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
         for start in range(0, len(alike), across):
             yield ""
             row = [replace(each, screen=narrow) if across > 1 else each for each in alike[start : start + across]]
-            yield row[0] if across == 1 else _Row(row, narrow.width)
+            yield row[0] if across == 1 else _beside(row, narrow.width)
 
 
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
@@ -38,25 +38,17 @@ def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
     return max(1, min(most, len(maps)))
 
 
-@dataclass(frozen=True)
-class _Row:
-    """Maps side by side, each `width` columns wide."""
-
-    maps: Sequence[HeatMap]
-    width: int
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Their lines, side by side, with empty ones below shorter titles, so that cells stand at one height."""
-        deepest = max(each.title_lines for each in self.maps)
-        empty: list[Segment] = []
-        parts = [each.lines() for each in self.maps]
-        for each, part in zip(self.maps, parts, strict=True):
-            part[each.title_lines : each.title_lines] = [empty] * (deepest - each.title_lines)
-        for number in range(max(map(len, parts))):
-            for at, part in enumerate(parts):
-                line = part[number] if number < len(part) else empty
-                yield from joined(line)
-                if at < len(parts) - 1:
-                    used = sum(cell_len(segment.text) for segment in line)
-                    yield Segment(" " * (self.width + _GAP - used))
-            yield Segment.line()
+def _beside(maps: Sequence[HeatMap], width: int) -> Segments:
+    """Maps side by side, `width` columns each: empty lines below shorter titles put cells at one height."""
+    deepest = max(each.title_lines for each in maps)
+    empty, parts, shown = list[Segment](), [each.lines() for each in maps], list[Segment]()
+    for each, part in zip(maps, parts, strict=True):
+        part[each.title_lines : each.title_lines] = [empty] * (deepest - each.title_lines)
+    for number in range(max(map(len, parts))):
+        for at, part in enumerate(parts):
+            line = part[number] if number < len(part) else empty
+            shown += joined(line)
+            if at < len(parts) - 1:
+                shown.append(Segment(" " * (width + _GAP - sum(cell_len(segment.text) for segment in line))))
+        shown.append(Segment.line())
+    return Segments(shown)
