@@ -108,7 +108,7 @@ class WeightsCall(Call):
         """The weights some rows at a time (of all rows, or only `rows`) against all keys; there is no output."""
         if want_scores and self.scores is None:
             line = f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores"
-            raise LoadError(line, "its weights can be shown; it computes its softmax where it can't be seen")
+            raise LoadError(line, "its weights can be shown: it computes its softmax where it can't be seen")
         for start, stop in plan_of_weights(self.weights, rows).pieces():
             # A copy, because a model still uses its weights and readers may change a band in place.
             weights = _copy(self.weights[:, start:stop])

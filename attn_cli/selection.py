@@ -26,7 +26,7 @@ class Selection:
             return
         if (self.layers, self.heads) != (None, None):
             raise InputError(
-                "pairs of layer and head together with layers or heads", "a pair names its layer; give pairs alone"
+                "pairs of layer and head together with layers or heads", "give pairs alone: a pair names its layer"
             )
         object.__setattr__(self, "layers", tuple(dict.fromkeys(layer for layer, _ in self.pairs)))
 

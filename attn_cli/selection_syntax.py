@@ -30,7 +30,7 @@ def selection_of(layers: str | None, heads: str | None) -> Selection:
     pairs = head_pairs(heads, "--head")
     if numbers(layers, "layer") is not None:
         first = heads.split(",")[0].strip()
-        hint = f"{first} names its layer already; leave out --layer"
+        hint = f"{first} names its layer already: leave out --layer"
         raise InputError(f"--layer {layers} and --head {heads} at once", hint)
     return Selection(pairs=pairs, stream=stream)
 

@@ -77,7 +77,7 @@ def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
     if not notes:
         return indices, ()
     first, _ = picked_tokens(f"{pick}#1", prompt.tokens, prompt.text)
-    return first, (f"{notes[0]}; the first is taken",)
+    return first, (f"{notes[0]}: the first is taken",)
 
 
 def all_places(word: str, prompt: Prompt) -> list[int]:

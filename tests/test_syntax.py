@@ -94,7 +94,7 @@ def test_one_place_and_all_places_of_a_prompt() -> None:
     prompt = Prompt(TEXT, TOKENS)
     indices, (note,) = first_place("the", prompt)
     assert indices == [0]
-    assert note.endswith("; the first is taken")
+    assert note.endswith(": the first is taken")
     assert first_place("riverbank", prompt) == ([4, 5], ())
     assert all_places("the", prompt) == [0, 3]
     assert all_places("loan", prompt) == []

@@ -33,7 +33,7 @@ def message_and_hint(error: Any) -> tuple[str, str]:
     words = "" if context is None else str(context.command.help).partition("Examples:")[2]
     lines = re.findall(rf"^ *({command} .*)", words, re.MULTILINE)
     examples = [re.split(" {2,}", line)[0] for line in lines if "|" not in line]  # without remarks
-    takes = "one text, in quotes; for two: --pair or compare; for many: --lines"
+    takes = "one text, in quotes (for two: --pair or compare, for many: --lines)"
     advice = [takes] * message.startswith("Got unexpected extra")
     advice += [f"try: {example}" for example in examples[:1]]
     return message, "    ".join([*advice, f"all options: {command} --help"])

@@ -18,7 +18,7 @@ from attn_cli.token_syntax import first_place
 @takes_options
 def compare(
     options: ModelCommandOptions,
-    texts: list[str] = argument("TEXT TEXT", "Read two texts or more; one may be -, standard input.", ...),
+    texts: list[str] = argument("TEXT TEXT", "Read two texts or more. One may be - (standard input).", ...),
     word: list[str] | None = option(
         "--word -w -t WORD|INDEX",
         "Compare this word: a word, word#2 (second occurrence) or an index. Several: one for each text.",
@@ -27,7 +27,7 @@ def compare(
     """Compare one word in several contexts.
 
     Texts are compared two by two. The cosine tells how similar the word's two vectors are. The pull of a token is its
-    share of the attention output for the word: weight times value, measured along that output; shares add to 1.
+    share of the attention output for the word: weight times value, measured along that output. Shares add to 1.
     Prompts that differ in one word before it also show the heads whose row of the word differs most.
 
     \b
@@ -64,6 +64,6 @@ def _common_word(prompts: Sequence[Prompt]) -> str:
     words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in prompts]
     common = [word for word in words[0] if all(word in others for others in words)]
     if len(common) != 1:
-        hint = f"all have {', '.join(common)}" if common else "they share no word; give --word once for each text"
+        hint = f"all have {', '.join(common)}" if common else "they share no word: give --word once for each text"
         raise InputError("which word? give --word WORD", hint)
     return common[0]

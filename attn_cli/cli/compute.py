@@ -45,7 +45,7 @@ CallReducers = Callable[[Call], Sequence[Reducer]]
 class ProblemOptions:
     """Options for the operands of attention and its rule: matrices or words, projections, heads, positions, masks."""
 
-    texts: list[str] | None = argument("TEXT", "Attend between these words, in place of --x; of each text by itself.")
+    texts: list[str] | None = argument("TEXT", "Attend between these words, in place of --x: each text by itself.")
     model: str = option(
         "--model -m TABLE",
         "Take the words' vectors from this table: toy or toy:NAME.",
@@ -53,9 +53,9 @@ class ProblemOptions:
         autocompletion=completion.tables,
     )
     q: str | None = option("--q FILE", f"Read queries [n, d], with batch and head axes or without. {_FILE}")
-    k: str | None = option("--k FILE", "Read keys [m, d]; default: those in the file of q, or q.")
-    v: str | None = option("--v FILE", "Read values [m, e]; default: those in the file of q, or k.")
-    scores: str | None = option("--scores FILE", 'Start from scores q kᵀ [n, m], such as "2 4 6"; values are --v.')
+    k: str | None = option("--k FILE", "Read keys [m, d] (default: those in the file of q, or q).")
+    v: str | None = option("--v FILE", "Read values [m, e] (default: those in the file of q, or k).")
+    scores: str | None = option("--scores FILE", 'Start from scores q kᵀ [n, m], such as "2 4 6". Values are --v.')
     x: str | None = option("--x FILE", "Read embeddings [n, width] and project them.")
     context: str | None = option(
         "--context FILE|TEXT",
@@ -64,19 +64,19 @@ class ProblemOptions:
     projections: list[str] | None = option(
         "--projections SEED|NAME=FILE|FILE",
         "Draw W_Q, W_K, W_V, W_O from a seed, or read them: wq=FILE, or an .npz that holds wq, wk, wv, wo, "
-        "of latent keys wdkv, wuk, wuv (wkr, norm); may be repeated.",
+        "of latent keys wdkv, wuk, wuv (wkr, norm). Repeatable.",
     )
     heads: int | None = option("--heads N", "Split the last axis into N heads.", min=1)
     kv_heads: int | None = option("--kv-heads G", "Share G key/value heads among groups of query heads.", min=1)
     labels: str | None = option("--labels WORDS", 'Label keys (and queries, if n = m): "The cat sat" or The,cat,sat.')
     latent: str | None = option(
         "--latent R|absorbed|R:absorbed",
-        "Draw latent keys (MLA) of rank R; absorbed: with the up-projections in queries and outputs.",
+        "Draw latent keys (MLA) of rank R. absorbed: with the up-projections in queries and outputs.",
     )
     positions: str | None = _rule(
         "--positions HOW",
-        "Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k; rotary:500000 sets the "
-        "base), alibi (to scores; alibi:0.5,0.25 gives a slope per head).",
+        "Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k, rotary:500000 sets the "
+        "base), alibi (to scores, alibi:0.5,0.25 gives a slope per head).",
     )
     mask: list[str] | None = option(
         "--mask MASK",
@@ -84,7 +84,7 @@ class ProblemOptions:
         autocompletion=completion.one_of(lambda: [entry.example or entry.name for entry in MASKS]),
     )
     causal: bool = _rule("--causal", "Short for --mask causal.")
-    scale: str | None = _rule("--scale NUMBER", "Multiply q kᵀ by this, or off; default: 1 / sqrt(d).")
+    scale: str | None = _rule("--scale NUMBER", "Multiply q kᵀ by this, or off (default: 1 / sqrt(d)).")
     softcap: float | None = _rule("--softcap C", "Cap scores: C tanh(score / C).")
     sink: str | None = _rule("--sink SCORES", "Add a learned sink score per head to every row's softmax.")
     weights: str | None = _rule(
@@ -122,14 +122,14 @@ def compute(
     decode: bool = option("--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
     expect: list[str] | None = option(
         "--expect FILE|weights=FILE",
-        "Check this output, or these weights; exit code 1 if they are off. May be repeated.",
+        "Check this output, or these weights. Exit code 1 if they are off. May be repeated.",
     ),
     tol: float | None = option("--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0),
     output: OutputOptions,
 ) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.
 
-    Scaled dot-product attention and its variants. Prints scores, weights and output; -o out.npz saves them.
+    Scaled dot-product attention and its variants. Prints scores, weights and output. -o out.npz saves them.
 
     \b
     Examples:

@@ -21,9 +21,9 @@ class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
     model: str | None = option("--model -m MODEL", "Take sizes from a model folder.")
-    heads: int | None = option("--heads H", "Set the number of query heads; default: 1.", min=1)
-    kv_heads: int | None = option("--kv-heads G", "Set the number of key heads; default: H.", min=1)
-    dim: int | None = option("--dim D", "Set the head size (width / H); default: 64.", min=1)
+    heads: int | None = option("--heads H", "Set the number of query heads (default: 1).", min=1)
+    kv_heads: int | None = option("--kv-heads G", "Set the number of key heads (default: H).", min=1)
+    dim: int | None = option("--dim D", "Set the head size, width / H (default: 64).", min=1)
     layers: int | None = option("--layers L", "Set the number of layers.", min=1)
     latent: int | None = option("--latent R", "Use latent keys (MLA) of rank R.", min=1)
     window: int | None = option("--window W", "Limit queries to a window of W keys.", min=1)
@@ -59,7 +59,7 @@ class SizeOptions:
 @shows_report
 def cost(
     *,
-    n: str | None = option("--tokens -n N,N,...", "Set lengths of texts; default: the model's longest."),
+    n: str | None = option("--tokens -n N,N,...", "Set lengths of texts (default: the model's longest)."),
     size_options: SizeOptions,
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float8"] = option(
         "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8.", "auto"
@@ -68,7 +68,7 @@ def cost(
 ) -> Report:
     """Count operations and bytes of attention and its KV cache.
 
-    Compares multi-head, grouped, latent and windowed keys by their sizes alone; no model is loaded.
+    Compares multi-head, grouped, latent and windowed keys by their sizes alone. Loads no model.
 
     \b
     Examples:

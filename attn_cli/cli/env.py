@@ -19,8 +19,8 @@ from attn_cli.views.drawing.screen import screen_of
 def env(json: bool = o.JSON) -> None:
     """Report versions, devices, cached models and variables.
 
-    For bug reports. No network is used, and nothing is changed. Values of variables that may hold a password are
-    left out. torch is imported where a graphics card may be, to list the devices, which takes seconds.
+    For bug reports. Uses no network and changes nothing. Leaves out values that may hold a password. Imports torch
+    where a graphics card may be, to list the devices, which takes seconds.
 
     \b
     Examples:

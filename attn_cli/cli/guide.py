@@ -21,14 +21,14 @@ FOLDER = Path(__file__).parents[1] / "guide"
 @takes_options
 def guide(
     topic: str | None = argument(
-        "TOPIC", "Show this page; without it, the list.", autocompletion=completion.one_of(lambda: topics())
+        "TOPIC", "Show this page, or without it the list.", autocompletion=completion.one_of(lambda: topics())
     ),
     number: str | None = argument("N", "Show this section alone, of a page whose sections have numbers."),
 ) -> None:
     """Read the guide: a tour, a tutorial, the reference.
 
     Without a topic: the list of topics. With any other word: the lines of all pages that contain it. A terminal gets a
-    drawn page, in the pager (PAGER, else less) if it is taller than the screen; a pipe gets plain Markdown.
+    drawn page, a tall one in the pager (PAGER, else less). A pipe gets plain Markdown.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def _contents(screen: Screen) -> str:
         fill(f"  {name:{indent - 2}}{_summary(page)}", width, subsequent_indent=" " * indent)
         for name, page in pages.items()
     ]
-    last = fill("attn guide TOPIC shows a page; attn guide tour is a start", screen.width)
+    last = fill("attn guide TOPIC shows a page, attn guide tour is a start", screen.width)
     return "\n".join([*summaries, "", last, ""])
 
 

@@ -28,7 +28,7 @@ _MANY = 15  # heads by key that a screen lists where no number was asked for
 @takes_options
 def heads(
     options: TextCommandOptions,
-    sort: str | None = option("--sort COLUMN", "Sort by a column, largest first (entropy lowest); - reverses."),
+    sort: str | None = option("--sort COLUMN", "Sort by a column, largest first (entropy lowest). - reverses."),
     top: int | None = option("--top -k N", "Show the first N.", min=1),
     token: str | None = o.TOKEN,
     key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key, from --token or all."),
@@ -39,10 +39,10 @@ def heads(
 ) -> ExitCode:
     """Print one line per head: entropy, distance, sinks, induction.
 
-    On a terminal a model's heads are counted by kind, with those that stand out; -v lists every one, as pipes and files
-    do, and as --sort, --layer and --head do.
-    --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention; without a
-    TEXT the model reads repeated random tokens, on which induction heads show.
+    A terminal shows how many heads of a model are of each kind, and those that stand out. -v, --sort, --layer and
+    --head list every one, as pipes and files do.
+    --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention.
+    Without a TEXT the model reads repeated random tokens, on which induction heads show.
     --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest.
 
     \b
@@ -61,7 +61,7 @@ def heads(
     ranking = ranking_of(sort, top)
     if kinds:
         if ranking is not None:
-            raise InputError("--sort and --kinds at once", "leave out --kinds; its --format csv can be sorted")
+            raise InputError("--sort and --kinds at once", "leave out --kinds, or sort its --format csv")
         hiding.refuse("--kinds compares heads with uniform attention over all keys")
         return _kinds(options, words=words)
     merges = options.merges(words)
@@ -100,7 +100,7 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
         return run(options, "kinds", lambda view, source: plan)
     given = {"--pair": options.pair is not None, "--generate": options.generate is not None, "--chat": options.chat}
     if without := next((name for name, is_given in given.items() if is_given), None):
-        raise InputError(f"{without} goes with a text", "give one; without it the model reads random tokens")
+        raise InputError(f"{without} goes with a text", "give one, or the model reads random tokens")
     return _on_random_tokens(options=options)
 
 

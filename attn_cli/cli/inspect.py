@@ -42,10 +42,10 @@ def inspect(
 ) -> ExitCode:
     """Show the overview: what a text's answer needs, what words read, what heads do, one matrix.
 
-    Of a model that writes it begins with what comes next and which words and heads that needs, of an encoder with
-    what each word reads. Heads are named by what they attend to (attn guide kinds). The matrix is that of the head that
-    brings the word needed most, else of the one that stands out most. --token shows one token alone. -o page.html
-    writes an interactive page of all heads.
+    Of a model that writes it begins with what comes next, and the words and heads that this needs. Of an encoder it
+    begins with what each word reads. Heads have the names of what they attend to (attn guide kinds). The matrix is that
+    of the head that brings the word needed most, or stands out most. --token shows one token alone. -o page.html writes
+    an interactive page of all heads.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ def knock(
 ) -> ExitCode:
     """Ablate each head and measure what the answer loses.
 
-    A head's output is set to 0 at the position that predicts the next token; the rest of the run is the model's own.
+    A head's output becomes 0 at the position that predicts the next token. The rest of the run is the model's own.
     Effects are changes of log2 p of the likeliest next token, or with --generate N of all generated tokens. For an
     encoder: the cosine distance of its mean vector.
 
@@ -50,7 +50,7 @@ def knock(
         assert isinstance(source, Predicting)
         if token is not None and not source.has_lm_head:
             raise InputError(
-                "--token is for models that choose next tokens; of others all rows are changed", "leave out --token"
+                "--token is for models that choose next tokens: others have all rows ablated", "leave out --token"
             )
         prompt = source.read([text], options.pair)[0]
         tokens = prompt.others.get("decoder", prompt.tokens)

@@ -17,7 +17,7 @@ DEFAULT_TEXT = "the cat sat on the mat"
 @takes_options
 @shows_report
 def layers(
-    text: str | None = argument("TEXT", "Run the model once on this text; - reads stdin.", show_default=DEFAULT_TEXT),
+    text: str | None = argument("TEXT", "Run the model once on this text. - reads stdin.", show_default=DEFAULT_TEXT),
     pair: str | None = o.PAIR,
     file: str | None = o.FILE,
     image: list[str] | None = o.IMAGE,
@@ -29,9 +29,9 @@ def layers(
 ) -> Report:
     """Map a model: every block with its heads, mask and scale.
 
-    The model runs once, on a short text or on the image or audio that is given. Blocks without softmax attention are
-    listed too, so layer numbers are the model's own; so is attention that did not run, such as a vision tower's without
-    an image.
+    The model runs once, on a short text or on the image or audio that is given. The map has
+    blocks without softmax attention too, so layer numbers are the model's own. It also has attention that did not run,
+    such as a vision tower's without an image.
 
     \b
     Examples:

@@ -18,9 +18,9 @@ from attn_cli.token_syntax import all_places, first_place
 @takes_options
 @shows_report
 def learn(
-    texts: list[str] = argument("TEXT", "Learn from texts that contain the word and a target; one may be -.", ...),
+    texts: list[str] = argument("TEXT", "Learn from texts that contain the word and a target. One may be -.", ...),
     word: str = option("--word -w WORD|INDEX", "Train this word's attention.", ...),
-    to: list[str] = option("--to WORD", "Attend to this word; repeatable.", ...),
+    to: list[str] = option("--to WORD", "Attend to this word (repeatable).", ...),
     steps: int = option("--steps N", "Take N steps of gradient descent.", 100, min=1),
     model: str = o.TABLE,
     *,
@@ -29,7 +29,7 @@ def learn(
     """Learn W_Q and W_K that make one word attend to another.
 
     The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz saves the
-    projections and the table's name; -m learned.npz opens the table with them.
+    projections and the table's name. -m learned.npz opens the table with them.
 
     \b
     Examples:

@@ -47,11 +47,11 @@ def matrix(
 ) -> ExitCode:
     """Draw attention weights or scores as heat maps, or save them.
 
-    Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
-    scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs.
-    Images are figures for a paper: maps of heads, or the text coloured by one query or key.
-    Of more heads than a figure holds the one that stands out most is drawn, where no option chooses.
-    Attention of a --token query to an image is drawn on its grid of patches.
+    Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone,
+    since scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or
+    outputs. Images are figures for a paper: maps of heads, or the text coloured by one query or key.
+    Without -H a figure shows the head that stands out most, if it can't hold all.
+    Attention of a --token query to an image has the shape of its grid of patches.
 
     \b
     Examples:
@@ -96,7 +96,7 @@ def matrix(
             return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=by)]
 
         if too_many and not chooses:
-            reason = f"a figure of {heads} maps; it holds 1 to {MOST_PANELS}"
+            reason = f"a figure of {heads} maps: it holds 1 to {MOST_PANELS}"
             raise InputError(reason, "choose heads with -l and -H, or add --mean")
         holds_both = view.largest is None and not (merges or scores)
         kinds = 1 + holds_both + (by != "weight")

@@ -14,7 +14,7 @@ from attn_cli.summaries.report import Report
 @takes_options
 def nearest(
     text: str | None = argument(
-        "WORDS", "Look up a word, two words to compare, or words with + and -; - or nothing reads stdin."
+        "WORDS", "Look up a word, two words to compare, or words with + and -. - or nothing reads stdin."
     ),
     lines: bool = option("--lines", "Answer every line of the input by itself."),
     model: str = o.TABLE,
@@ -24,7 +24,7 @@ def nearest(
 ) -> ExitCode:
     """Find a word's nearest words in a table, and analogies.
 
-    Words are ranked by cosine similarity; the words in the query are left out.
+    Ranks words by cosine similarity, and leaves out the words that you ask about.
 
     \b
     Examples:

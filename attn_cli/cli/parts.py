@@ -34,9 +34,9 @@ def parts(
 ) -> ExitCode:
     """Trace an answer to the parts of the text that it came from.
 
-    The answer is what the model writes after the text, to the end of its first sentence or line. For every part: the
-    change of the answer's log2 p with the part hidden, which tells whether it was used, and its share of attention
-    from the rows that chose the answer.
+    The answer is what the model writes after the text, to the end of its first sentence or line. Shows of every
+    part how the answer's log2 p changes with the part hidden: that tells whether it was used. Beside it stands the
+    part's share of attention from the rows that chose the answer.
 
     \b
     Examples:

@@ -13,12 +13,12 @@ from attn_cli.summaries.report import Report
 @shows_report
 def plane(
     options: ModelCommandOptions,
-    texts: list[str] = argument("TEXT", "Place one text, or several on the same axes; - reads standard input.", ...),
+    texts: list[str] = argument("TEXT", "Place one text, or several on the same axes. - reads standard input.", ...),
     unit: bool = option("--unit", "Normalise every vector first: compare directions alone."),
 ) -> Report:
     """Place words as points in the plane, before and after attention.
 
-    The plane is spanned by the first two principal components of all points; vectors of two numbers keep their axes.
+    The first two principal components of all points span the plane. Vectors of two numbers keep their axes.
     In a model, before is the input of the first chosen layer, after the output of the last.
 
     \b

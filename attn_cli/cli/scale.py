@@ -15,7 +15,7 @@ _HINT = "with commas: 1,2,4"
 @shows_report
 def scale(
     scores: str | None = option(
-        "--scores S,S,...", "Show the softmax of these scores alone; default: 50,45,40, scaled."
+        "--scores S,S,...", "Show the softmax of these scores alone (default: 50,45,40, scaled)."
     ),
     factors: str | None = option("--factors F,F,...", "Multiply the scores by these factors, in as many rows."),
     dims: str | None = option("--dims D,D,...", "Draw products of q and k of these sizes."),

@@ -84,7 +84,7 @@ def scan(
     output: str = option("--output -o DIR", "Write the results to this folder.", ...),
     *,
     inputs: list[str] = argument(
-        "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -.", ...
+        "INPUT", "Read .txt, .jsonl, .csv, .parquet, also packed, folders, globs, datasets, -.", ...
     ),
     field: str | None = o.reading("--column NAME", "Read the text from this field or column (default: text)."),
     kind: str | None = o.reading("--as KIND", f"Read the inputs as {', '.join(KINDS)}."),

@@ -13,7 +13,7 @@ from attn_cli.text import excerpt
 @shows_report
 def scan_show(
     folder: str = argument("DIR", "Read the folder of a scan.", ...),
-    sort: str | None = option("--sort COLUMN", "Sort heads by a column, largest first (entropy smallest); - reverses."),
+    sort: str | None = option("--sort COLUMN", "Sort heads by a column, largest first (entropy smallest). - reverses."),
     kind: str | None = option("--kind KIND", "Show heads of one kind."),
     top: int | None = option("--top -k N", "Show the first N.", min=1),
     head: str | None = option("--head -H LAYER.HEAD", "Show all of one head: 18.6, cross:3.0."),

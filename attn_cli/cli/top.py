@@ -31,12 +31,12 @@ def top(
 ) -> ExitCode:
     """List the keys that each query attends to most.
 
-    On a terminal a model's heads are shown together, in the row that decides what comes next or those of --token;
-    --head shows heads one by one, and pipes and files get every row of every head.
-    --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
-    unless --token picks queries.
-    --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
-    value.
+    A terminal shows a model's heads together, in the row that decides what comes next or those of --token.
+    --head shows heads one by one. Pipes and files get every row of every head.
+    --overall ranks keys by their mean weight over all queries. So does a screen of more than 64 tokens, unless
+    --token picks queries.
+    --by value and --by output rank keys by their share of what a head reads or outputs. A small value has a small
+    share.
 
     \b
     Examples:

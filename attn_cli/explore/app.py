@@ -520,7 +520,7 @@ class Explorer(App[int], inherit_bindings=False):
     def _failed(self, error: BaseException) -> None:
         self.running = ""
         if isinstance(error, Ended):
-            self.message = "ended; this is the text that was read before"
+            self.message = "ended: this is the text that was read before"
         elif isinstance(error, AttnError):
             self.message = error.message
         else:

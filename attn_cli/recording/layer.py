@@ -244,4 +244,4 @@ class RecordedLayer(Call):
     def _require_scores(self) -> None:
         if not self.shows_scores:
             line = f"layer {self.place.layer} ({self.place.name}) was recorded with its weights, without scores"
-            raise LoadError(line, "ask for weights; the model computes its softmax where it can't be seen")
+            raise LoadError(line, "ask for weights: the model computes its softmax where it can't be seen")

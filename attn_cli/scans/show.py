@@ -39,7 +39,7 @@ _HEADS = Shape(
     },
     bars=("share",),
     legend=(
-        "share: non-sink attention on the kind's targets; low, high: 95 % interval",
+        "share: non-sink attention on the kind's targets · low, high: 95 % interval",
         "certain: probability that the mean is enough for the name",
     ),
 )
@@ -47,7 +47,7 @@ _BY_NUMBER = replace(
     _HEADS,
     screen={"heads": ("head", *_SORTED, "kind")},
     bars=(),
-    legend=("low, high: 95 % interval of the mean over documents; p5, p50, p95: percentiles",),
+    legend=("low, high: 95 % interval of the mean over documents · p5, p50, p95: percentiles",),
 )
 _HEAD = Shape(
     "attn.scan_head/4",
@@ -65,8 +65,8 @@ _HEAD = Shape(
         "examples": ("percentile", "weight", "query_token", "key_token", "text"),
     },
     legend=(
-        "kinds: share of non-sink attention on targets; baseline: of uniform attention",
-        "at: % of documents with less of the kind; weight: its largest off the sinks",
+        "kinds: share of non-sink attention on targets · baseline: of uniform attention",
+        "at: % of documents with less of the kind · weight: its largest off the sinks",
     ),
 )
 _DIFFERENCES = Shape(
@@ -79,7 +79,7 @@ _DIFFERENCES = Shape(
         **_CORPUS,
     },
     screen={"differences": ("head", "statistic", *_TESTED[:-1]), "kinds": ("head", "kind", "other_kind")},
-    legend=("low, high: 95 % interval; effect: difference over documents' standard deviation",),
+    legend=("low, high: 95 % interval · effect: difference over documents' standard deviation",),
 )
 SHAPES = {"scan_heads": _HEADS, "scan_head": _HEAD, "scan_differences": _DIFFERENCES}
 LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance

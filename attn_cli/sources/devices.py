@@ -34,6 +34,6 @@ def cpu_row(more: str = "", threads: int | None = None) -> DeviceRow:
 def check_names(device: str, dtype: str) -> None:
     """Raise InputError for a name that is no device's, or no dtype's; whether the device is there is asked later."""
     if not _DEVICE.fullmatch(device):
-        raise InputError(f"no device {device!r}", "auto, cpu, cuda, cuda:1 or mps; attn env lists those that are here")
+        raise InputError(f"no device {device!r}", "auto, cpu, cuda, cuda:1 or mps: attn env lists those that are here")
     if dtype not in DTYPES:
         raise InputError(f"unknown dtype {dtype!r}", f"one of {', '.join(DTYPES)}")

@@ -8,21 +8,21 @@ from attn_cli.summaries.columns import Column, object_schema
 
 _TOKEN = {
     "index": Column(COUNT, "the row and column number of the token"),
-    "id": Column(or_none(INTEGER), "its number in the vocabulary; null where there is none, as for words"),
+    "id": Column(or_none(INTEGER), "its number in the vocabulary, null where there is none, as for words"),
     "text": Column(TEXT, "what the text says at this place, exactly"),
-    "start": Column(or_none(INTEGER), "first character in input.text; null for a token that stands for no text"),
-    "end": Column(or_none(INTEGER), "one past the last character; null likewise"),
+    "start": Column(or_none(INTEGER), "first character in input.text, null for a token that stands for no text"),
+    "end": Column(or_none(INTEGER), "one past the last character, null likewise"),
     "special": Column(FLAG, "whether the tokenizer added it"),
-    "row?": Column(COUNT, "row of the patch of an image that it stands for, from 0; missing where no grid is known"),
+    "row?": Column(COUNT, "row of the patch of an image that it stands for, from 0, missing where no grid is known"),
     "column?": Column(COUNT, "its column likewise"),
-    "generated?": Column(FLAG, "true for generated tokens, with --generate; missing otherwise"),
-    "image?": Column(COUNT, "the number of its picture, from 1; missing where one is read or none"),
+    "generated?": Column(FLAG, "true for generated tokens, with --generate, missing otherwise"),
+    "image?": Column(COUNT, "the number of its picture, from 1, missing where one is read or none"),
 }
 _GENERATED = {
     "text": Column(TEXT, "the text, exactly"),
     "tokens": Column(COUNT, "how many tokens it has"),
-    "ended": Column(FLAG, "true if the model wrote its end token, which is not among the tokens; false at the limit"),
-    "start": Column(or_none(INTEGER), "first character in input.text; null where a decoder wrote it of another text"),
+    "ended": Column(FLAG, "true if the model wrote its end token, which is not among the tokens, false at the limit"),
+    "start": Column(or_none(INTEGER), "first character in input.text, null where a decoder wrote it of another text"),
     "given": Column(FLAG, "true if it was given, with --answer or as a chat's last message, and not generated"),
 }
 _TOKENS = each(object_schema(_TOKEN))

@@ -29,7 +29,7 @@ from attn_cli.views.writers.page import PAGE, inline_html
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
 _LINES = 80  # of a screen, which the .ipynb keeps too
-_MORE = "layers= and heads= choose; the object's rows and arrays are whole"
+_MORE = "layers= and heads= choose, the object's rows and arrays are whole"
 _SCREEN = Screen(width=80)
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" '

@@ -264,7 +264,7 @@ def test_python_objects_are_never_loaded():
         archive.writestr("archive/data.pkl", pickle.dumps(Trap()))
     for spec in ("q.npy", "q.npz", "q2.npy", "q3.npy", "q4.npy", "q5.npy", "model.pt"):
         error = refused(spec)
-        assert error.message == f"{spec} contains Python objects (pickle); re-save with a numeric dtype"
+        assert error.message == f"{spec} contains Python objects (pickle): save it with a numeric dtype"
     assert not Path("trapped").exists()
 
 

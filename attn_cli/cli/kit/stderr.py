@@ -88,7 +88,7 @@ class TextNotes:
             print_notes([f"line {number + 1}: {note}" for note in notes], quiet=self.quiet)
             self.left -= len(notes)
             if self.left <= 0:
-                print_notes(["no more notes on lines here; --json has them all, as warnings"], quiet=self.quiet)
+                print_notes(["no more notes on lines here: --json has them all, as warnings"], quiet=self.quiet)
 
 
 class StatusLine:

@@ -29,7 +29,7 @@ def parse_errors(label: str, hint: str = SAVE_AGAIN, kind: type[AttnError] = Inp
 def pickle_error(label: str) -> InputError:
     """The InputError for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
     return InputError(
-        f"{label} contains Python objects (pickle); re-save with a numeric dtype",
+        f"{label} contains Python objects (pickle): save it with a numeric dtype",
         'for example np.save("q.npy", q.astype(np.float32))',
     )
 

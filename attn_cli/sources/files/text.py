@@ -38,7 +38,7 @@ def typed_array(text: str, name: str) -> Matrix:
 
 def text_array(data: Bytes, label: str) -> Matrix:
     """The numbers of a text file as `[lines, cells]`, float64, two axes always."""
-    hint = "expected as many numbers on every line; is there a column or a line of names?"
+    hint = "expected as many numbers on every line: is there a column or a line of names?"
     return _numbers(decode_text(data, label), label, "line", hint)
 
 

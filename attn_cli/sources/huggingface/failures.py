@@ -24,7 +24,7 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
     if ledger.unseen:
         place, kernel = next(iter(ledger.unseen.items()))
         line = f"{title}: layer {place.layer} ({place.path}) attended where it can't be seen"
-        hint = "attn sees plain tensors in torch's own functions; other layers can be chosen with --layer"
+        hint = "attn sees plain tensors in torch's own functions: choose other layers with --layer"
         return LoadError(f"{line}: {kernel}" if kernel else line, hint)
     if not ledger.calls:
         if ledger.not_over_keys or not ledger.places.attention:

@@ -86,7 +86,7 @@ def _unmet_notes(of_model: GenerationConfig) -> tuple[str, ...]:
     asked = {
         name: value for name in names if (value := getattr(of_model, name, None)) and (value is True or value != 1)
     }
-    return (f"greedy; the folder asks for {', '.join(f'{name} {asked[name]}' for name in asked)}",) if asked else ()
+    return (f"greedy: the folder asks for {', '.join(f'{name} {asked[name]}' for name in asked)}",) if asked else ()
 
 
 def _ends(settings: GenerationConfig) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ class Projections:
         if found is None:
             raise LoadError(
                 f"layer {place.layer} ({place.name}): W_O was not found: no matrix is given what its heads give",
-                "outputs of heads can't be told apart behind a gate, norm or mixture; --by value needs no W_O",
+                "a gate, norm or mixture joins the outputs of heads: --by value needs no W_O",
             )
         return matrix_rows(*found, heads, h, e)
 

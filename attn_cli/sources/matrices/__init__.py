@@ -75,7 +75,7 @@ class Matrices(Operands):
                 q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
             place, rule = Place(0, "compute", heads, groups, stream, 0, number), self.rule(at, heads)
             if rule.softcap is None:
-                hint = "divide q or k by a number, or give a smaller --scale; float32 may be saved as float64"
+                hint = "divide q or k by a number, give a smaller --scale, or save float32 as float64"
                 require_finite_scores(q, k, rule.scale, hint)
             visit(AttentionCall(q, k, v, rule, place, queries, keys, None, self._ingredients(at, list(heads))))
 

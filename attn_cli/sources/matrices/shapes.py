@@ -29,9 +29,9 @@ class ScoreShape:
 def require_projection(w: np.ndarray, rows: int, name: str, form: str, beside: str) -> None:
     """Raise InputError for a projection that is not `[rows, ...]`; `form` and what it meets, `beside`, are told."""
     if w.ndim != 2:
-        raise InputError(f"{name} has shape {w.shape}; a projection has two axes", f"{name} is {form}")
+        raise InputError(f"{name} has shape {w.shape}, and a projection has two axes", f"{name} is {form}")
     if w.shape[0] != rows:
-        slip = "; did you mean its transpose?" if w.shape[1] == rows else ""
+        slip = ": did you mean its transpose?" if w.shape[1] == rows else ""
         raise InputError(f"{name} has shape {w.shape} but {beside}", f"{name} is {form}{slip}")
 
 
@@ -70,7 +70,7 @@ def cut_into_heads(
 def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple[int, ...]) -> None:
     if kv_heads is not None and kv_heads != groups:
         line = f"--kv-heads {kv_heads} but {origin.format(shape)}: {groups} key heads"
-        raise InputError(line, "W_K is [width, kv-heads * d]; --projections SEED draws one of that shape")
+        raise InputError(line, "W_K is [width, kv-heads * d]: --projections SEED draws one of that shape")
 
 
 def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
         swapped = " (are heads and rows swapped?)" if q.shape[-2] % k.shape[-2] == 0 else ""
         raise InputError(
             f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide {both('q', 'k')}",
-            f"grouped queries share a key head each; is the heads axis the third from the end?{swapped}",
+            f"grouped queries share a key head: is the heads axis the third from the end?{swapped}",
         )
     if not q.shape[:-3] == k.shape[:-3] == v.shape[:-3]:
         raise InputError(f"the batch axes differ {both('q', 'k', 'v')}", "all but the last three axes")

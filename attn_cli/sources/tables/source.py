@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_WORDS = 200_000  # minutes of work; it grows with their square
 _NAMED = 8  # of the words that a table lacks
 _LETTERS = 20  # of a word, on average, at most
-_SHORTER = "give a part of it; --lines takes every line as a text of its own"
+_SHORTER = "give a part of it, or --lines, which takes every line as a text"
 _LONGEST = 40  # letters of a word that is worth guessing at
 _EXAMPLE = 'for example: attn nearest "king - man + woman"'
 _SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
@@ -146,7 +146,7 @@ class TableSource:
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as words of the table; a word that it lacks is left out and named in a warning."""
         if pair is not None:
-            raise InputError("--pair needs a model", "a table knows no sentence pairs; add -m MODEL")
+            raise InputError("--pair needs a model", "add -m MODEL: a table knows no sentence pairs")
         return [self._prompt(text) for text in texts]
 
     def _prompt(self, text: str) -> Prompt:

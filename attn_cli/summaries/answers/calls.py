@@ -42,14 +42,14 @@ _COLUMNS = {
     "received_share": Column(NUMBER, "mean weight over all queries, or over those that --token picks"),
 }
 _OF_MAPS = _COLUMNS | {
-    "queries": Column(each(COUNT), "the query behind every row; more than there are rows where rows were pooled"),
+    "queries": Column(each(COUNT), "the query behind every row, more than there are rows where rows were pooled"),
     "block": Column(each(COUNT, count=2), "[rows, keys] that one cell stands for; [1, 1] if nothing was pooled"),
-    "pooling": Column(or_none(TEXT), "how a block became a cell: max, or farthest from 0; null if nothing was pooled"),
-    "reason": Column(TEXT, "why this head was chosen; missing where the user chose"),
-    "keys": Column(each(COUNT), "the key behind every column, where some have none; more than columns where pooled"),
+    "pooling": Column(or_none(TEXT), "how a block became a cell: max, or farthest from 0, null if nothing was pooled"),
+    "reason": Column(TEXT, "why this head was chosen, missing where the user chose"),
+    "keys": Column(each(COUNT), "the key behind every column, where some have none, more than columns where pooled"),
     "hidden_keys": Column(each(COUNT), "the keys that are left out: their columns are 0"),
     "weights": Column(_MAP, "[heads][queries][keys], after the softmax"),
-    "scores": Column(_MAP, "[heads][queries][keys], scaled and masked; null where blocked; missing between words"),
+    "scores": Column(_MAP, "[heads][queries][keys], scaled and masked, null where blocked, missing between words"),
     "value_share": Column(_MAP, "[heads][queries][keys], with --by value"),
     "output_share": Column(_MAP, "[heads][queries][keys], with --by output"),
 }
@@ -118,7 +118,7 @@ SHAPES = {
             "axes": Column(each(TEXT), "what its axes are"),
             "shape": Column(each(COUNT), "how long they are"),
             "queries": Column(each(COUNT), "the query behind every row"),
-            "values": Column(NESTED, "the numbers, nested along the axes; null where masked"),
+            "values": Column(NESTED, "the numbers, nested along the axes, null where masked"),
             "column": Column(COUNT, "a column of the array"),
             "value": Column(NUMBER, "the number there"),
         },

@@ -21,10 +21,10 @@ SHAPE = Shape(
     },
     rows_alone=True,
     matrices={
-        "scores": "q · k, [...batch][heads][queries][keys]; no heads axis where the matrices had none",
+        "scores": "q · k, [...batch][heads][queries][keys], no heads axis where the matrices had none",
         "scaled": "the same shape, as the softmax takes them: scaled, capped, biased, -inf where masked",
         "weights": "the same shape, after the softmax",
-        "output": "[...batch][heads][queries][e]; of joined heads (--x, --wo) [...batch][queries][width]",
+        "output": "[...batch][heads][queries][e], of joined heads (--x, --wo) [...batch][queries][width]",
         "q": "the queries, where they were made from x",
         "k": "the keys likewise",
         "v": "the values likewise",

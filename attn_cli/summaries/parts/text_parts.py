@@ -100,7 +100,7 @@ def message_spans(text: str, messages: Sequence[MessageText]) -> list[PartSpan]:
             more, _ = _search(text, calls, begin, max(text.find(following[0].strip(), begin), begin))
         if not whole and not more:
             reason = f"message {number + 1} ({role}) is not in the chat's text as it was given"
-            raise InputError(reason, "its template changes messages; cut it otherwise, as by --cut lines")
+            raise InputError(reason, "cut it otherwise, as by --cut lines: its template changes messages")
         if places := [*places, *more]:
             at = places[-1][1]
             turn = roles[: number + 1].count(role)

@@ -189,7 +189,7 @@ def statistic(heading: str = "", **others: Any) -> Callable[[_Function], _Functi
 
 @statistic("entropy (bits)", largest_first=False)
 def entropy_bits(rows: SeenRows) -> Array | None:
-    """entropy of a row of weights, in bits: 0 for one key, log2 m for uniform; null of weights below 0"""
+    """entropy of a row of weights, in bits: 0 for one key, log2 m for uniform, null of weights below 0"""
     if rows.text.is_signed:
         return None
     nats = rows.moment("entropy_nats")
@@ -205,7 +205,7 @@ def _times_log(values: Array) -> Array:
 
 @statistic(digits=1)
 def distance(rows: SeenRows) -> Array | None:
-    """how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ,
+    """how many tokens (or words) away the attended keys are, weighted, null where queries and keys differ,
     or of weights below 0
     """
     is_known = rows.text.same_tokens and not rows.text.is_signed
@@ -220,20 +220,20 @@ def first_weight(rows: SeenRows) -> Array:
 
 @statistic()
 def previous_weight(rows: SeenRows) -> Array | None:
-    """weight on the token (or word) before the query; null where queries and keys differ"""
+    """weight on the token (or word) before the query, null where queries and keys differ"""
     return rows.mean(rows.on("previous")) if rows.text.same_tokens else None
 
 
 @statistic()
 def self_weight(rows: SeenRows) -> Array | None:
-    """weight on the query itself; null where queries and keys differ"""
+    """weight on the query itself, null where queries and keys differ"""
     return rows.mean(rows.on("own")) if rows.text.same_tokens else None
 
 
 @statistic(nothing=(math.nan,))
 def induction_weight(rows: SeenRows) -> Array:  # prefix matching, Olsson et al. 2022
     """weight on the token (or word) that followed when the query's token (or word) last came up,
-    over the queries whose did; null where none does
+    over the queries whose did, null where none does
     """
     total = np.sum(rows.on("following"), axis=-1)
     repeated = np.sum(rows.live & rows.has("following"), axis=-1)
@@ -248,7 +248,7 @@ def sink_weight(rows: SeenRows) -> Array:
 
 @statistic(nothing=(math.nan,))
 def next_weight(rows: SeenRows) -> Array | None:
-    """weight on the token (or word) after the query; null where queries and keys differ,
+    """weight on the token (or word) after the query, null where queries and keys differ,
     or no query may attend to what follows it
     """
     if rows.text.is_causal:
@@ -259,7 +259,7 @@ def next_weight(rows: SeenRows) -> Array | None:
 
 @statistic("max score", digits=1, nothing=(math.nan,))
 def max_score(rows: SeenRows) -> Array | None:
-    """largest score before the softmax, over all queries; null where weights alone are seen, or keys hidden"""
+    """largest score before the softmax, over all queries, null where weights alone are seen, or keys hidden"""
     if not rows.text.shows_scores or rows.text.hides:  # the largest may be on a hidden key
         return None
     largest = np.max(np.where(rows.live, rows.moment("maximum"), -np.inf), axis=-1, initial=-np.inf)
@@ -268,7 +268,7 @@ def max_score(rows: SeenRows) -> Array | None:
 
 @statistic(nothing=(0.0, math.nan))
 def ruled(rows: SeenRows) -> Array | None:
-    """share of queries whose largest weight is 0.95 or more; null where keys are hidden, or of weights below 0"""
+    """share of queries whose largest weight is 0.95 or more, null where keys are hidden, or of weights below 0"""
     if rows.text.hides or rows.text.is_signed:
         return None
     with np.errstate(invalid="ignore"):  # rows without a key

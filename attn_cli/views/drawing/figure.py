@@ -47,7 +47,7 @@ _LONGEST = 16  # columns of a token's label
 def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
     """All maps side by side and below each other, `width` millimetres wide; they share one scale of colours."""
     if not 0 < len(maps) <= MOST_PANELS:
-        raise InputError(f"a figure of {len(maps)} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
+        raise InputError(f"a figure of {len(maps)} maps: it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
     kinds = {each.kind for each in maps}
     if len(kinds) > 1 and "scores" in kinds:
         raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")

@@ -17,7 +17,7 @@ def require(format: str) -> None:
     """InputError where the library that makes the format, png or pdf, is not installed; other formats need none."""
     module, package = _LIBRARIES.get(format, ("", ""))
     if module and find_spec(module) is None:
-        raise InputError(f"{format} needs {package}", "pip install 'attn-cli[figure]'; svg needs nothing")
+        raise InputError(f"{format} needs {package}", "pip install 'attn-cli[figure]', or write .svg")
 
 
 def converted(svg: str, format: str) -> bytes:

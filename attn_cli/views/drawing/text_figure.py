@@ -47,7 +47,7 @@ _LEAST = 0.0005  # of a weight that is named
 def text_figure_svg(texts: Sequence[ColoredText], width: float) -> str:
     """All texts below each other, `width` millimetres wide; they share one scale of colours."""
     if not 0 < len(texts) <= MOST_PANELS:
-        raise InputError(f"a figure of {len(texts)} texts; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
+        raise InputError(f"a figure of {len(texts)} texts: it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
     finite = np.concatenate([each.values[np.isfinite(each.values)] for each in texts])
     scale = "linear" if texts[0].scale == "row" else texts[0].scale
     ramp = ramp_for(finite, texts[0].kind, scale, light=True)

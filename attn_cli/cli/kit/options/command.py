@@ -46,7 +46,7 @@ class OutputOptions:
         "--format -f FORMAT", f"Write {names_in_words()}.", autocompletion=completion.one_of(format_names)
     )
     json: bool = o.JSON
-    output: str | None = option("--output -o FILE", "Write to a file; its suffix chooses the format.")
+    output: str | None = option("--output -o FILE", "Write to a file, whose suffix chooses the format.")
     force: bool = o.output("--force", "Replace an existing output file.")
     quiet: bool = o.QUIET
 
@@ -95,7 +95,7 @@ class LookOptions:
     model: str = o.MODEL
     layer: str | None = option("--layer -l LAYERS", "Choose layers: 3, -1, 0,2, 4-7 or all.")
     head: str | None = option(
-        "--head -H HEADS", "Choose heads: 3, 0,2, 4-7 or all; 18.6 is head 6 of layer 18, cross:1.1 of cross attention."
+        "--head -H HEADS", "Choose heads: 3, 0,2, 4-7 or all. 18.6 is head 6 of layer 18, cross:1.1 of cross attention."
     )
 
     @property
@@ -187,23 +187,23 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, and --verbose."""
 
     lines: bool = o.reading("--lines", "Read every line of the input as a text of its own.")
-    verbose: bool = o.output("--verbose -v", "Report time, memory and token ids; heads: list every one.")
+    verbose: bool = o.output("--verbose -v", "Report time, memory and token ids. heads: list every one.")
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
         """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""
         if not words or is_table(self.model):
             return False
         if scores:
-            raise InputError("--scores and --words at once", "scores of subwords can't be summed; weights can")
+            raise InputError("--scores and --words at once", "scores of subwords can't be summed: weights can")
         if steps:
-            raise InputError("--steps and --words at once", "steps are per token; leave out --words")
+            raise InputError("--steps and --words at once", "leave out --words: steps are per token")
         return True
 
 
 def refuse_norms_of_words(by: By, *, words: bool) -> None:
     """Raise InputError for --by value or output beside --words."""
     if words and by != "weight":
-        raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed; weights can")
+        raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed: weights can")
 
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:
@@ -233,6 +233,6 @@ def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
     if name not in known:
         near = get_close_matches(name, known, 1)
         reason = f"--sort {sort!r} is not a column of this table" + (f": {near[0]}?" if near else "")
-        raise InputError(reason, f"columns: {columns}; - before one reverses the order")
+        raise InputError(reason, f"columns: {columns} (- before one reverses the order)")
     found = known[name]
     return Ranking(found.name, found.heading.partition(" (")[0], found.largest_first != turned, top)

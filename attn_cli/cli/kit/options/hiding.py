@@ -24,7 +24,7 @@ class HidingOptions:
 
     hide: list[str] | None = option(
         "--hide PICK",
-        "Hide keys: sink (first key or special tokens), special (also as queries) or as --token takes; repeatable.",
+        "Hide keys: sink (first key or special tokens), special (also as queries) or as --token takes (repeatable).",
     )
 
     def refuse(self, reason: str) -> None:

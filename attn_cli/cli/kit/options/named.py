@@ -10,10 +10,10 @@ from attn_cli.sources import DEFAULT_MODEL
 reading, output = (partial(option, rich_help_panel=group) for group in ("Reading", "Output"))
 
 FILE = option(
-    "--file -F FILE", "Read the text from a file; from .npz or .safetensors all model inputs, named as its arguments."
+    "--file -F FILE", "Read the text from a file, from .npz or .safetensors all model inputs, named as its arguments."
 )
 PAIR = reading("--pair TEXT", "Add a second text: of a pair of sentences, or what an encoder-decoder's decoder reads.")
-IMAGE = reading("--image FILE", "Give the model an image, with a text or alone; repeat it for several.")
+IMAGE = reading("--image FILE", "Give the model an image, with a text or alone (repeatable).")
 # a list, so that a repeated option is an error and doesn't silently replace the first
 AUDIO = reading("--audio FILE", "Give the model audio from a .wav file.")
 MODEL = option(
@@ -29,7 +29,7 @@ TOKEN = option(
     "--token -t WORD|INDEX",
     "Show these queries only: a word, word#2 (second one), an index, 4-6, or + (generated tokens).",
 )
-STEPS = option("--steps", "Show every step in numbers; --token picks one query.")
+STEPS = option("--steps", "Show every step in numbers. --token picks one query.")
 WORDS = option("--words", "Merge subword tokens into words (keys summed, queries averaged).")
 ColorScale = Literal["linear", "raw", "sqrt", "log", "row"]
 COLOR_SCALE = output(

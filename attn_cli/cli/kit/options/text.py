@@ -26,7 +26,7 @@ class TextOptions:
     """Options for the input: a text, a file, an image, audio, or a message of a chat."""
 
     text: str | None = argument(
-        "TEXT", "Read this text; - or nothing reads standard input. Put -- before a text that starts with -."
+        "TEXT", "Read this text. - or nothing reads standard input. Put -- before a text that starts with -."
     )
     file: str | None = o.FILE
     pair: str | None = o.PAIR

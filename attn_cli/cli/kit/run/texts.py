@@ -160,9 +160,9 @@ def _stdin(*, explicit: bool) -> BinaryIO:
     if sys.stdin.isatty():
         if not explicit:
             raise InputError(
-                "no text", 'it goes in quotes or with --file FILE; - reads what you type    such as "river bank"'
+                "no text", 'it goes in quotes or with --file FILE, and - reads what you type    such as "river bank"'
             )
-        print_line("reading the terminal; end with Ctrl-D")
+        print_line("reading the terminal: end with Ctrl-D")
     return sys.stdin.buffer
 
 

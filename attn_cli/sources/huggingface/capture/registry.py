@@ -33,7 +33,7 @@ _IGNORED = """dropout is_causal sliding_window cu_seq_lens_q cu_seq_lens_k max_l
     seq_idx indices block_indices deterministic output_attentions output_hidden_states output_router_logits
     num_items_in_batch use_cache cache_position"""
 _WITHOUT_EFFECT = frozenset(_IGNORED.split())
-_FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, rows, keys]"
+_FITS = "token ids are [texts, tokens], and a mask is [texts, tokens] or [texts, 1, rows, keys]"
 
 
 class RegistryCall(NamedTuple):
@@ -169,7 +169,7 @@ def rule_of_layer(call: RegistryCall) -> LayerRule:
     module_class: Any = type(module)  # whose static type isn't hashable
     if unknown := _unknown(module_class, given):
         line = f"{type(module).__name__} gives its attention {', '.join(unknown)}, which attn doesn't know"
-        raise LoadError(line, f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it")
+        raise LoadError(line, f"attn is tested with transformers {TESTED_TRANSFORMERS}: a newer attn may know it")
     mask = _fitting(module, query, key, mask)
     sink, sink_per_query = options.get("s_aux"), None
     sink = options.get("sinks") if sink is None else sink

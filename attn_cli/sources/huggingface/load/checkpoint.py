@@ -87,7 +87,7 @@ def _check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -
     hint = f"is this the right checkpoint for {origin.settings}?"
     if missing:
         line = f"{len(missing)} of the model's weights are missing from its files ({listed(missing, 3)})"
-        raise LoadError(f"{origin.name}: {line}", f"they would be random numbers; {hint}")
+        raise LoadError(f"{origin.name}: {line}", f"they would be random numbers: {hint}")
     lacking = [*sorted(report["missing_keys"]), *(key for key, *_ in mismatched)]
     head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
     if with_head and head:

@@ -88,7 +88,7 @@ def check_options(options: OriginOptions) -> None:
     check_names(options.device, options.dtype)
     missing = [package for package in ("torch", "transformers") if not _is_installed(package)]
     if missing:
-        line = f"models need {' and '.join(missing)}, not installed here; tables and matrices work without"
+        line = f"models need {' and '.join(missing)}, not installed here: tables and matrices work without"
         raise LoadError(line, f"pip install {' '.join(missing)}")
 
 
@@ -158,7 +158,7 @@ def _check_folder(origin: Origin) -> None:
         if holds(PROCESSOR_FILES):
             line = f"{name} has no tokenizer, but a processor of images or audio"
             raise InputError(line, "give --image FILE or --audio FILE")
-        hint = "copy the original model's tokenizer files into the folder; a model of other inputs takes -F FILE.npz"
+        hint = "copy the original model's tokenizer files into the folder, or give a model of other inputs -F FILE.npz"
         raise LoadError(f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)", hint)
 
 

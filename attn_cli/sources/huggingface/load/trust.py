@@ -24,7 +24,7 @@ def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
             kernel = part.get(key)
             if not (kernel is None or kernel in _SAFE_ATTENTION):
                 line = f"{name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused"
-                raise LoadError(line, "remove the key from config.json; attn brings its own attention")
+                raise LoadError(line, "remove the key from config.json: attn brings its own attention")
 
 
 def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:

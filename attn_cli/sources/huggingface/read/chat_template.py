@@ -25,7 +25,7 @@ def chat_text(
 
 def no_template(name: str) -> InputError:
     """The error for a chat with a model that has no template."""
-    return InputError(f"{name} has no chat template", "leave out --chat; the text is then read as it is")
+    return InputError(f"{name} has no chat template", "leave out --chat to read the text as it is")
 
 
 def rendered(

@@ -85,7 +85,7 @@ def read_audio(file: str) -> Audio:
         # not more than the file can hold, whatever its header says
         data = wav.readframes(min(wav.getnframes(), path.stat().st_size // max(1, width * channels)))
     if width not in (2, 4):
-        raise InputError(f"{label} has {8 * width} bits a sample; 16 and 32 are read", _convert(file))
+        raise InputError(f"{label} has {8 * width} bits a sample: attn reads 16 and 32", _convert(file))
     if rate not in _RATES:
         raise InputError(f"{label} states {rate:,} samples a second", "1,000 to 1,000,000 are read: is it damaged?")
     whole = np.frombuffer(data[: len(data) // (width * channels) * (width * channels)], f"<i{width}")

@@ -68,7 +68,7 @@ def _frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: 
     return tuple(Token(at, f"{at * seconds:.{digits}f}s") for at in range(count))
 
 
-START_TOKEN_ALONE = "the decoder read its start token alone; --pair TEXT or --generate N gives it more"
+START_TOKEN_ALONE = "the decoder read its start token alone: --pair TEXT or --generate N gives it more"
 # continues a prompt by generated tokens, and calls a function with the count of each
 Generator = Callable[[Prompt, Callable[[int], None] | None], Prompt]
 

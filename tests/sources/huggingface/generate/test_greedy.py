@@ -217,11 +217,11 @@ def test_it_is_what_the_models_own_generate_gives(
 @pytest.mark.parametrize(
     ("settings", "note"),
     [({"do_sample": True, "temperature": 0.7, "top_p": 0.9},
-      "greedy; the folder asks for do_sample True, temperature 0.7, top_p 0.9"),
+      "greedy: the folder asks for do_sample True, temperature 0.7, top_p 0.9"),
      ({"num_beams": 4, "num_beam_groups": 2, "penalty_alpha": 0.6, "top_k": 4},
-      "greedy; the folder asks for penalty_alpha 0.6, num_beams 4, num_beam_groups 2"),
+      "greedy: the folder asks for penalty_alpha 0.6, num_beams 4, num_beam_groups 2"),
      ({"dola_layers": "high", "max_time": 5.0, "token_healing": True},
-      "greedy; the folder asks for dola_layers high, max_time 5.0, token_healing True")],
+      "greedy: the folder asks for dola_layers high, max_time 5.0, token_healing True")],
 )  # fmt: skip
 def test_what_is_not_done_as_the_folder_asks_is_said(
     settings: dict[str, Any], note: str, folder_of: Folder, tmp_path: Path
