@@ -266,7 +266,7 @@ def _text_of(raw: Any, kind: str, field: str | None) -> str:
         raise _BadRecordError("no such field", f"no field {name!r} among {listed(map(str, record))}")
     value = record[name]
     if not isinstance(value, str | bytes):
-        raise _BadRecordError("not text", f"the field {excerpt(name, 60)!r} holds {type(value).__name__}")
+        raise _BadRecordError("not text", f"the field {excerpt(str(name), 60)!r} holds {type(value).__name__}")
     return _decoded(value if isinstance(value, bytes) else value.encode(errors="surrogatepass"))
 
 

@@ -53,15 +53,10 @@ def free_memory() -> int | None:
 
 
 def peak_memory() -> int | None:
-    """The most bytes of memory that this process has held so far; None where the system doesn't report it."""
-    with suppress(OSError, ValueError, KeyError):  # on Linux: ru_maxrss counts what the process held that started it
+    """The most bytes of memory that this process has held so far; None but on Linux."""
+    with suppress(OSError, ValueError, KeyError):  # ru_maxrss counts what the process held that started this one
         return 1024 * _sizes(Path("/proc/self/status"))["VmHWM:"]
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return None
 
 
 def _sizes(file: Path) -> dict[str, int]:

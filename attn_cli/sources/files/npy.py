@@ -42,6 +42,8 @@ def npz_arrays(raw: Raw) -> dict[str, Callable[[str], Matrix]]:
 
 def _unpacked(raw: Raw, entry: str, label: str) -> Matrix:
     with _archive(raw) as archive:
+        if archive.getinfo(entry).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(f"{label} is packed in a way that NumPy doesn't write", SAVE_AGAIN)
         with archive.open(entry) as stream:
             shape, _, dtype = _header(stream, archive.getinfo(entry).file_size, label)
         require_memory(math.prod(shape) * dtype.itemsize, label)

@@ -1,5 +1,6 @@
 """An image or audio from a file, for a model's processor."""
 
+import io
 import warnings
 import wave
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ def read_image(file: str) -> "Image":
     path, label = nonempty_file(file), excerpt(file)
     with parse_errors(label, _IMAGES), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Pillow says of damaged metadata
-        with Image.open(path) as image:
+        with Image.open(io.BytesIO(path.read_bytes())) as image:  # from a file Pillow takes memory for any stated size
             check_memory(8 * image.width * image.height, f"the pixels of {label}", "make it smaller first")
             return ImageOps.exif_transpose(image).convert("RGB")
 
