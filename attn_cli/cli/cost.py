@@ -23,7 +23,7 @@ class SizeOptions:
     model: str | None = option("--model -m MODEL", "Take sizes from a model folder.")
     heads: int | None = option("--heads H", "Set the number of query heads (default: 1).", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads (default: H).", min=1)
-    dim: int | None = option("--dim D", "Set the head size, width / H (default: 64).", min=1)
+    dim: int | None = option("--dim --head-dim D", "Set the head size, width / H (default: 64).", min=1)
     layers: int | None = option("--layers L", "Set the number of layers.", min=1)
     latent: int | None = option("--latent R", "Use latent keys (MLA) of rank R.", min=1)
     window: int | None = option("--window W", "Limit queries to a window of W keys.", min=1)

@@ -23,7 +23,7 @@ _LONGEST_LINE = 2**20
 _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
 _BOM = b"\xef\xbb\xbf"
 _KINDS = "tables come as GloVe or word2vec text: .txt, .vec, .gz"
-_EXPECTED = "expected a word and its numbers on every line, as GloVe and word2vec write them"
+_EXPECTED = "expected a word and its numbers on every line, with blanks between, as GloVe and word2vec write them"
 
 
 def open_table_file(name: str) -> "TextTable":

@@ -43,15 +43,13 @@ def with_attending(report: Report, count: int | None, shown: int | None) -> Repo
     found.sort(key=lambda head: -head[0]["weight"])
     first, stream, whence, (keys, rows) = found[0]
     named, weight = {**first, "stream": stream}, first["weight"]
-    findings = [
-        f"{head_name(named)} attends most to {whence}: {weight:.2f}" if weight else f"no head attends to {whence}"
-    ]
-    rest = ", among them 0, on which heads rest anyway" if keys and keys[0].index == 0 else ""
-    several = [f"sum over {counted(len(keys), 'key')}{rest}"] * (len(keys) > 1) if weight else []
-    findings += several + [f"mean over {counted(rows, 'row')}"] * (rows > 1 and weight > 0)
+    notes = [f"sum over {counted(len(keys), 'key')}"] * (len(keys) > 1)
+    notes += [f"mean over {counted(rows, 'row')}"] * (rows > 1) + ["heads rest on token 0 anyway"] * (not keys[0].index)
+    finding = f"{head_name(named)} attends most to {whence}: {weight:.2f}"
+    findings = (finding, *notes) if weight else (f"no head attends to {whence}",)
     tables = {"heads": Table.of([row for row, *_ in found][:count])}
     onwards = Next("matrix", None, ("-H", head_choice(named)))
-    return replace(report, answer=Answer(SHAPE, tuple(findings), tables, shown=shown if weight else 0, next=onwards))
+    return replace(report, answer=Answer(SHAPE, findings, tables, shown=shown if weight else 0, next=onwards))
 
 
 def _names(tokens: Sequence[Token]) -> str:

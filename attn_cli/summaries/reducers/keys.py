@@ -12,6 +12,7 @@ from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
 from attn_cli.summaries.calls.read_shares import By, value_norms
 from attn_cli.summaries.reduce import Part, Reducer, Summary
+from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 
 MANY_ROWS = 64  # queries; of more a screen has no room for the keys of each
 _KEYS = 12  # of a head that are kept of deciding rows
@@ -252,8 +253,8 @@ class RowKeys:
     def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
         """The reducer for these rows of a call, None for all."""
         if self.all_heads:
-            return [] if rows is not None and not len(rows) else [DecidingRowsReducer(rows, self.count)]
-        count, mean, by = self.count, self.mean_heads, self.by
+            return [DecidingRowsReducer(rows, self.count), HeadKindsReducer()] if rows is None or len(rows) else []
+        how: Any = {"rows": rows, "mean_heads": self.mean_heads, "by": self.by}
         if self.together or (self.abridges and call.n > MANY_ROWS):
-            return [OverallKeys(count, rows=rows, mean_heads=mean, abridged=not self.together, by=by)]
-        return [TopKeys(count, rows=rows, mean_heads=mean, scores=self.scores, by=by)]
+            return [OverallKeys(self.count, abridged=not self.together, **how)]
+        return [TopKeys(self.count, scores=self.scores, **how)]
