@@ -153,6 +153,10 @@ def rotated(a: Arrays, **how: Any) -> Arrays:
     return a | {"q": turned(a["q"], **how), "k": turned(a["k"], **how)}
 
 
+def first_row(a: Arrays, row: Any) -> np.ndarray:
+    return np.where(np.arange(a["q"].shape[1])[:, None] > 0, attention(a, seen=tril(a, -1)), row)
+
+
 T = 32
 OPEN, CAUSAL, ROTARY = (), ("--mask", "causal"), ("--mask", "causal", "--positions", "rotary")
 WINDOW, LENGTHS, PREFIX = ("--mask", "window:20", *CAUSAL), ("--mask", "lengths:37"), ("--mask", "prefix:9")
@@ -187,7 +191,9 @@ TILES: dict[str, Planted] = {
 MASKS: dict[str, Planted] = {
     "mask missing": (CAUSAL, attention, "the mask is missing (causal)"),
     "one ahead": (CAUSAL, under(lambda i, j: j <= i + 1), "every query see one key ahead"),
-    "diagonal blocked": (CAUSAL, under(lambda i, j: j < i), "causal mask blocks the diagonal"),
+    "diagonal blocked": (CAUSAL, under(lambda i, j: j < i), "blocks the diagonal"),
+    "diagonal blocked, -1e9": (CAUSAL, lambda a: first_row(a, a["v"].mean(1)[:, None]), "blocks the diagonal"),
+    "diagonal blocked, row 0 NaN": (CAUSAL, lambda a: first_row(a, np.nan), "blocks the diagonal"),
     "aligned at the top": (PAST, lambda a: attention(a, seen=tril(a)), "the causal mask is aligned the other"),
     "causal unasked": (OPEN, lambda a: attention(a, seen=tril(a)), "a causal mask was applied without"),
     "window of the half": (WINDOW, under(lambda i, j: (j <= i) & (j > i - 10)), "the window is 10 keys wide, 20 were"),

@@ -1,7 +1,6 @@
 """Statistics of rows and outputs by compiled code, where it was built and suits: those of bands, to rounding."""
 
 import math
-import mmap
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
@@ -21,11 +20,9 @@ _KNOWN = {"rows", "moments", "key_sets", "vectors", "tops", "column_sums", "pool
 NOTED_MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 _MOST_TOP = 64  # largest weights of a row
 _TYPES = ("float32", "bfloat16", "float16")
-_LEAST = 2**16  # bytes; less fits between others anywhere
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
-_UNIT = 2.0**-32  # of column sums
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
@@ -174,10 +171,8 @@ def _allocated(walk: _Walk, h: int, r: int, m: int) -> dict[str, np.ndarray]:
     shapes |= dict.fromkeys(("top_weights", "top_scores", "top_keys"), (h, r, top)) if top else {}
     shapes |= {} if walk.columns is None else {"received": (h, m)}
     shapes |= {} if pool is None else {"pooled": (h, -(-r // pool.rows), -(-m // pool.keys))}
-    return {
-        name: zeros(shape, np.int64 if name in ("received", "top_keys") else np.float32)
-        for name, shape in shapes.items()
-    }
+    whole = ("received", "top_keys")
+    return {name: np.zeros(shape, np.int64 if name in whole else np.float32) for name, shape in shapes.items()}
 
 
 def _added(stats: RowStats, walk: _Walk, noted: dict[str, np.ndarray]) -> RowStats:
@@ -192,19 +187,10 @@ def _added(stats: RowStats, walk: _Walk, noted: dict[str, np.ndarray]) -> RowSta
         ranked = (noted["top_weights"], noted["top_scores"] if top.scores else None, noted["top_keys"])
         stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))
     if walk.columns is not None:
-        stats.column_sums[walk.columns] = noted["received"] * _UNIT
+        stats.column_sums[walk.columns] = noted["received"] * 2.0**-32
     if walk.pool is not None:
         stats.pooled[walk.pool] = noted["pooled"]
     return stats
-
-
-def zeros(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """Zeros in memory pages of their own from 64 KiB on, which go back to the system with the last view of them."""
-    count = math.prod(shape)
-    size = count * np.dtype(dtype).itemsize
-    if size < _LEAST:
-        return np.zeros(shape, dtype)
-    return np.frombuffer(mmap.mmap(-1, size), dtype, count).reshape(shape)
 
 
 def _rows_without_gaps(x: np.ndarray) -> np.ndarray:

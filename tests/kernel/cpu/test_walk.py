@@ -98,12 +98,6 @@ def ranked(numbers: RowStats) -> RankedKeys:
     return found
 
 
-@built
-def test_masks_with_holes_are_left_to_bands() -> None:
-    q = np.ones((1, 3, 4), np.float32)
-    assert compiled_stats(q, q, q, Rule(1.0, mask=padding(np.array([True, False, True]))), asked()) is None
-
-
 def agree(numbers: RowStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> None:
     """The output and everything that was noted are what float64 says of the dense weights."""
     wide = None if rule.sink is None else np.asarray(rule.sink, np.float64)
@@ -234,6 +228,7 @@ def test_what_it_does_not_suit() -> None:
     assert not suits(x, x, x, Rule(1.0, softcap=2.0))
     assert not suits(x, x, x, Rule(1.0, softmax=False))
     assert not suits(x[:, :0], x, x, Rule(1.0))
+    assert compiled_stats(x, x, x, Rule(1.0, mask=padding(np.array([True, False, True, True]))), asked()) is None
 
 
 def test_it_is_built_where_a_compiler_is_at_hand() -> None:
@@ -253,8 +248,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert child.exitcode == 0
 
 
-DOUBLE = {"rtol": 1e-9, "atol": 1e-9}
-SINGLE = {"rtol": 3e-5, "atol": 3e-5}
+DOUBLE, SINGLE = {"rtol": 1e-9, "atol": 1e-9}, {"rtol": 3e-5, "atol": 3e-5}
 
 
 def call_of(problem: Problem, *, single: bool = False) -> AttentionCall:

@@ -1,6 +1,7 @@
 """The register of usual mistakes in attention kernels: each made on purpose, to know wrong numbers by their cause."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.lessons.mistakes.operands import head_mistakes, operand_mistakes, rotary_mistakes
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
-from attn_cli.kernel.lessons.mistakes.rules import rule_mistakes, softmax_mistakes
+from attn_cli.kernel.lessons.mistakes.rules import rule_mistakes, softmax_mistakes, usual_masks
 from attn_cli.kernel.lessons.mistakes.tiles import tile_mistakes
 
 _HALF = 65504.0  # the largest float16
@@ -36,6 +37,9 @@ def why_nan(problem: Problem, rows: np.ndarray) -> str:
     all_scores = scores(q, k, problem.rule)
     if exactly(np.asarray(np.isneginf(all_scores).all(axis=-1))):
         return "these rows are fully masked: the softmax of -inf alone is NaN, and they must be 0"
+    for words, mask in usual_masks(problem):
+        if exactly(np.asarray(np.isneginf(scores(q, k, replace(problem.rule, mask=mask))).all(axis=-1))):
+            return f"{words}: these rows see no key, and the softmax of -inf alone is NaN"
     raw = np.abs(q @ np.swapaxes(expand_groups(k, len(q)), -1, -2)).max(axis=-1)
     if exactly(np.asarray(raw > _HALF)):
         return f"q · k overflows float16: it reaches {raw.max():.3g}, beyond 65,504; scale q first, or add in float32"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.kernel.definition.dense import scores
+from attn_cli.kernel.definition.dense import attend, scores
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, dense, given_mask, padding, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
@@ -26,12 +26,15 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
     """Scale, mask or softcap wrong, one of them or two at once; bias, sink or softmax left out."""
     rule = problem.rule
     right = (("", x) for x in (rule.scale, rule.mask, rule.softcap))
-    changes = (_scales(problem), _masks(problem), _softcaps(rule))
+    changes = (_scales(problem), usual_masks(problem), _softcaps(rule))
     for scale, mask, cap in product(*([own, *others] for own, others in zip(right, changes, strict=True))):
         wrong = [words for words, _ in (scale, mask, cap) if words]
         if 0 < len(wrong) < 3:
             other = replace(rule, scale=scale[1], mask=mask[1], softcap=cap[1])
             yield problem.by_rule("; and ".join(wrong), other)
+            if wrong == [mask[0]]:
+                words = f"{mask[0]}; rows that see no key attend to all alike"
+                yield problem.by_weights(words, partial(_even_where_masked, problem, other))
     for words, other_mask in (*_windows_of_other_sizes(problem), *_masks_in_tiles(problem)):
         yield problem.by_rule(words, replace(rule, mask=other_mask))
     if rule.softcap is None:
@@ -52,6 +55,11 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
         yield problem.by_rule("the sink is missing from the softmax", replace(rule, sink=None))
     if rule.softmax:
         yield problem.by_rule("the softmax is missing", replace(rule, softmax=False, sink=None))
+
+
+def _even_where_masked(problem: Problem, rule: Rule) -> np.ndarray:
+    weights = np.asarray(attend(problem.q, problem.k, problem.v, rule).weights)
+    return np.where(weights.any(axis=-1, keepdims=True), weights, 1 / weights.shape[-1])  # as of scores of -1e9
 
 
 def softmax_mistakes(problem: Problem) -> Iterator[Mistake]:
@@ -115,7 +123,8 @@ def _parts(mask: Mask) -> tuple[Mask, ...]:
     return mask.parts or (mask,)
 
 
-def _masks(problem: Problem) -> Iterator[_Change]:
+def usual_masks(problem: Problem) -> Iterator[_Change]:
+    """The masks that are taken for the right one, each with what is wrong."""
     mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
     parts = _parts(mask)
     if not mask.is_open:
