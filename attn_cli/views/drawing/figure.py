@@ -218,7 +218,7 @@ def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | Non
 
 
 def written(text: str) -> str:
-    """The text as figures have it: no control characters; a line's end is one that fonts of letters have."""
+    """The text as figures and pages have it: made visible, with a line's end for which more fonts have a glyph."""
     return visible(text.replace("\n", "↵"))
 
 

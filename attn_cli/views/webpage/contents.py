@@ -17,6 +17,7 @@ from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.story import Row, kept_story, main_head, needed, readers, recorded_cell
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, word_label, words_told
+from attn_cli.views.drawing.figure import written
 
 HEAVIEST = 8  # keys of a row in a text too long for all
 _WHOLE = 32  # keys; of so many every row has all
@@ -163,9 +164,7 @@ def _story(recording: Recording) -> Iterator[list[dict[str, Any]]]:
 
     def piece(words: str, head: Row | None = None, key: int | None = None) -> dict[str, Any]:
         cell = None if head is None else recorded_cell(recording, story, head)
-        return {"text": visible(words.replace("\n", "↵"))} | (
-            {} if cell is None else {"cell": cell if key is None else (*cell[:3], key)}
-        )
+        return {"text": written(words)} | ({} if cell is None else {"cell": cell if key is None else (*cell[:3], key)})
 
     yield [piece(words) for words in answer_words(story, recording.prompt)]
     if story["obstacle"]:
@@ -214,7 +213,7 @@ def _rounded(values: np.ndarray) -> list[float | None]:
 
 def _label(token: Token) -> str:
     text = token.text if token.text.strip(" ") or not token.text else "␣" * len(token.text)
-    return visible(text.replace("\n", "↵"))  # browsers have a glyph for it more often than for ␊
+    return written(text)
 
 
 def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
