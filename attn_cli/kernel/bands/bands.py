@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from attn_cli.arrays import Array, at_least_float32, namespace
+from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
 from attn_cli.kernel.bands.band import Band, Buffer, Buffers, Work
 from attn_cli.kernel.bands.masked_cells import masked_cells
 from attn_cli.kernel.bands.plan import Plan
@@ -21,7 +21,7 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
 
     jobs = (partial(plan.executor, work) for work in _work(q, k, v, rule, plan))
     if plan.threads:
-        yield from in_order(jobs, [buffers() for _ in range(plan.threads + 1)])
+        yield from in_order(jobs, [buffers() for _ in range(plan.threads + 1)], tensors=is_torch(q))
     else:
         only = buffers()
         yield from (job(only) for job in jobs)
@@ -51,5 +51,4 @@ def _work(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Work
                 bias=bias[heads, ...] if bias is not None and bias.ndim == 3 and bias.shape[0] > 1 else bias,
                 sink=None if rule.sink is None else rule.sink[heads],
                 masked=masked,
-                subtract_maximum=plan.subtract_maximum,
             )

@@ -4,10 +4,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
 from attn_cli.kernel.bands.band import Band, Buffers, Work
-from attn_cli.kernel.bands.masked_cells import mask_cells
+from attn_cli.kernel.bands.masked_cells import lowest_of, mask_cells
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
-
-SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and e^-60 over that sum is not yet 0
 
 
 def in_passes(work: Work, buffers: Buffers) -> Band:
@@ -23,13 +21,10 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
     mask_cells(scores, work.masked, work.heads)
     if work.rule.softmax:
         out = scores if buffers.weights is None else buffers.weights.view((h, b, c))
-        weights = softmax_into(
-            scores,
-            work.sink,
-            out,
-            every_row_sees_a_key=work.span.open_last > work.span.open_first,
-            subtract_maximum=work.subtract_maximum,
-        )  # [h, b, c]
+        every_row_sees_a_key = work.span.open_last > work.span.open_first
+        empty = None if every_row_sees_a_key or c == 0 else xp.max(scores, axis=-1, keepdims=True) == lowest_of(scores)
+        weights = _softmax_into(scores, work.sink, out)  # [h, b, c]
+        weights = weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
     else:
         weights = unnormalised(scores)
     mixed = xp.reshape(weights, (g, r * b, c)) @ work.v  # [g, r*b, c] @ [g, c, e]
@@ -37,31 +32,13 @@ def in_passes(work: Work, buffers: Buffers) -> Band:
     return work.band(weights, None if buffers.weights is None else scores, output)
 
 
-def softmax_into(
-    scores: Array,
-    sink: Array | None,
-    out: Array,
-    *,
-    every_row_sees_a_key: bool,
-    subtract_maximum: bool = True,
-) -> Array:
+def _softmax_into(scores: Array, sink: Array | None, out: Array) -> Array:
     """Weights of scores, both `[h, b, c]` (masked: the lowest finite number); `sink` `[h]` is in every row's sum."""
-    if scores.shape[-1] == 0:
-        return scores
-    xp = namespace(scores)
-    empty = None
-    if not every_row_sees_a_key:
-        empty = xp.max(scores, axis=-1, keepdims=True) == xp.finfo(scores.dtype).min  # [h, b, 1]
-    if sink is not None:
-        weights = softmax(scores, sink)
-    elif is_torch(scores):
-        weights = xp.softmax(scores, -1, out=out)
-    else:
-        if every_row_sees_a_key and not subtract_maximum:
-            weights = np.exp(scores, out=out)
-        else:
-            weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
-            np.exp(weights, out=weights)
-        totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
-        np.divide(weights, totals, out=weights)  # [h, b, c] / [h, b, 1]
-    return weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
+    if sink is not None or scores.shape[-1] == 0:
+        return softmax(scores, sink)
+    if is_torch(scores):
+        return namespace(scores).softmax(scores, -1, out=out)
+    weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
+    np.exp(weights, out=weights)
+    totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
+    return np.divide(weights, totals, out=weights)  # [h, b, c] / [h, b, 1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
 from attn_cli.kernel.bands.band import Executor
-from attn_cli.kernel.bands.passes import SAFE_SCORE, in_passes
+from attn_cli.kernel.bands.passes import in_passes
 from attn_cli.kernel.bands.threads import cores
 from attn_cli.kernel.definition.rule import Rule
 
@@ -17,7 +17,7 @@ CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 M
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 _FINITE = 1e30  # no sum of such numbers overflows
 _FEW = 8  # fewer rows than this part of all are few
-_THREADED = 2**24  # scores; fewer are computed before a second thread has begun
+_THREADED = 2**21  # scores; fewer are computed before a second thread has begun
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class Plan:
     heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
                       heads that share a key head
     finite_scores     no score is infinite or NaN, so masking may be an elementwise minimum
-    subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
     threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
     """
 
@@ -37,7 +36,6 @@ class Plan:
     keep_scores: bool = False
     executor: Executor = in_passes
     finite_scores: bool = False
-    subtract_maximum: bool = True
     threads: int = 0
 
     def pieces(self) -> Iterator[tuple[int, int]]:
@@ -62,18 +60,17 @@ def plan_of(
     rows = range(q.shape[1]) if rows is None else rows
     q, k = at_least_float32(q), at_least_float32(k)
     (h, _, _), (g, m, _) = q.shape, k.shape
-    tile = tile_of(h, g, m, on_gpu=is_torch(q) and q.device.type != "cpu", whole=not in_parts)
-    # Asking reads all of q and k, which a few rows take no longer to be walked with.
-    reach = _reach(q, k, rule) if _FEW * len(rows) > q.shape[1] else math.inf
-    # NumPy's elementwise functions use one core each.
-    threads = cores() if isinstance(q, np.ndarray) and len(rows) * h * m > _THREADED else 0
+    on_gpu = is_torch(q) and q.device.type != "cpu"
+    tile = tile_of(h, g, m, on_gpu=on_gpu, whole=not in_parts)
+    # NumPy's elementwise functions use one core each, and torch's wait for all cores, however busy these are.
+    threads = cores() if not on_gpu and len(rows) * h * m > _THREADED else 0
     return Plan(
         rows,
         tile.heads,
         min(tile.height, max(1, len(rows))),
         keep_scores=want_scores,
-        finite_scores=reach < _FINITE,
-        subtract_maximum=not reach <= SAFE_SCORE,
+        # Asking reads all of q and k, which a few rows take no longer to be walked with.
+        finite_scores=not on_gpu and _FEW * len(rows) > q.shape[1] and _has_finite_scores(q, k, rule),
         threads=threads if threads > 1 else 0,
     )
 
@@ -84,19 +81,12 @@ def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
     return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
 
 
-def _reach(q: Array, k: Array, rule: Rule) -> float:
-    at_hand = isinstance(q, np.ndarray) or (is_torch(q) and q.device.type == "cpu")
-    return largest_score(q, k, rule) if at_hand and rule.bias is None else math.inf
-
-
-def largest_score(q: Array, k: Array, rule: Rule) -> float:
-    """A bound on |score| before bias and mask: |scale| times the length of the longest query and of the longest key."""
-    if 0 in q.shape or 0 in k.shape:
-        return 0.0
+def _has_finite_scores(q: Array, k: Array, rule: Rule) -> bool:
+    if rule.bias is not None or 0 in k.shape:
+        return False
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = [float(namespace(x).max(row_dot(x, x))) for x in (q, k)]
-    reach = abs(float(rule.scale)) * math.prod(squares) ** 0.5
-    return reach if rule.softcap is None or not math.isfinite(reach) else min(reach, float(rule.softcap))
+        longest = [float(namespace(x).max(row_dot(x, x))) for x in (q, k)]
+    return abs(float(rule.scale)) * math.prod(longest) ** 0.5 < _FINITE  # not so of NaN
 
 
 class Tile(NamedTuple):

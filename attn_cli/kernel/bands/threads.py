@@ -3,7 +3,8 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 Memory = TypeVar("Memory")
 Result = TypeVar("Result")
@@ -27,29 +28,56 @@ def cores() -> int:
     return min(used_cores(), _MOST)
 
 
-def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:
+@contextmanager
+def _torch_on_one_core(count: int) -> Iterator[Callable[..., Any]]:
+    """A function that does a job on one core, for `count` threads; the thread that reads keeps the other cores."""
+    import torch  # imported already, for there are tensors
+
+    cores, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    def run(job: Callable[[Any], Any], memory: Any) -> Any:
+        torch.set_num_threads(1)  # of this thread alone, as are these modes
+        with torch.inference_mode(inference), torch.no_grad():
+            return job(memory)
+
+    torch.set_num_threads(max(1, cores - count))
+    try:
+        yield run
+    finally:
+        torch.set_num_threads(cores)
+
+
+@contextmanager
+def _numpy_on_one_core() -> Iterator[Callable[..., Any]]:
+    from threadpoolctl import threadpool_limits  # here: only long walks need it, and importing takes time
+
+    with threadpool_limits(1, "blas"):
+        yield lambda job, memory: job(memory)
+
+
+def in_order(
+    jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory], *, tensors: bool = False
+) -> Iterator[Result]:
     """The results of the jobs, in their order, computed by one thread fewer than there are `memories`, at least one."""
-    # Here and not above: only long walks need them, and importing takes time.
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor  # here, too
 
-    from threadpoolctl import threadpool_limits
-
-    free = deque(memories)
+    count = max(1, len(memories) - 1)
     running: deque[tuple[Future[Result], Memory]] = deque()
     # Each thread multiplies on one core: with threads of their own the products would wait for each other.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(max(1, len(memories) - 1)) as pool:
+    on_one_core = _torch_on_one_core(count) if tensors else _numpy_on_one_core()
+    with on_one_core as run, ThreadPoolExecutor(count) as pool:
+
+        def begin(memory: Memory) -> None:
+            job = next(jobs, None)
+            if job is not None:
+                running.append((pool.submit(run, job, memory), memory))
+
         try:
-            more = True
-            while more or running:
-                while more and free:
-                    job = next(jobs, None)
-                    more = job is not None
-                    if job is not None:
-                        memory = free.popleft()
-                        running.append((pool.submit(job, memory), memory))
-                if running:
-                    future, memory = running.popleft()
-                    yield future.result()
-                    free.append(memory)
+            for memory in memories:
+                begin(memory)
+            while running:
+                future, memory = running.popleft()
+                yield future.result()
+                begin(memory)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

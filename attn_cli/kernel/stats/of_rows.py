@@ -122,8 +122,8 @@ class RowMoments:
             self.mean_gap[heads, kept] = row_dot(weights, scores - top[..., None])
         if "distance" in self.names:
             i = indices(band.start, band.stop, weights)[inside] + (self.call.m - self.call.n)
-            far = xp.abs(i[:, None] - indices(band.first, band.last, weights)[None, :])  # [b, c]
-            self.distance[heads, kept] = row_dot(weights, xp.astype(far, weights.dtype)[None])
+            i, j = (xp.astype(x, weights.dtype) for x in (i, indices(band.first, band.last, weights)))
+            self.distance[heads, kept] = row_dot(weights, xp.abs(i[:, None] - j)[None])  # with [1, b, c]
         if band.hidden is not None:
             self.hides = True
             self.hidden[heads, kept] = band.hidden[:, inside]
