@@ -61,7 +61,7 @@ def test_what_a_command_does_not_need_is_not_imported() -> None:
     assert not {"cmap", "rich.table", "attn_cli.sources.tables.source"} & modules_after("--version")
     loaded = modules_after("inspect", "river bank")
     foreign, own = {"cmap", "numpy.ma", "pydantic", "safetensors", "torch"}, {"sources.tables.files"}
-    own |= {"summaries.answers.compare", "kernel.lessons.learn"}
+    own |= {"summaries.answers.compare", "summaries.answers.learn"}
     assert not (foreign | {f"attn_cli.{name}" for name in own}) & loaded
 
 

@@ -7,9 +7,8 @@ from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
-from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.sources import open_table_source
-from attn_cli.summaries.answers.learn import learning_of
+from attn_cli.summaries.answers.learn import Example, descend, learning_of
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut
 from attn_cli.token_syntax import all_places, first_place

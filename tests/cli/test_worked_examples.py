@@ -8,8 +8,8 @@ from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.latent import Operands
 from attn_cli.kernel.definition.mask import all_of, causal
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.lessons.decode import decode
-from attn_cli.kernel.lessons.scale import spread
+from attn_cli.summaries.answers.decode import decode
+from attn_cli.summaries.answers.scale import spread
 from tests.program import attn, refused
 from tests.strategies import Problem, problems
 
@@ -157,8 +157,8 @@ def test_the_variance_of_a_product_is_d_and_1_after_the_scale(d: int) -> None:
     found = spread(d, keys=16, samples=4000, seed=3)
     # 4,000 queries: the variance given q is |q|^2, whose mean has a relative error of sqrt(2 / (4000 d)) at most 2.3 %,
     # and 64,000 products of kurtosis up to 9 add 1.2 %: 10 % are four of these errors.
-    assert found.variance == pytest.approx(d, rel=0.1)
-    assert found.scaled_variance == pytest.approx(found.variance / d)
+    assert found["variance"] == pytest.approx(d, rel=0.1)
+    assert found["scaled_variance"] == pytest.approx(found["variance"] / d)
 
 
 def test_wrong_numbers_are_said() -> None:

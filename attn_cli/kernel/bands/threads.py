@@ -1,6 +1,7 @@
 """Bands computed ahead of their reader by threads, and handed over in order."""
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,8 +32,7 @@ def cores() -> int:
 @contextmanager
 def _torch_on_one_core(count: int) -> Iterator[Callable[..., Any]]:
     """A function that does a job on one core, for `count` threads; the thread that reads keeps the other cores."""
-    import torch  # imported already, for there are tensors
-
+    torch = sys.modules["torch"]  # there are tensors
     cores, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
 
     def run(job: Callable[[Any], Any], memory: Any) -> Any:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.lessons.cost import LayerSizes
-from attn_cli.kernel.lessons.learn import Example, descend, slope
 from attn_cli.kernel.lessons.precision import PRECISIONS, precision_of
 from attn_cli.kernel.lessons.steps import steps
+from attn_cli.summaries.answers.learn import Example, descend, slope
 from tests.strategies import Problem, problems
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # the same float64 operations
