@@ -19,7 +19,7 @@ from attn_cli.sources.files.paths import PathKind, kind_of_path, nonempty_file
 from attn_cli.text import excerpt
 from attn_cli.views.sink import Sink
 
-LAYOUT = 6
+LAYOUT = 7
 _MANIFEST = "scan.json"
 DAMAGED = "a part is damaged: remove its file, and the line that began the scan makes it again"
 _NAMES_ALONE = ("attn", "device", "model", "parts")  # said in scan.json, but no reason to refuse

@@ -18,14 +18,15 @@ from attn_cli.summaries.reducers.kinds.reducer import (
     kind_numbers,
     sink_signs,
 )
-from attn_cli.summaries.reducers.kinds.targets import KINDS, RowFactors, Targets
+from attn_cli.summaries.reducers.kinds.targets import BACK, KINDS, RowFactors, Targets
 
 _LARGEST = TopK(1, scores=False)
 _CELLS = 2**19  # heads times rows of the calls that are held at a time: some 100 bytes each
 PEAK = ("peak_weight", "peak_query", "peak_key")
-JUDGED = ("non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows", "first_is_sink")
+JUDGED = ("share", "non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows", "first_is_sink")
 _Gave = tuple[Place, RowStats, tuple[np.ndarray, np.ndarray]]  # a call's statistics, and its signs of sinks
-NUMBERS = (*(each.name for each in STATISTICS), *(f"{kind.name}_share" for kind in KINDS), *PEAK)
+SHARES = {kind.name: f"{kind.name}_share" for kind in KINDS if kind not in BACK[-3:]}  # of rare kinds sums are enough
+NUMBERS = (*(each.name for each in STATISTICS), *SHARES.values(), *PEAK)
 
 
 class NotFiniteError(Exception):
@@ -36,7 +37,7 @@ class ModuleNumbers(NamedTuple):
     """One module's numbers of h heads in B texts.
 
     values  `NUMBERS` `[h, B]` by name
-    sums    `JUDGED` `[K, h]` of K kinds by name, added up over texts, and under NAME.count how many texts have one
+    sums    `JUDGED`, `share_squared` `[K, h]` of K kinds, added up over texts, under NAME.count how many have one
     """
 
     place: Place
@@ -123,7 +124,7 @@ def _judged(kinds: KindNumbers) -> dict[str, np.ndarray]:
         of_kinds = of_kinds[:, None] if of_kinds.ndim == 1 and name != "first_is_sink" else of_kinds
         of_kinds = np.broadcast_to(of_kinds, kinds.share.shape[:2])
         sums |= {name: np.nan_to_num(of_kinds.astype(np.float64)), f"{name}.count": (~np.isnan(of_kinds)).astype(int)}
-    return sums
+    return sums | {"share_squared": np.nan_to_num(kinds.share[..., 0]) ** 2}
 
 
 def _of_all_heads(parts: Sequence[RowStats]) -> RowStats:

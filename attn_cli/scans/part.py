@@ -3,10 +3,9 @@
 Every row has `document` (its number among all records, from 0), `piece` (0, 1 ... where it was cut), `file`, `record`
 (from 1), `tokens`, the head (`stream`, `module`, `call`, `layer`, `head`, `kv_head`) and the `NUMBERS` in float32, null
 where the document has none. A document's first row alone has its `text`, and where its tokens start and end in it.
-The file's metadata under "attn" says what part of which scan it is; "kinds" has the sums by which heads are named.
+The file's first row has in `sums` that by which heads are named. Its metadata say what part of which scan it is.
 """
 
-import base64
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,7 +57,7 @@ def scan_shard(source: Any, shard: Shard, options: ScanOptions, about: Mapping[s
     about = {**about, "part": shard.number, "content": shard.content, **counts}
     rejects.sort(key=lambda text: (text.number, text.piece))
     columns = {name: [getattr(text, of) for text in rejects] for name, of in _REJECT.items()}
-    part = _file(table.replace_schema_metadata({"attn": orjson.dumps(about), "kinds": _sums(modules)}))
+    part = _file(table.replace_schema_metadata({"attn": orjson.dumps(about)}))
     return part, _file(arrow().table(columns)) if rejects else b""
 
 
@@ -85,22 +84,22 @@ def _table(texts: Sequence[tuple[Document, EncodedText]], modules: Sequence[Modu
     columns["text"] = pa.array([text.text for text, _ in texts], pa.string()).take(first_row)
     for name in ("starts", "ends"):
         columns[name] = pa.array([getattr(tokens, name) for _, tokens in texts], pa.list_(pa.int32())).take(first_row)
+    columns["sums"] = pa.array([_sums(modules), *[None] * (len(at_text) - 1)] if modules else [], pa.binary())
     return pa.table(columns)
 
 
 def _sums(modules: Sequence[ModuleNumbers]) -> bytes:
-    """Sums over documents, and counts of documents, of what kinds are judged by: `[K, heads]` each."""
-    names = modules[0].sums if modules else ()
-    arrays = {name: np.concatenate([module.sums[name] for module in modules], axis=1) for name in names}
+    """Sums over documents, and counts of documents, of what kinds are judged by: `[K, heads]` each, as .npz."""
+    arrays = {name: np.concatenate([module.sums[name] for module in modules], axis=1) for name in modules[0].sums}
     memory = io.BytesIO()
     np.savez_compressed(memory, **arrays)  # type: ignore[arg-type]
-    return base64.b64encode(memory.getvalue())
+    return memory.getvalue()
 
 
-def sums_of(metadata: Mapping[bytes, bytes]) -> dict[str, np.ndarray]:
-    """The sums of a part, from its file's metadata; `[]` for a part without a document."""
-    with np.load(io.BytesIO(base64.b64decode(metadata[b"kinds"])), allow_pickle=False) as file:
-        return dict(file)
+def sums_of(file: Any) -> dict[str, np.ndarray]:
+    """The sums of a part that has documents, from its Parquet file."""
+    with np.load(io.BytesIO(file.read(["sums"])["sums"][0].as_py()), allow_pickle=False) as sums:
+        return dict(sums)
 
 
 def _file(table: Any) -> bytes:

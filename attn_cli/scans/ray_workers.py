@@ -11,6 +11,7 @@ from attn_cli.kernel.bands.threads import used_cores
 from attn_cli.model.source import Source
 from attn_cli.scans.part import scan_shard
 from attn_cli.scans.texts import ScanOptions, Shard, scannable
+from attn_cli.sources.memory import let_go
 from attn_cli.text import excerpt
 
 _PATIENCE = 10.0  # seconds in which a cluster answers
@@ -36,6 +37,7 @@ class Worker:
 
     def scan(self, shard: Shard, said: dict[str, Any]) -> tuple[int, bytes, bytes]:
         """The shard's number, and the files of its part and of its rejects."""
+        let_go()  # what the shard before took, else memory grows over some ten shards
         return shard.number, *scan_shard(self.source, shard, self.options, said)
 
     def compute(self, shards: Iterator[Shard], said: dict[str, Any]) -> Iterator[tuple[int, bytes, bytes]]:

@@ -76,7 +76,7 @@ class ScanResults:
         sums: dict[str, Any] = {}
         with parse_errors(f"the parts in {excerpt(self.name)}", DAMAGED):
             for number in self.parts:
-                for name, array in sums_of(self.folder.open(number)[1].schema_arrow.metadata).items():
+                for name, array in sums_of(self.folder.open(number)[1]).items():
                     if array.shape != (len(KINDS), len(self.places)):
                         raise ValueError(f"{name} is of other heads")
                     sums[name] = sums.get(name, 0) + array
@@ -84,17 +84,15 @@ class ScanResults:
                 found = {name: sums[name] / sums[f"{name}.count"] for name in JUDGED}
             found |= {name: sums[name] for name in ("rows", "control_rows")}
         found["control"][found["control_rows"] < LEAST_ROWS] = np.nan
-        of_kinds = [estimates(self.values(f"{kind.name}_share")) for kind in KINDS]
-        share, low, high, deviation, documents = (
-            np.stack([of[name] for of in of_kinds])
-            for name in ("document_mean", "low", "high", "standard_deviation", "documents")
-        )
+        share, documents = found["share"], sums["share.count"]
         least = [least_share(kind, found["baseline"][at], found["control"][at]) for at, kind in enumerate(KINDS)]
         with np.errstate(invalid="ignore", divide="ignore"):
-            far = (share - np.stack(least)) / deviation * np.sqrt(documents)
+            variance = (sums["share_squared"] / documents - share**2).clip(0) * documents / (documents - 1)
+            far = (share - np.stack(least)) / np.sqrt(variance) * np.sqrt(documents)
             below = two_sided_p(far, documents - 1) / 2
-        found |= {"share": share, "share_low": low.clip(0), "share_high": high.clip(None, 1), "documents": documents}
-        return found | {"certainty": np.where(far > 0, 1 - below, below)}
+        width = ci_half_width(variance, documents)
+        found |= {"share_low": (share - width).clip(0), "share_high": (share + width).clip(None, 1)}
+        return found | {"documents": documents, "certainty": np.where(far > 0, 1 - below, below)}
 
     @cached_property
     def kind(self) -> list[str]:

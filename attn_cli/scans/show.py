@@ -9,7 +9,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import DAMAGED
-from attn_cli.scans.numbers import PEAK
+from attn_cli.scans.numbers import PEAK, SHARES
 from attn_cli.scans.results import QUANTILES, ScanResults, ci_half_width, estimates, holm, two_sided_p
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
@@ -136,8 +136,8 @@ def _clearest(row: Row) -> tuple[int, float]:
 
 def _examples(scan: ScanResults, at: int) -> list[Row]:
     """The strongest row of the five documents with the most of the head's kind, and of one at every decile."""
-    number, weights = scan.kind[at] if scan.kind[at] in _KINDS else None, scan.values("peak_weight")[:, at]
-    of = weights if number is None else scan.values(f"{number}_share")[:, at]
+    weights = scan.values("peak_weight")[:, at]
+    of = scan.values(SHARES[scan.kind[at]])[:, at] if scan.kind[at] in SHARES else weights
     known = np.flatnonzero(~np.isnan(of) & ~np.isnan(weights))
     order = known[np.lexsort((known, -weights[known], -of[known]))].tolist()  # the largest first
     if not order:

@@ -138,9 +138,8 @@ def test_the_next_line_opens_the_strongest_example(scans: Scans) -> None:
     tables = strict_json(show(scans, "--head", "0.2", "--json"))["tables"]
     assert tables["head"][0]["kind"] == "previous"
     strongest = tables["examples"]
-    assert [example["percentile"] for example in strongest] == sorted(
-        (x["percentile"] for x in strongest), reverse=True
-    )
+    percentiles = [example["percentile"] for example in strongest]
+    assert percentiles == sorted(percentiles, reverse=True)
     assert len(strongest) == 14 and strongest[0]["percentile"] == 100
     screen = attn("scan", "show", scans["one"].folder, "--head", "0.2", terminal=True, env={"NO_COLOR": "1"})
     words = shlex.split(screen.text.partition("next: ")[2])
@@ -207,9 +206,8 @@ def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> 
         x, y = (rows[each["layer"], each["head"], each["statistic"]] for rows in (first, second))
         error = np.sqrt(sum(of["standard_deviation"] ** 2 / of["documents"] for of in (x, y)))
         assert each["difference"] == pytest.approx(y["document_mean"] - x["document_mean"])
-        assert each["differs"] <= (
-            abs(each["difference"]) > 3.5 * error
-        )  # 0.05 over 500 comparisons is beyond 3.8 errors
+        # 0.05 over 500 comparisons is beyond 3.8 errors
+        assert each["differs"] <= (abs(each["difference"]) > 3.5 * error)
         assert each["differs"] or abs(each["difference"]) < 7 * error or error == 0
         assert each["high"] - each["low"] == pytest.approx(4.1 * error, rel=0.06, abs=1e-12)
         assert each["adjusted_p_value"] >= each["p_value"]

@@ -102,8 +102,8 @@ SPOILT = {
     "far tokens": lambda t: _column(t, "peak_query", np.full(len(t), 10**6, np.int32)),
     "of another scan": lambda t: t.replace_schema_metadata({"attn": b'{"scan": "x", "part": 0}'}),
     "of no scan": lambda t: t.replace_schema_metadata(None),
-    "no sums": lambda t: t.replace_schema_metadata({"attn": t.schema.metadata[b"attn"]}),
-    "other sums": lambda t: t.replace_schema_metadata({**t.schema.metadata, b"kinds": b"abcd"}),
+    "no sums": lambda t: t.drop_columns("sums"),
+    "other sums": lambda t: t.set_column(t.schema.get_field_index("sums"), "sums", pa.array([b"abcd"] * len(t))),
 }
 
 
