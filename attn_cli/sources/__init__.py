@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attn_cli.sources.tables.source import TableSource
 
 DEFAULT_MODEL = "toy"
-_TABLES = (".txt", ".vec", ".gz", ".npz")  # a .npz holds what `attn learn` found for a table
+_TABLES = (".txt", ".vec", ".csv", ".gz", ".npz")  # a .npz holds what `attn learn` found for a table
 
 Chat: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
@@ -123,7 +123,7 @@ def _module_name(model: str) -> tuple[str, str] | None:
 
 
 def is_table(model: str) -> bool:
-    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .gz, .npz file."""
+    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a .txt, .vec, .csv ... file."""
     return _is_built_in(model) or Path(model).suffix.lower() in _TABLES
 
 

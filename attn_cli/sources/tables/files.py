@@ -22,8 +22,8 @@ from attn_cli.text import counted, excerpt
 _LONGEST_LINE = 2**20
 _WHOLE_NUMBER = re.compile(rb"\d{1,12}")
 _BOM = b"\xef\xbb\xbf"
-_KINDS = "tables come as GloVe or word2vec text: .txt, .vec, .gz"
-_EXPECTED = "expected a word and its numbers on every line, with blanks between, as GloVe and word2vec write them"
+_KINDS = "tables come as GloVe or word2vec text: .txt, .vec, .gz, or as .csv"
+_EXPECTED = "expected a word and its numbers on every line, with blanks between, or in a .csv commas"
 
 
 def open_table_file(name: str) -> "TextTable":
@@ -54,6 +54,7 @@ class TextTable:
 
     def __init__(self, file: BinaryIO, name: str, label: str) -> None:
         self.name, self._file, self._label = name, file, label
+        self._blanks = bytes.maketrans(b',;"', b"   ") if name.lower().endswith(".csv") else None  # between its cells
         self._seen = 0  # lines read
         self._rows: dict[str, int | None] = {}
         self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
@@ -66,6 +67,9 @@ class TextTable:
         self._header = is_whole and (more > 2 or more in (0, int(counts[1]) + 1))
         self._promised = int(counts[0]) if self._header else None
         self.width = int(counts[1]) if self._header else len(counts) - 1
+        numbered = counts[1 - more :] == [b"%d" % at for at in range(more - 1)]  # as pandas names columns
+        if self._blanks and (numbered or not any(map(_is_number, counts))):
+            self._header, self.width = True, more - 1
         self._begin = len(first) if self._header else bom
         if self.width < 1 or (self._header and not second.strip()):
             at, line = (2, second) if self._header and second.strip() else (1, first[bom:])
@@ -94,7 +98,7 @@ class TextTable:
         line = self._file.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
             raise InputError(f"{self._label} line {number} is longer than {_LONGEST_LINE:,} bytes", _EXPECTED)
-        return line
+        return line.translate(self._blanks)
 
     def _number(self, row: int) -> int:
         return row + 1 + self._header

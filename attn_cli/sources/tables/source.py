@@ -158,14 +158,10 @@ class TableSource:
         words = split_words(text, self.table)
         if len(words) > _MOST_WORDS:
             raise LimitError(f"the text has {len(words):,} words, and a table reads {_MOST_WORDS:,}", _SHORTER)
-        tokens: list[Token] = []
-        missing: list[str] = []
-        for word, start, end in words:
-            at = self.table.index(word)
-            if at is None:
-                missing.append(word)
-                continue
-            tokens.append(Token(len(tokens), word, at, start, end))
+        rows = [self.table.index(word) for word, _, _ in words]
+        missing = [word for (word, _, _), at in zip(words, rows, strict=True) if at is None]
+        known = (pair for pair in zip(words, rows, strict=True) if pair[1] is not None)
+        tokens = [Token(number, word, at, start, end) for number, ((word, start, end), at) in enumerate(known)]
         if not tokens:
             named = listed(with_suggestions([*dict.fromkeys(missing)][: 2 * _NAMED], self.table), _NAMED)
             raise InputError(

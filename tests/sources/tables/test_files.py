@@ -92,6 +92,13 @@ def test_of_equal_words_the_first_counts(tmp_path: Path) -> None:
         assert read.index("a") == 0, name
 
 
+def test_a_csv_may_name_its_columns(tmp_path: Path) -> None:
+    for header in ("", "word,0,1\n", ",0,1\n", "word,a,b\n"):
+        (tmp_path / "t.csv").write_text(f'{header}river,1,2\n"bank",3,4\n')
+        ((_, words, vectors),) = open_table_file(str(tmp_path / "t.csv")).blocks()
+        assert (words, vectors.tolist()) == (("river", "bank"), [[1, 2], [3, 4]]), header
+
+
 def test_words_may_hold_blanks_and_do_not_hide_others(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("the 1 2\n. . . 3 4\n. 5 6\nat name@domain.com 7 8\nat 9 10\n")
     read = open_table_file(str(tmp_path / "t.txt"))

@@ -60,7 +60,8 @@ class LineStream:
 
 _READ_BY = {  # by suffix; others hold texts
     **dict.fromkeys((".attn", ".gguf", ".vec"), "-m"),
-    **dict.fromkeys((".npz", ".npy", ".csv", ".tsv", ".safetensors"), "attn compute --q"),
+    **dict.fromkeys((".npz", ".npy", ".tsv", ".safetensors"), "attn compute --q"),
+    ".csv": "-m, if it holds words and numbers, else attn compute --q",
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".gif"), "--image"),
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg"), "--audio"),
 }

@@ -186,7 +186,7 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     if kind is PathKind.FILE and (path.parent / "config.json").is_file():
         raise LoadError(f"{name} is a file of a model", f"give its folder: {path.parent}")
     if name and kind is not PathKind.NOTHING:
-        raise LoadError(f"{name} is {kind.value}, not a model folder or .gguf file", "words come in .txt and .vec")
+        raise LoadError(f"{name} is {kind.value}, not a model folder or .gguf file", "words come in .txt, .vec, .csv")
     hub_id, revision = _split_revision(name)
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
