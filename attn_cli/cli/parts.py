@@ -5,7 +5,7 @@ from typing import Literal
 
 from attn_cli.call import Place
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
 from attn_cli.cli.kit.run.text_run import counted_tokens, each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress
@@ -47,10 +47,8 @@ def parts(
     if answer is not None:
         if not is_model(options.model):
             raise InputError("--answer needs a model that writes text", "choose one with --model")
-        if token is not None:
-            raise InputError("--answer and --token at once", "the rows of an answer are those that chose it")
-        if options.generate is not None:
-            raise InputError("--answer and --generate at once", "an answer is given or generated")
+        others = {"--token": token is not None, "--generate": options.generate is not None}
+        refuse_beside("--answer", others, "leave out {other}: the rows of an answer are those that chose it")
 
     def report(source: Source, view: View, text: str, number: int) -> Report:
         messages = options.messages_with(text)
@@ -67,10 +65,8 @@ def parts(
                 del messages[-1]
         how, cuts = _cut(prompt, cut, messages)
         hidden = sum(part.kind != "generated" for part in cuts) if isinstance(source, Predicting) else 0
-        chosen = options.selection
-        layers = len(source.planned_layers(chosen))
-        quiet, verbose = options.quiet, options.verbose
-        with Progress(layers + hidden, 1, number, quiet=quiet, verbose=verbose, noun="step") as progress:
+        count, quiet, chosen = len(source.planned_layers(options.selection)), options.quiet, options.selection
+        with Progress(count + hidden, 1, number, quiet=quiet, verbose=options.verbose, noun="step") as progress:
 
             def step(place: Place | None) -> None:
                 notes.extend([place.note] if place and place.note else [])
@@ -92,9 +88,10 @@ def _cut(prompt: Prompt, how: str | None, messages: Sequence[MessageText] | None
     within = None if messages is None else message_spans(prompt.text, messages)
     if how == "roles" or (how is None and len(within or ()) > 1):
         return "roles", named_parts(prompt, within or ())
-    for way in ("lines", "sentences", "words") if how is None else (how,):
+    least = {"paragraphs": 3, "lines": 2, "sentences": 2, "words": 1}  # two paragraphs are often notes and a question
+    for way in least if how is None else (how,):
         parts = parts_of(prompt, way, within)
-        if sum(part.kind == "given" for part in parts) > 1:
+        if sum(part.kind == "given" for part in parts) >= least[way]:
             break
     return way, parts
 

@@ -88,9 +88,11 @@ def test_the_last_message_of_a_chat_is_its_answer(tmp_path: Path) -> None:
 
 
 def test_answers_are_for_models_that_write() -> None:
+    paragraphs = attn("parts", "he sat.\nhe swam.\n\nshe went\n\nthey ran", "--json").json["tables"]["parts"]
+    assert {part["name"] for part in paragraphs} == {f"paragraph {number}" for number in (1, 2, 3)}
     refused(attn("parts", FACTS, "--answer", "a cat"), 2, "--answer needs a model that writes text")
     refused(attn("parts", FACTS, "-m", MINILM, "--answer", "a"), 2, "needs a model that writes")
-    refused(attn("parts", PARROT, "-m", SMOL, "--answer", "a", "--generate", "2"), 2, "given or generated")
+    refused(attn("parts", PARROT, "-m", SMOL, "--answer", "a", "--generate", "2"), 2, "--answer and --generate")
 
 
 @pytest.mark.parametrize("options", [[], ["--cut", "words"], ["-t", "bank"], ["-H", "1,2"]], ids=" ".join)
