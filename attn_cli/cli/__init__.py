@@ -31,11 +31,8 @@ def message_and_hint(error: Any) -> tuple[str, str]:
     context = getattr(error, "ctx", None)
     command = "attn" if context is None else str(context.command_path)
     words = "" if context is None else str(context.command.help).partition("Examples:")[2]
-    lines = re.findall(rf"^ *({command} .*)", words, re.MULTILINE)
-    examples = [re.split(" {2,}", line)[0] for line in lines if "|" not in line]  # without remarks
-    takes = "one text, in quotes (for two: --pair or compare, for many: --lines)"
-    advice = [takes] * message.startswith("Got unexpected extra")
-    advice += [f"try: {example}" for example in examples[:1]]
+    example = re.search(rf"^ *({command} [^|\n]*?)(?:  [^|\n]*)?$", words, re.MULTILINE)  # without remarks
+    advice = [f"try: {example[1]}"] if example else []
     return message, "    ".join([*advice, f"all options: {command} --help"])
 
 

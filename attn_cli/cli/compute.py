@@ -18,7 +18,6 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.selection import ALL
-from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.matrices.options import MatrixOptions, latent_options, position_options, projection_options
@@ -46,12 +45,7 @@ class ProblemOptions:
     """Options for the operands of attention and its rule: matrices or words, projections, heads, positions, masks."""
 
     texts: list[str] | None = argument("TEXT", "Attend between these words, in place of --x: each text by itself.")
-    model: str = option(
-        "--model -m TABLE",
-        "Take the words' vectors from this table: toy or toy:NAME.",
-        DEFAULT_MODEL,
-        autocompletion=completion.tables,
-    )
+    model: str = o.TABLE
     q: str | None = option("--q FILE", f"Read queries [n, d], with batch and head axes or without. {_FILE}")
     k: str | None = option("--k FILE", "Read keys [m, d] (default: those in the file of q, or q).")
     v: str | None = option("--v FILE", "Read values [m, e] (default: those in the file of q, or k).")
@@ -145,11 +139,10 @@ def compute(
     answers = [name for name, is_on in choices.items() if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
-    for name, value in (("--token", token), ("--digits", digits)):
-        if value is not None and not steps:
-            raise InputError(f"{name} needs --steps", "add it")
-    if tol is not None and not expect:
-        raise InputError("--tol needs --expect", "add --expect FILE")
+    given = (("--token", token, "--steps"), ("--digits", digits, "--steps"), ("--tol", tol, "--expect"))
+    for name, value, needs in given:
+        if value is not None and not choices[needs]:
+            raise InputError(f"{name} needs {needs}", "add it")
     verdicts: list[Mapping[str, bool]] = []
     with output.view() as view:
         problems = problem.alone()

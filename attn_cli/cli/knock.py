@@ -1,12 +1,13 @@
 """Ablate each head and measure what the answer loses."""
 
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_without_model
+from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Predicting, Source
 from attn_cli.selection_syntax import selection_of
+from attn_cli.sources import is_model, is_recording
 from attn_cli.summaries.answers.knock import Ablation
 from attn_cli.summaries.answers.knock import knock as knock_heads
 from attn_cli.summaries.report import Report
@@ -43,7 +44,9 @@ def knock(
         raise InputError("--token and --everywhere at once", "leave out one of them")
     if together is not None and not options.chooses_no_head:
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
-    refuse_without_model(options.model, "attn knock runs a model")
+    if not is_model(options.model):
+        kind = "a recording" if is_recording(options.model) else "a table of word vectors"
+        raise InputError(f"{options.model} is {kind}, and attn knock runs a model", "choose the model with --model")
     selection = options.selection if together is None else selection_of(None, together)
 
     def report(source: Source, view: View, text: str, number: int) -> Report:

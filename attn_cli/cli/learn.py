@@ -38,8 +38,7 @@ def learn(
     """
     source = open_table_source(model)
     prompts = [source.read([text])[0] for text in whole_texts(texts)]
-    notes: list[str] = []
-    examples = []
+    notes, examples = list[str](), list[Example]()
     for prompt in prompts:
         (query, *_), more = first_place(word, prompt)
         rows = sorted({row for target in to for row in all_places(target, prompt)})

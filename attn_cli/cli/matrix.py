@@ -6,7 +6,7 @@ from typing import Literal
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_norms_of_words
+from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
@@ -64,8 +64,7 @@ def matrix(
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     figure_width = _WIDTH if options.written_format.name in _FIGURES else None
-    merges = options.merges(words, scores=scores)
-    refuse_norms_of_words(by, words=merges)
+    merges = options.merges(words, scores=scores, by=by)
     if scores and by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
     if scale == "off" and not scores:

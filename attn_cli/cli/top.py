@@ -4,13 +4,14 @@ from typing import Literal
 
 from attn_cli.cli.heads import by_key
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside, refuse_norms_of_words
+from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode
 from attn_cli.model.source import Source
 from attn_cli.summaries.reducers.keys import RowKeys
+from attn_cli.views.answers.deciding_rows import with_reading
 from attn_cli.views.view import View
 
 
@@ -46,21 +47,20 @@ def top(
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
-    merges = options.merges(words)
+    merges = options.merges(words, by=by)
     if key is not None:
         alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
         refuse_beside("--key", alone, "it lists heads by their weight on that key")
         return by_key(options, token, key, k, hiding, words=merges)
-    refuse_norms_of_words(by, words=merges)
-
     unchosen = options.chooses_no_head and not any((mean, overall, merges))
     unchosen = unchosen and by == "weight" and not hiding.hide
 
     def plan(view: View, source: Source) -> CommandPlan:
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"
         abridges = view.largest is not None and token is None
-        keys = RowKeys(k, mean or short, by, scores=not merges, together=overall, abridges=abridges)
-        keys = keys if of_table or not short else RowKeys(k, all_heads=True)
-        return CommandPlan(keys, token, hiding, merges, by)
+        keys, every = RowKeys(k, mean or short, by, not merges, overall, abridges), RowKeys(k, all_heads=True)
+        if unchosen and not of_table and view.format == "json":
+            return CommandPlan(lambda *of: [*keys(*of), *every(*of)], token, hiding, finish=with_reading)
+        return CommandPlan(keys if of_table or not short else every, token, hiding, merges, by)
 
     return run(options, "overall" if overall else "top", plan)

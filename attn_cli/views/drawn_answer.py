@@ -13,8 +13,8 @@ from attn_cli.views.answers import drawer, file_of
 from attn_cli.views.drawing.cells import DIM
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import draw as draw_table
-from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import more_of_matrices, on_same_input, on_texts
+from attn_cli.views.invocation import Invocation, on_texts
+from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 
 def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:

@@ -37,6 +37,13 @@ class Invocation:
         return [word for name, words in self.given.items() if name not in names for word in words]
 
 
+def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The command line of `name` with texts and options; where a text begins with -, texts stand last, after --."""
+    if any(text.startswith("-") for text in texts):
+        return [name, *options, "--", *texts]
+    return [name, *texts, *options]
+
+
 def command_line(words: Sequence[str]) -> str:
     """The command line of `attn` with these words, in full."""
     return " ".join(["attn", *map(quoted, words)])

@@ -1,11 +1,9 @@
 """The words of a command on the input of another, to be pasted; None where a pipe's text can't be given again."""
 
-from collections.abc import Sequence
-
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import head_choice, head_name
-from attn_cli.views.invocation import Invocation
+from attn_cli.views.invocation import Invocation, on_texts
 
 MODEL = {"model", "device", "dtype", "trust_remote_code"}
 HIDDEN = {"words", "hide"}
@@ -44,13 +42,6 @@ def more_of_matrices(report: Report, invocation: Invocation, *more: str) -> list
     if "-t" not in more and len(report.summaries[0].queries) > _FEW_ROWS:
         more = (*more, "-t", "0")
     return ["compute", *words, "--steps", *more]
-
-
-def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The command line of `name` with texts and options; where a text begins with -, texts stand last, after --."""
-    if any(text.startswith("-") for text in texts):
-        return [name, *options, "--", *texts]
-    return [name, *texts, *options]
 
 
 def _text(report: Report, invocation: Invocation) -> list[str] | None:

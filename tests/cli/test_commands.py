@@ -12,7 +12,7 @@ from attn_cli.cli.kit.shell import commands
 from attn_cli.cli.kit.shell.commands import COMMANDS, GROUPS
 from attn_cli.sources.tables import TABLE_NAMES
 from tests.conftest import SCREEN_WIDTHS
-from tests.program import Run, attn, process, refused
+from tests.program import Run, attn, process
 from tests.test_rooms import modules_after
 
 
@@ -107,11 +107,6 @@ def test_a_pipe_gets_the_markdown_and_a_terminal_a_drawn_page_that_fits(page: st
         assert "\x1b[1m" in run.text and "\x1b" not in text
         assert max(map(cell_len, text.splitlines())) <= columns
         assert not re.search(r"^(#+ [A-Z]|```)", text, re.MULTILINE)
-
-
-def test_a_page_that_is_not_there_is_told_with_near_names() -> None:
-    refused(attn("guide", "ladde"), 2, "ladder")
-    refused(attn("guide", "../guide/tour"), 2, "tour")
 
 
 def test_a_word_is_looked_up_page_by_page_with_the_number_of_its_line() -> None:

@@ -58,6 +58,8 @@ TEXT = f"{MARY} John. {MARY} John."  # said twice: rows enough to name heads tha
 def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert attn("inspect", TEXT, "-m", SMOL, "-o", "run.attn").code == 0
+    (finding,) = attn("top", MARY, "-m", SMOL, "--json").json["findings"]
+    assert finding in attn("top", MARY, "-m", SMOL, terminal=True, env=SCREEN).text
     Path("text.txt").write_text(f"{TEXT}\n")
     assert attn("scan", "text.txt", "-m", SMOL, "-o", "scan").code == 0
     inspected = attn("inspect", TEXT, "-m", SMOL, "--json").json["tables"]

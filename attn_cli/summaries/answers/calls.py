@@ -93,8 +93,11 @@ SHAPES = {
     "top": _shape(
         "attn.top/3",
         "The keys that each query attends to most.",
-        {"top": (*_HEAD, "query", "query_token", "rank", "key", "key_token", "score", "weight", *_SHARES)},
-        _COLUMNS,
+        {
+            "top": (*_HEAD, "query", "query_token", "rank", "key", "key_token", "score", "weight", *_SHARES),
+            "mean": ("key", "key_token", "share", "weight", "is_sink"),
+        },
+        _COLUMNS | {"share": Column(NUMBER, "of what the row that decides reads, weight times value length")},
     ),
     "overall": _shape(
         "attn.overall/3",

@@ -1,12 +1,15 @@
 """The keys past the sinks that some rows read, or attend to, over all heads; then the heads that attend to one most."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 import numpy as np
 from rich.text import Text
 
 from attn_cli.prompt import Token
+from attn_cli.summaries.answer import Table
+from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.keys import DecidingRows
 from attn_cli.summaries.report import Report
@@ -26,14 +29,6 @@ _LEAST_WEIGHT, _LEAST_SHARE = 0.05, 0.05  # of a key that a head attends to; of 
 _READS = "share: weight x value length, of all that is read"
 
 
-def draw(part: DecidingRows, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
-    """For self-attention, cross-attention ... the keys with most weight, mean over heads, in the rows that decide."""
-    for stream in report.streams:
-        if seen := _seen(report, stream):
-            yield from _keys(seen, report, screen, stream if len(report.streams) > 1 else "")
-            yield from _heads_lines(seen, screen)
-
-
 def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
     """Lines: the keys that a token reads, the heads that attend to another, and what comes next, if it is told."""
     yield from draw_row(report, screen)
@@ -41,11 +36,6 @@ def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
     if report.story is not None:
         yield from story.draw(report.story, report.prompts[0], screen)
     yield from legend_lines([_READS], screen)
-
-
-def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
-    """Lines: the keys that a token, or the row that decides the answer, reads."""
-    return _keys(_seen(report), report, screen, reads=True)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -72,40 +62,52 @@ def _seen(report: Report, stream: str | None = None) -> Seen:
     return [pair for pair in every if pair[0].place.stream == stream]
 
 
-def _keys(seen: Seen, report: Report, screen: Screen, stream: str = "", *, reads: bool = False) -> Iterator[Text]:
-    """The finding, the keys that get most, and the sinks, which are left out."""
-    (first, part), heads = seen[0], sum(len(own.keys) for _, own in seen)
-    keys, sinks = first.keys, resting_keys(seen)
-    weight = np.sum([own.weight for _, own in seen], axis=0) / heads
-    shares = read_shares(seen) if reads else weight
-    left_out = {*sinks, *(part.rows if reads else ())}
-    order = [key for key in np.argsort(-shares, kind="stable").tolist() if key not in left_out and shares[key] > 0]
+def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
+    """Lines: the keys that a token, or the row that decides the answer, reads; and the sinks, which are left out."""
+    seen = _seen(report)
+    (first, part), sinks = seen[0], resting_keys(seen)
+    keys, (title, order, shares, weight) = first.keys, _reading(seen, sinks)
     yield Text()
-    title = (f"{stream} · " if stream else "") + _sentence(_rows(first, part), keys, order, shares, reads=reads)
     yield from (Text(line, BOLD) for line in wrap(title, screen.width))
-    rows = [{"share": float(shares[key]), "weight": float(weight[key])} for key in order[: part.count]]
-    columns = ["share", "weight"] if reads else ["weight"]
-    if rows:
-        labels = [token_name(keys[key]) for key in order[: part.count]]
-        yield from table_lines(rows, labels, columns, screen, columns[0])
+    if shown := order[: part.count]:
+        rows = [{"share": float(shares[key]), "weight": float(weight[key])} for key in shown]
+        yield from table_lines(rows, [token_name(keys[key]) for key in shown], ["share", "weight"], screen, "share")
     pieces = [f"{token_name(keys[key])} {weight[key]:.2f}" for key in sorted(sinks, key=lambda key: -weight[key])]
     yield from named("sinks", pieces[:_MOST_SINKS], screen) if pieces else ()
-    if reads and len(part.rows) == 1 and part.rows[0] not in sinks:
+    if len(part.rows) == 1 and part.rows[0] not in sinks:
         yield from named("itself", [f"{weight[part.rows[0]]:.2f}"], screen)
     if template := template_of(report, first):
         yield from named("template", [f"all {len(template)} tokens together {shares[template].sum():.2f}"], screen)
 
 
-def _sentence(rows: str, keys: Sequence[Token], order: Sequence[int], shares: np.ndarray, *, reads: bool) -> str:
-    verb = "reads" if reads else "attends to"
+def _reading(seen: Seen, sinks: set[int]) -> tuple[str, list[int], np.ndarray, np.ndarray]:
+    """The finding, the keys past sinks by their share of what is read, all shares, and weights, mean over heads."""
+    (first, part), shares = seen[0], read_shares(seen)
+    weight = np.sum([own.weight for _, own in seen], axis=0) / sum(len(own.keys) for _, own in seen)
+    left_out = {*sinks, *(part.rows if len(part.rows) < len(shares) else ())}
+    order = [key for key in np.argsort(-shares, kind="stable").tolist() if key not in left_out and shares[key] > 0]
+    return _sentence(_rows(first, part), first.keys, order, shares), order, shares, weight
+
+
+def with_reading(report: Report) -> Report:
+    """The report with what the rows that decide read, over all heads, beside what single heads attend to."""
+    if not (seen := _seen(report)):
+        return report
+    answer, keys, sinks = answer_of(report), seen[0][0].keys, resting_keys(seen)
+    title, _, shares, weight = _reading(seen, sinks)
+    order = np.argsort(-shares, kind="stable").tolist()
+    columns = {"key": order, "key_token": [keys[key].text for key in order], "share": shares[order]}
+    mean = Table({**columns, "weight": weight[order], "is_sink": [key in sinks for key in order]})
+    return replace(report, answer=replace(answer, findings=(title,), tables={**answer.tables, "mean": mean}))
+
+
+def _sentence(rows: str, keys: Sequence[Token], order: Sequence[int], shares: np.ndarray) -> str:
     if not order:
-        return f"{rows} {verb} itself and sinks alone"
+        return f"{rows} reads itself and sinks alone"
     name, share = token_name(keys[order[0]]), float(shares[order[0]])
     if share < _LEAST_SHARE:
-        return f"no token gets {_LEAST_SHARE} of what {rows} {verb}: the most is {share:.3f}, of {name}"
-    if reads:
-        return f"{rows} {verb} {name} most: {share:.2f} of all that it reads"
-    return f"{rows} {verb} {name} most, sinks aside: {share:.2f}, mean over heads"
+        return f"no token gets {_LEAST_SHARE} of what {rows} reads: the most is {share:.3f}, of {name}"
+    return f"{rows} reads {name} most: {share:.2f} of all that it reads"
 
 
 def _rows(summary: Summary, part: DecidingRows) -> str:

@@ -19,7 +19,7 @@ from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.table import digits_of, rounded
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import on_same_input
+from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _SMALL = 8  # the most rows of a projection that is spelled out
@@ -36,9 +36,10 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
-    """The next command: of the user's own matrices `attn scale`, on why scores are scaled; of a text `attn matrix`."""
+    """The next command: of own matrices or words one row, then `attn scale`; of a model's text `attn matrix`."""
     if report.batch is not None:
-        return ["scale"]
+        last = str(len(report.summaries[0].queries) - 1)
+        return ["scale"] if invocation.has("token") else more_of_matrices(report, invocation, "-t", last)
     return on_same_input("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
 
 

@@ -21,7 +21,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import Reading, is_model, is_recording, is_table, open_source
+from attn_cli.sources import Reading, is_model, is_table, open_source
 from attn_cli.sources.devices import DTYPES, check_names
 from attn_cli.sources.files.paths import expanded
 from attn_cli.summaries.calls.read_shares import By
@@ -189,7 +189,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     lines: bool = o.reading("--lines", "Read every line of the input as a text of its own.")
     verbose: bool = o.output("--verbose -v", "Report time, memory and token ids. heads: list every one.")
 
-    def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
+    def merges(self, words: bool, *, scores: bool = False, steps: bool = False, by: By = "weight") -> bool:
         """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""
         if not words or is_table(self.model):
             return False
@@ -197,27 +197,15 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             raise InputError("--scores and --words at once", "scores of subwords can't be summed: weights can")
         if steps:
             raise InputError("--steps and --words at once", "leave out --words: steps are per token")
+        if by != "weight":
+            raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed: weights can")
         return True
-
-
-def refuse_norms_of_words(by: By, *, words: bool) -> None:
-    """Raise InputError for --by value or output beside --words."""
-    if words and by != "weight":
-        raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed: weights can")
 
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:
     """Raise InputError if one of `others`, which says of each option whether it was given, stands beside `option`."""
     for other in (name for name, is_given in others.items() if is_given):
         raise InputError(f"{option} and {other} at once", advice.format(other=other))
-
-
-def refuse_without_model(name: str, reason: str) -> None:
-    """Raise InputError if `name`, a value of --model, is a recording or a table of word vectors."""
-    if is_recording(name):
-        raise InputError(f"{name} is a recording, and {reason}", "choose the model itself with --model")
-    if not is_model(name):
-        raise InputError(f"{name} is a table of word vectors, and {reason}", "choose a model with --model")
 
 
 def ranking_of(sort: str | None, top: int | None) -> Ranking | None:

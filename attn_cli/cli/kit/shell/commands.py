@@ -1,9 +1,10 @@
 """The commands: every module of `attn_cli.cli` is one, imported when it is called, not for `attn --help`."""
 
+import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -16,7 +17,7 @@ from typer.main import get_command
 
 from attn_cli.errors import InputError
 from attn_cli.text import cut
-from attn_cli.views.invocation import quoted
+from attn_cli.views.invocation import command_line, on_texts, quoted
 from attn_cli.views.pager import is_leafed, leaf_through
 
 _NARROW = 52  # columns: what Click writes --help for, at least
@@ -65,6 +66,11 @@ class _GroupedHelp(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         coerce_plainly(self.get_params(ctx))
+        if any((each.name, each.metavar) == ("text", "TEXT") for each in self.params) and not ctx.resilient_parsing:
+            given, more, _ = self.make_parser(ctx).parse_args([*args])
+            if more:
+                hint = f"try: {_whole_line(self, args, given, more)}"
+                raise InputError(f"attn {self.name} takes one text, in quotes", hint)
         return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
@@ -88,6 +94,22 @@ class _GroupedHelp(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+def _whole_line(command: TyperCommand, args: Sequence[str], given: Mapping[str, Any], more: Sequence[str]) -> str:
+    """The whole command on these words: as one text, or as several, by a word that they share or line by line."""
+    texts, name, model = [given["text"], *more], str(command.name), ["-m", str(given.get("model"))] * ("model" in given)
+    if not any(" " in text for text in texts):
+        left = [word for word in args if word != "--"]
+        for word in texts:
+            left.remove(word)
+        return command_line(on_texts(name, [" ".join(texts)], left))
+    first, *others = (re.findall(r"\w+", text.lower()) for text in texts)
+    if shared := [word for word in first if all(word in words for words in others)]:
+        word = str(given["token"]) if given.get("token") in shared else max(shared, key=len)
+        return command_line(on_texts("compare", texts, ["-w", word, *model]))
+    lines = command_line([name if name != "explore" else "inspect", "--lines", *model])
+    return f"printf '%s\\n' {' '.join(map(quoted, texts))} | {lines}"
 
 
 def _leafed(text: str) -> str:
