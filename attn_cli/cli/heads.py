@@ -1,6 +1,7 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from attn_cli.call import Call
@@ -14,7 +15,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.attending import with_attending
-from attn_cli.summaries.answers.kinds import judge_heads, kinds_of, with_kinds
+from attn_cli.summaries.answers.kinds import judge_heads, kinds_of
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
@@ -93,21 +94,25 @@ def by_key(
 
 
 def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
+    listed = options.verbose and options.written_format.is_screen
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = HeadKindsReducer()
-        plan = CommandPlan(lambda rows, call: [judged], words=options.merges(words), finish=with_kinds)
+        plan = CommandPlan(
+            lambda rows, call: [judged],
+            words=options.merges(words),
+            finish=lambda report: replace(report, answer=kinds_of(report.summaries, report.prompts, listed=listed)),
+        )
         return run(options, "kinds", lambda view, source: plan)
     given = {"--pair": options.pair is not None, "--generate": options.generate is not None, "--chat": options.chat}
-    if without := next((name for name, is_given in given.items() if is_given), None):
-        raise InputError(f"{without} goes with a text", "give one, or the model reads random tokens")
-    return _on_random_tokens(options=options)
+    refuse_beside("no text", given, "{other} goes with a text: without one the model reads random tokens")
+    return _on_random_tokens(options=options, listed=listed)
 
 
 @shows_report
-def _on_random_tokens(options: TextCommandOptions) -> Report:
+def _on_random_tokens(options: TextCommandOptions, *, listed: bool) -> Report:
     source = options.source()
     prompts, layers = source.repeated(0), len(source.planned_layers(options.selection))
     with Progress(layers, len(prompts), 0, quiet=options.quiet, verbose=options.verbose) as progress:
         summaries = judge_heads(source, prompts, 0, options.selection, progress.step)
-    return Report("kinds", source.about, tuple(prompts), summaries, answer=kinds_of(summaries, prompts, 0))
+    return Report("kinds", source.about, (*prompts,), summaries, answer=kinds_of(summaries, prompts, 0, listed=listed))

@@ -117,17 +117,16 @@ def by_stream(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     return streams
 
 
-def families(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
-    """Rows of a table: heads counted by kind in the order of `KINDS`, those of none, and those that may be of one."""
-    return [
-        {
-            "family": stream + "perhaps " * perhaps + _WORDS.get(kind, kind.words),
-            "heads": len(heads),
-            "weight": None if kind is NO_KIND else heads[0][0],
-            "strongest": "" if kind is NO_KIND else "  ".join(head for _, head in heads[:_NAMED]),
-        }
-        for stream, perhaps, kind, heads in _groups(summaries)
-    ]
+def families(summaries: Sequence[Summary], *, listed: bool = False) -> list[dict[str, Any]]:
+    """Rows of a table: heads counted by kind in the order of `KINDS`, six by name, others in more rows if `listed`."""
+    rows = list[dict[str, Any]]()
+    for stream, perhaps, kind, heads in _groups(summaries):
+        names = ["  ".join(name for _, name in heads[at : at + _NAMED]) for at in range(0, len(heads), _NAMED)]
+        row = {"family": stream + "perhaps " * perhaps + _WORDS.get(kind, kind.words), "heads": len(heads)}
+        row |= {"weight": None, "strongest": ""} if kind is NO_KIND else {"weight": heads[0][0], "strongest": names[0]}
+        more = names[kind is not NO_KIND :] if listed else ()
+        rows += [row, *({"family": "", "heads": None, "weight": None, "strongest": each} for each in more)]
+    return rows
 
 
 def _groups(summaries: Sequence[Summary]) -> Iterator[tuple[str, bool, Kind, list[tuple[float, str]]]]:

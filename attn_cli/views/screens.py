@@ -44,7 +44,8 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _ids(report: Report, screen: Screen) -> Iterator[Text]:
-    if ids := [f"{visible(x.text)} {x.id}" for prompt in report.prompts for x in prompt.tokens if x.id is not None]:
+    tokens = [token for prompt in report.prompts if prompt.text for token in prompt.tokens]  # none of random ones
+    if ids := [f"{visible(token.text)} {token.id}" for token in tokens if token.id is not None]:
         yield packed_text(["token ids", *ids], screen, DIM)
 
 

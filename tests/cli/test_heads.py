@@ -96,10 +96,8 @@ def test_the_order_is_that_of_the_column(sort: str, column: str, sign: int) -> N
 
 
 def test_chosen_heads_keep_their_names_on_the_screen() -> None:
-    assert [line.split()[0] for line in attn("heads", TWICE, "-H", "2,3").lines if line.startswith("  0.")] == [
-        "0.2",
-        "0.3",
-    ]
+    lines = attn("heads", TWICE, "-H", "2,3").lines
+    assert [line.split()[0] for line in lines if line.startswith("  0.")] == ["0.2", "0.3"]
 
 
 BANKS = " ".join(["the bank of the river bank ."] * 8)
@@ -114,6 +112,8 @@ def test_without_a_text_random_words_of_a_table_are_read_twice() -> None:
     assert all(half[: len(half) // 2] == half[len(half) // 2 :] for half in ids)
     assert all(len(set(half)) == len(half) // 2 for half in ids)
     assert attn("heads", "--kinds", "--json").bytes == run.bytes
+    listed = attn("heads", "--kinds", "-v", "-m", MINILM, terminal=True).text.split()
+    assert {f"{layer}.{head}" for layer in range(6) for head in range(12)} <= {*listed} and "ids" not in listed
 
 
 def test_on_a_text_every_head_has_a_row(tmp_path: Path) -> None:
@@ -126,15 +126,3 @@ def test_on_a_text_every_head_has_a_row(tmp_path: Path) -> None:
     assert attn("heads", BANKS, "--kinds", "-o", str(file)).code == 0
     with np.load(file) as arrays:
         assert arrays["kind"].tolist() == [row["kind"] for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("heads", "--kinds", "--sort", "entropy"), "--sort"),
-        (("heads", "--kinds", "--pair", "a"), "--pair"),
-        (("heads", "--kinds", "-m", "toy:the-cat-sat"), "too few words"),
-    ],
-)
-def test_what_does_not_go_with_kinds_is_refused(words: tuple[str, ...], error: str) -> None:
-    refused(attn(*words), 2, error)

@@ -12,7 +12,6 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.answers.calls import lead
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindNumbers
-from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import families, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 
@@ -29,18 +28,20 @@ SHAPE = Shape(
     screen={"families": _FAMILY},
     legend=(
         "weight: what the first head gives the keys of its kind, mean over rows",
-        "names and what they need: attn guide kinds · every head: -f csv",
+        "names and what they need: attn guide kinds · all heads: -v, as data: -f csv",
     ),
     several_texts=True,
 )
 
 
-def kinds_of(summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int | None = None) -> Answer:
+def kinds_of(
+    summaries: Sequence[Summary], prompts: Sequence[Prompt], seed: int | None = None, *, listed: bool = False
+) -> Answer:
     """The kind of every head of these calls, as tables of `SHAPE`; `seed` of random tokens, None on a text."""
     sinks, judged = text_sinks(summaries) if seed is None else [], with_part(summaries, HeadKinds)
     tables = {
         "kinds": Table.of(lead(summaries, summary) | row for summary, part in judged for row in part.records(summary)),
-        "families": Table.of(families(summaries)),
+        "families": Table.of(families(summaries, listed=listed)),
         "sinks": Table.of(sinks),
         "prompts": Table.of(
             {"seed": None if seed is None else seed + at, "tokens": len(prompt.tokens)}
@@ -95,8 +96,3 @@ def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
     """What each head of a recorded text attends to: for each layer a summary with a part `HeadKinds`."""
     kinds = HeadKindsReducer()
     return tuple(reduce(layer, *([kinds] if layer.is_kept else [])) for layer in recording.layers)
-
-
-def with_kinds(report: Report) -> Report:
-    """The report of one text with the kinds of its heads (induction ...) as its answer."""
-    return replace(report, answer=kinds_of(report.summaries, report.prompts))

@@ -52,7 +52,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     }
     names = [each.name for each in STATISTICS if each.name in known and each.name != left_out]
     names = [ranking.column, *(name for name in names if name != ranking.column)] if ranking else names
-    labels = [f"{_stream(row.summary)}{head_name(row.summary, row.at)}" for row in rows]
+    labels = [f"{row.summary.place.stream} {head_name(row.summary, row.at)}".removeprefix("self ") for row in rows]
     yield from table_lines([row.numbers for row in rows], labels, ("visible_weight", *names), screen, title="head")
     yield packed_text(
         [f"means over all {'queries' if report.unit == 'token' else 'words'}", "attn guide numbers"], screen, DIM
@@ -71,10 +71,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     rows = head_rows(report.summaries)
     rows = sharpest(rows, 1) if report.ranking is None else _ranked(rows, report.ranking)
     return matrix_of_head(rows[0].summary, rows[0].at, report, invocation) if rows else None
-
-
-def _stream(summary: Summary) -> str:
-    return "" if summary.place.stream == "self" else f"{summary.place.stream} "
 
 
 def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
