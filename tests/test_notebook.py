@@ -100,7 +100,7 @@ def test_a_head_of_a_recording_has_its_weights_and_its_figure(tmp_path: Path) ->
     assert repr(head).startswith("layer 1 head 1: ")
     svg = head.figure(60)
     texts = "".join(ElementTree.fromstring(svg).itertext())
-    assert 'width="60mm"' in svg and "layer 1 head 1" in texts and "\x1b" not in svg
+    assert 'width="170.07874pt"' in svg and "layer 1 head 1" in texts and "\x1b" not in svg
     bundle = head._repr_mimebundle_()
     assert "layer 1 head 1" in bundle["text/plain"] and bundle["image/svg+xml"].startswith("<svg")
     recording.page(tmp_path / "x.html")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
@@ -23,6 +24,7 @@ def compare(
         "--word -w -t WORD|INDEX",
         "Compare this word: a word, word#2 (second occurrence) or an index. Several: one for each text.",
     ),
+    width: str | None = o.WIDTH,
 ) -> ExitCode:
     """Compare one word in several contexts.
 

@@ -2,12 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-
-from rich.segment import Segment
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import ReadOptions, opened
@@ -26,10 +24,7 @@ from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note, record
 from attn_cli.summaries.told.story import opened_to_tell
-from attn_cli.views.drawing.raster import converted, require
-from attn_cli.views.drawing.screen import Screen, screen_of
-from attn_cli.views.sink import Sink
-from attn_cli.views.writers.cells_svg import DARK, LIGHT, svg_of
+from attn_cli.views.drawing.screen import screen_of
 
 _TERMINAL = Path("/dev/tty")
 
@@ -62,7 +57,7 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     # imported here: the options are checked and the text is read without Textual
     from attn_cli.explore.app import Outside, run
 
-    return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, partial(_draw, screen), read)))
+    return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, read)))
 
 
 def _of_recording(options: ReadOptions) -> ReadOptions:
@@ -128,10 +123,3 @@ def _write(recording: Recording, words: list[str]) -> None:
         imported_command(words[0]).main(args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False)
     finally:
         opened.reset(token)
-
-
-def _draw(screen: Screen, lines: Sequence[Sequence[Segment]], file: str, force: bool) -> None:
-    format = Path(file).suffix.lower().removeprefix(".")
-    require(format)
-    with Sink(file, force=force) as sink:
-        sink.write(converted(svg_of(lines, LIGHT if screen.light else DARK), format))

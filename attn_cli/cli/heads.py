@@ -35,6 +35,7 @@ def heads(
     key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key, from --token or all."),
     words: bool = o.WORDS,
     kinds: bool = option("--kinds", "Name what each head does, on TEXT or on repeated random tokens."),
+    width: str | None = o.WIDTH,
     *,
     hiding: HidingOptions,
 ) -> ExitCode:

@@ -1,5 +1,6 @@
 """Ablate each head and measure what the answer loses."""
 
+from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
@@ -27,6 +28,7 @@ def knock(
     ),
     together: str | None = option("--together HEADS", "Ablate these heads together, and one by one: 18.6,17.3."),
     mean: bool = option("--mean", "Mean ablation (over the other rows) instead of zero ablation."),
+    width: str | None = o.WIDTH,
 ) -> ExitCode:
     """Ablate each head and measure what the answer loses.
 

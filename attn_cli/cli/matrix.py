@@ -22,11 +22,8 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix_alone
-from attn_cli.views.drawing.figure import MOST_PANELS
+from attn_cli.views.drawing.panels import MOST_PANELS
 from attn_cli.views.view import View, ViewSettings
-
-_FIGURES = ("svg", "png", "pdf")
-_WIDTH = 120.0  # of a figure, in millimetres
 
 
 @takes_options
@@ -43,6 +40,7 @@ def matrix(
         "--by MEASURE", "Measure by weight, value (weight x value norm) or output (norm after W_O).", "weight"
     ),
     mean: bool = o.MEAN,
+    width: str | None = o.WIDTH,
     hiding: HidingOptions,
 ) -> ExitCode:
     """Draw attention weights or scores as heat maps, or save them.
@@ -63,7 +61,6 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    figure_width = _WIDTH if options.written_format.name in _FIGURES else None
     merges = options.merges(words, scores=scores, by=by)
     if scores and by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
@@ -75,7 +72,8 @@ def matrix(
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
-        too_many = figure_width is not None and heads > MOST_PANELS
+        draws = view.settings.figure_width is not None
+        too_many = draws and heads > MOST_PANELS
         chooses = (view.chooses or too_many) and chosen_by_nobody and source.about["type"] != "table"
         judged = HeadKindsReducer()
 
@@ -86,7 +84,7 @@ def matrix(
             if view.largest is None:  # data holds all
                 known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
-            colours_text = figure_width is not None and (key is not None or (rows is not None and len(rows) == 1))
+            colours_text = draws and (key is not None or (rows is not None and len(rows) == 1))
             if colours_text or (token is not None and image_grids(call.keys)):
                 most = None, None  # the text is coloured, or the image's patches are
             elif key is not None:
@@ -115,7 +113,7 @@ def matrix(
             return replace(maps, settle=with_one_head, finish=with_one_matrix_alone)
         return replace(maps, unscaled=scale == "off", finish=_say_no_scores if holds_both else None)
 
-    return run(options, "matrix", plan, ViewSettings(figure_width=figure_width))
+    return run(options, "matrix", plan, ViewSettings(heads=options.selection.pairs or ()))
 
 
 def _say_no_scores(report: Report) -> Report:

@@ -1,5 +1,6 @@
 """Place words as points in the plane, before and after attention."""
 
+from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import ModelCommandOptions, shows_report
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
@@ -15,6 +16,7 @@ def plane(
     options: ModelCommandOptions,
     texts: list[str] = argument("TEXT", "Place one text, or several on the same axes. - reads standard input.", ...),
     unit: bool = option("--unit", "Normalise every vector first: compare directions alone."),
+    width: str | None = o.WIDTH,
 ) -> Report:
     """Place words as points in the plane, before and after attention.
 

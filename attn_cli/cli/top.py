@@ -28,6 +28,7 @@ def top(
     ),
     mean: bool = o.MEAN,
     words: bool = o.WORDS,
+    width: str | None = o.WIDTH,
     hiding: HidingOptions,
 ) -> ExitCode:
     """List the keys that each query attends to most.

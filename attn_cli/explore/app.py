@@ -28,7 +28,7 @@ from threadpoolctl import ThreadpoolController
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.explore import displays, moves  # noqa: F401 (functions of both are commands)
 from attn_cli.explore.answer import draw_answer, needed_words, opening
-from attn_cli.explore.command_line import DRAWN, LineOrigin, command_words, figure_words
+from attn_cli.explore.command_line import LineOrigin, command_words, figure_words
 from attn_cli.explore.commands import COMMANDS, Command, command_of, why_dead
 from attn_cli.explore.panes import cell, heads, matrix, text
 from attn_cli.explore.panes.lines import REVERSED, Line, line, padded
@@ -58,7 +58,6 @@ class Outside:
 
     origin: LineOrigin
     write: Callable[[Recording, list[str]], None]  # runs a command line of attn on a recording
-    picture: Callable[[Sequence[Sequence[Segment]], str, bool], None]  # to a file, over an older one if that is told
     read: Callable[[str, Callable[[], None]], Recording] | None = None  # calls its second argument after every layer
 
 
@@ -476,16 +475,9 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _write(self, file: str, *, force: bool = False) -> None:
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
-        if suffix in _FIGURES and view.pane not in DRAWN:
-            strips = self.screen._compositor.render_strips()  # without the last line
-            self.outside.picture([list(strip) for strip in strips[:-1]], file, force)
-        else:
-            origin, words_of = (
-                LineOrigin((), ("-m", "shown.attn")),
-                figure_words if suffix in _FIGURES else command_words,
-            )
-            words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words_of(origin, scene, view)
-            self.outside.write(scene.recording, [*words, "-o", file, *(["--force"] if force else [])])
+        origin, words_of = LineOrigin((), ("-m", "shown.attn")), figure_words if suffix in _FIGURES else command_words
+        words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words_of(origin, scene, view)
+        self.outside.write(scene.recording, [*words, "-o", file, *(["--force"] if force else [])])
         self.message = f"wrote {file}"
 
     def _do_quit(self) -> None:

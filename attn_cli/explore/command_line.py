@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
-DRAWN = ("matrix", "text")  # the panes that attn draws: the map of a head, and the text in its colours
-
 
 @dataclass(frozen=True)
 class LineOrigin:
@@ -41,9 +39,13 @@ def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str
 
 
 def figure_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
-    """The words of an attn command that draws what one of the `DRAWN` panes shows, as a figure for a paper."""
+    """The words of an attn command that draws what the current pane shows; of a cell the text in its row's colours."""
+    if view.pane == "heads":
+        return origin.words(
+            "heads", ["--sort", scene.statistic(view).name] if scene.shown_kinds(view) is None else ["--kinds"]
+        )
     options = [*_head_options(scene, view), *_look_options(view)]
-    if view.pane == "text":
+    if view.pane != "matrix":
         options += ["--key", str(view.key)] if view.by_column else ["-t", str(view.query)]
     return origin.words("matrix", options)
 

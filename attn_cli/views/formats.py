@@ -25,7 +25,7 @@ class Format:
     @property
     def is_screen(self) -> bool:
         """True if it holds what a terminal shows, as text, a page or an image."""
-        return self.writer.partition(":")[0] in ("terminal", "page")
+        return self.writer.partition(":")[0] in ("terminal", "page", "figure")
 
     def open(self, sink: "Sink", settings: "ViewSettings") -> "View":
         """The view that writes reports into `sink` in this format."""
@@ -43,10 +43,10 @@ FORMATS = (
     Format("npz", (".npz",), "data:ArchiveView", binary=True),
     Format("attn", (".attn",), "recording:RecordingFileView", binary=True),
     Format("npy", (".npy",), "data:ArchiveView", binary=True),
-    Format("html", (".html", ".htm"), "page:WebpageView"),
-    Format("svg", (".svg",), "page:PageView"),
-    Format("png", (".png",), "page:PageView", binary=True),
-    Format("pdf", (".pdf",), "page:PageView", binary=True),
+    Format("html", (".html", ".htm"), "page:PageView"),
+    Format("svg", (".svg",), "figure:FigureView"),
+    Format("png", (".png",), "figure:FigureView", binary=True),
+    Format("pdf", (".pdf",), "figure:FigureView", binary=True),
     Format("md", (".md",), "md:MarkdownView"),
 )
 

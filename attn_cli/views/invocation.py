@@ -14,6 +14,7 @@ class Invocation:
     """The words of arguments and options by parameter, arguments first; an option's first word is its flag."""
 
     given: Mapping[str, tuple[str, ...]]
+    takes: Collection[str] = ()  # all parameters of the command
 
     def has(self, name: str) -> bool:
         """True if the argument or option of that parameter name, such as "layer", was given."""

@@ -1,6 +1,6 @@
 """A result as a notebook shows it: a text for every viewer, and a page or a figure for those that can."""
 
-from functools import singledispatch
+from functools import partial, singledispatch
 from html import escape
 
 import numpy as np
@@ -17,8 +17,9 @@ from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.console import printed
-from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
+from attn_cli.views.drawing.figure import drawn, is_installed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
@@ -99,7 +100,7 @@ def _attention(attention: Attention) -> Bundle:
 
 @bundle.register
 def _head(head: RecordedHead) -> Bundle:
-    return {"text/plain": printed([_map_of_head(head, _SCREEN)], _SCREEN), "image/svg+xml": str(figure(head, WIDTH))}
+    return _with_figure(printed([_map_of_head(head, _SCREEN)], _SCREEN), [_map_of_head(head, PAGE)])
 
 
 class Svg(str):
@@ -111,7 +112,12 @@ class Svg(str):
 
 def figure(head: RecordedHead, width: float) -> Svg:
     """The heat map of a recorded head's weights as SVG, `width` millimetres wide."""
-    return Svg(figure_svg([_map_of_head(head, PAGE)], width))
+    return Svg(drawn(width, "svg", partial(panels.maps, drawn=[_map_of_head(head, PAGE)])).decode())
+
+
+def _with_figure(text: str, maps: list[HeatMap]) -> Bundle:
+    svg = {"image/svg+xml": drawn(WIDTH, "svg", partial(panels.maps, drawn=maps)).decode()} if is_installed() else {}
+    return {"text/plain": text, **svg}
 
 
 def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
@@ -131,9 +137,9 @@ def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> He
 
 
 def _drawn(maps: list[HeatMap]) -> Bundle:
-    maps = maps[:MOST_PANELS]
+    maps = maps[: panels.MOST_PANELS]
     on_screen = [HeatMap(x.values, x.kind, x.title, x.rows, x.columns, _SCREEN, block=x.block) for x in maps]
-    return {"text/plain": printed(on_screen, _SCREEN), "image/svg+xml": figure_svg(maps, WIDTH)}
+    return _with_figure(printed(on_screen, _SCREEN), maps)
 
 
 def _summaries(recording: Recording) -> list[Summary]:

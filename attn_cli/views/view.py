@@ -14,10 +14,15 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """The settings that a command hands to its view; `figure_width` in millimetres, None for the screen's."""
+    """The settings that a command hands to its view.
+
+    figure_width  millimetres of the figure that it draws as an image; None where it has no figure
+    heads         (layer, head) in the order in which they were asked for; () for that of the model
+    """
 
     invocation: Invocation | None = None
     figure_width: float | None = None
+    heads: tuple[tuple[int, int], ...] = ()
     predicts: bool = False
 
 

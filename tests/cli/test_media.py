@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -292,16 +293,15 @@ def test_models_of_one_image_refuse_two(pair: list[Path], seeing: Callable[[str]
         refused(attn("heads", f"{marks} a cat", "-m", seeing("llava"), *images(pair)), 2, said)
 
 
-GREY, WHITE = 0, 255  # of the least and the most
-_PICTURE = re.compile(r'<image[^>]*width="([\d.]+)" height="([\d.]+)"[^>]*base64,([^"]+)"')
+DARKEST, WHITE = 0.3, 255  # the light of what gets nothing; a bright patch, and others are black
+_PICTURE = re.compile(r'<image[^>]*base64,([^"]+)"')
 
 
-def pictures(svg: str) -> list[tuple[float, np.ndarray]]:
-    """Width over height of every picture as drawn, and its grey pixels."""
-    return [
-        (float(width) / float(height), np.array(Image.open(io.BytesIO(base64.b64decode(data))).convert("L")))
-        for width, height, data in _PICTURE.findall(svg)
-    ]
+def pictures(svg: str) -> list[np.ndarray]:
+    """The grey pixels of every picture but bars of colours."""
+    found = (base64.b64decode("".join(data.split())) for data in _PICTURE.findall(svg))
+    grey = [np.flipud(Image.open(io.BytesIO(data)).convert("L")) for data in found]  # drawn from below
+    return [pixels for pixels in grey if pixels.shape[0] < 4 * pixels.shape[1]]
 
 
 ASKED_OF = {"vit": ((), "[CLS]"), "clip": (("the cat",), "[CLS]")}
@@ -316,16 +316,18 @@ def test_cells_lie_on_the_patches_that_they_are_of(kind: str, seeing: Seeing, tm
         asked = (*words, "-m", seeing(kind), "--image", file, "-t", query, "-l", "-1", "--mean")
         run = attn("matrix", *asked, "-f", "svg")
         assert run.code == 0, run.errors
-        (aspect, grey), *others = pictures(run.text)
-        assert not others and aspect == pytest.approx(columns / 4, rel=1e-3)
-        expected = np.full((4, columns), GREY)
-        expected[place] = WHITE
-        middles = grey[4::8, 4::8]
-        np.testing.assert_allclose(middles, expected, atol=1)
-        cells = re.findall(r'fill="#000" fill-opacity="[.\d]+" shape', run.text)  # the less weight, the darker
-        rows, across = (2, 3) if kind == "qwen2_vl" else (4, 4)  # whose text has a token for 2 x 2 patches
-        assert len(cells) == rows * across
-        assert "a cell for each patch of the image" in run.text and "queries down" not in run.text
+        (grey,) = pictures(run.text)
+        assert grey.shape[1] / grey.shape[0] == pytest.approx(columns / 4, rel=1e-2)
+        high, wide = grey.shape[0] // 4, grey.shape[1] // columns
+        middles = grey[high // 2 :: high, wide // 2 :: wide][:4, :columns]
+        cells = map(json.loads, attn("matrix", *asked, "-f", "jsonl").lines)
+        weights = {cell["key_token"]: cell["weight"] for cell in cells}
+        side = 2 if kind == "qwen2_vl" else 1  # whose text has a token for 2 x 2 patches
+        patches = {name: weight for name, weight in weights.items() if re.fullmatch(r"r\d+,c\d+", name)}
+        light = patches[f"r{place[0] // side},c{place[1] // side}"] / max(patches.values())
+        expected = np.zeros((4, columns))
+        expected[place] = WHITE * (DARKEST + (1 - DARKEST) * light)
+        np.testing.assert_allclose(middles, expected, atol=2)
 
 
 @pytest.mark.parametrize("kind", ["vit_mae", "llava_next"])

@@ -37,7 +37,7 @@ def scene_of(of: Recording | None = None, size: tuple[int, int] = (80, 24), dept
 
 
 def explorer(of: Recording | None = None, size: tuple[int, int] = (80, 24), depth: str = "truecolor") -> Explorer:
-    outside = Outside(LineOrigin((), ("-m", "run.attn")), lambda recording, words: None, lambda *picture: None)
+    outside = Outside(LineOrigin((), ("-m", "run.attn")), lambda recording, words: None)
     app = Explorer(scene_of(of, size, depth), outside)
     app.view = app.scene.settled(Viewpoint(query=len(app.scene.recording.layers[0].queries) - 1))
     return app

@@ -1,6 +1,7 @@
 """Text from outside moves no cursor, changes no colour, hides nothing; JSON keeps it exactly."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ from attn_cli.summaries.reducers.keys import ReceivedShares, TopKeys
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
+from attn_cli.views.drawing import figure, panels
+from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.screens import render
 from attn_cli.views.writers import data
-from attn_cli.views.writers.page import to_html, to_svg
+from attn_cli.views.writers.page import PAGE, to_html
 from tests.program import attn, strict_json
 
 HOSTILE = {
@@ -155,12 +158,12 @@ def test_tokens_and_models_of_any_name_are_shown_harmless(width: int, ascii_only
 
 
 def test_pages_hold_no_foreign_markup() -> None:
-    html, svg = to_html(reports(ALL)).decode(), to_svg(reports(ALL))
-    for page in (html, svg):
-        harmless(page)
-        assert "<script" not in page
-        assert "<a " not in page
-        assert "&lt;script&gt;" in page
+    drawn = [HeatMap(np.eye(len(ALL)), "weights", ALL[0], ALL, ALL, PAGE)]
+    for page in (to_html(reports(ALL)), figure.drawn(400, "svg", partial(panels.maps, drawn=drawn))):
+        harmless(page.decode())
+        assert b"<script" not in page
+        assert b"<a " not in page
+        assert b"&lt;script&gt;" in page
 
 
 def test_data_keeps_tokens_exactly() -> None:

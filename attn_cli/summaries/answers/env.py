@@ -18,7 +18,7 @@ EXTRAS = {
     "audio": ("soxr",),
     "adapters": ("peft",),
     "explore": ("textual",),
-    "figure": ("resvg-py", "svg2pdf-py"),
+    "figure": ("matplotlib",),
     "scan": ("pyarrow",),
     "scan-ray": ("ray", "pyarrow"),
 }

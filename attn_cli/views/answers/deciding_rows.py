@@ -32,7 +32,7 @@ _READS = "share: weight x value length, of all that is read"
 def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
     """Lines: the keys that a token reads, the heads that attend to another, and what comes next, if it is told."""
     yield from draw_row(report, screen)
-    yield from _heads_lines(_seen(report), screen)
+    yield from _heads_lines(seen_of(report), screen)
     if report.story is not None:
         yield from story.draw(report.story, report.prompts[0], screen)
     yield from legend_lines([_READS], screen)
@@ -40,9 +40,9 @@ def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head that gives most weight to one key that is no sink, 0.05 or more."""
-    first, last = _seen(report), _seen(report)[0][1].rows[-1]
-    seen = [of_stream for stream in report.streams if (of_stream := _seen(report, stream))]
-    heads = [(weight, head_choice(of[0][0].place.stream, name)) for of in seen for name, weight, _ in _heads(of)]
+    first, last = seen_of(report), seen_of(report)[0][1].rows[-1]
+    seen = [of_stream for stream in report.streams if (of_stream := seen_of(report, stream))]
+    heads = [(weight, head_choice(of[0][0].place.stream, name)) for of in seen for name, weight, _ in heads_of(of)]
     if heads:
         return on_same_input("matrix", report, invocation, "-H", max(heads, key=lambda head: head[0])[1])
     if last == 0 and first[0][1].causal:
@@ -56,7 +56,8 @@ def template_of(report: Report, summary: Summary) -> list[int]:
     return list(prompt.template) if summary.keys == prompt.tokens else []
 
 
-def _seen(report: Report, stream: str | None = None) -> Seen:
+def seen_of(report: Report, stream: str | None = None) -> Seen:
+    """The rows that decide of all layers of a stream, the first one's by default, each with its summary."""
     every = list(report.parts_of(DecidingRows))
     stream = every[0][0].place.stream if stream is None and every else stream
     return [pair for pair in every if pair[0].place.stream == stream]
@@ -64,9 +65,9 @@ def _seen(report: Report, stream: str | None = None) -> Seen:
 
 def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
     """Lines: the keys that a token, or the row that decides the answer, reads; and the sinks, which are left out."""
-    seen = _seen(report)
+    seen = seen_of(report)
     (first, part), sinks = seen[0], resting_keys(seen)
-    keys, (title, order, shares, weight) = first.keys, _reading(seen, sinks)
+    keys, (title, order, shares, weight) = first.keys, ranked_keys(seen, sinks)
     yield Text()
     yield from (Text(line, BOLD) for line in wrap(title, screen.width))
     if shown := order[: part.count]:
@@ -80,7 +81,7 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
         yield from named("template", [f"all {len(template)} tokens together {shares[template].sum():.2f}"], screen)
 
 
-def _reading(seen: Seen, sinks: set[int]) -> tuple[str, list[int], np.ndarray, np.ndarray]:
+def ranked_keys(seen: Seen, sinks: set[int]) -> tuple[str, list[int], np.ndarray, np.ndarray]:
     """The finding, the keys past sinks by their share of what is read, all shares, and weights, mean over heads."""
     (first, part), shares = seen[0], read_shares(seen)
     weight = np.sum([own.weight for _, own in seen], axis=0) / sum(len(own.keys) for _, own in seen)
@@ -91,10 +92,10 @@ def _reading(seen: Seen, sinks: set[int]) -> tuple[str, list[int], np.ndarray, n
 
 def with_reading(report: Report) -> Report:
     """The report with what the rows that decide read, over all heads, beside what single heads attend to."""
-    if not (seen := _seen(report)):
+    if not (seen := seen_of(report)):
         return report
     answer, keys, sinks = answer_of(report), seen[0][0].keys, resting_keys(seen)
-    title, _, shares, weight = _reading(seen, sinks)
+    title, _, shares, weight = ranked_keys(seen, sinks)
     order = np.argsort(-shares, kind="stable").tolist()
     columns = {"key": order, "key_token": [keys[key].text for key in order], "share": shares[order]}
     mean = Table({**columns, "weight": weight[order], "is_sink": [key in sinks for key in order]})
@@ -121,7 +122,7 @@ def _rows(summary: Summary, part: DecidingRows) -> str:
 
 
 def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
-    found = _heads(seen)
+    found = heads_of(seen)
     yield Text()
     if not found:
         yield Text("\n".join(packed([f"no head gives {_LEAST_WEIGHT} to a token past sinks and itself"], screen.width)))
@@ -134,7 +135,8 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
         yield Text(f"  … {counted(more, 'more head')}; {rest} rest on sinks or the token itself", DIM)
 
 
-def _heads(seen: Seen) -> list[tuple[str, float, Token]]:
+def heads_of(seen: Seen) -> list[tuple[str, float, Token]]:
+    """The heads that attend most to one key past sinks: name, weight and key, by weight."""
     found, sinks = [], resting_keys(seen)
     for summary, part in seen:
         left_out = {*sinks, *(part.rows if len(part.rows) == 1 else ())}

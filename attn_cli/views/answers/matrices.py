@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from attn_cli.prompt import Token
+from attn_cli.prompt import Token, later_pieces
 from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -17,9 +17,10 @@ from attn_cli.views.drawing.cells import BOLD, packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import head_choice, head_name, place_prefix, text_with_mark, token_label, which_heads
+from attn_cli.views.drawing.panels import ColoredText
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.side_by_side import arranged
-from attn_cli.views.drawing.text_figure import ColoredText
+from attn_cli.views.drawing.text_layout import LATER_PIECE
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
@@ -72,8 +73,8 @@ def matrix_maps(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
                 kind_of(kind, values[at]),
                 place_prefix(summary, report) + title,
-                [text_with_mark(summary.queries[row]) for row in rows],
-                [text_with_mark(token) for token in keys],
+                _names([summary.queries[row] for row in rows]),
+                _names(keys),
                 screen,
                 scale=report.scale,
                 block=matrix.block,
@@ -81,6 +82,11 @@ def matrix_maps(
                 ends=matrix.ends,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
+
+
+def _names(tokens: Sequence[Token]) -> list[str]:
+    later = zip(tokens, later_pieces(tokens), strict=True)
+    return [LATER_PIECE if is_later else text_with_mark(token) for token, is_later in later]
 
 
 def colored_texts(report: Report) -> Iterator[ColoredText]:

@@ -1,34 +1,7 @@
 """Lines for screens that show ASCII alone: attn's own marks are replaced, other characters escaped."""
 
-_MARKS = str.maketrans(
-    {
-        "·": "|",
-        "∙": ".",
-        "•": "o",
-        "←": "<",
-        "…": "~",
-        "␣": "_",
-        "◦": ".",
-        "█": "#",
-        "▓": "*",
-        "▒": ":",
-        "◆": "+",
-        "≈": "~",
-        "×": "x",
-        "÷": "/",
-        "√": "v",
-        "−": "-",
-        "ᵀ": "T",
-        "─": "-",
-        "│": "|",
-        "░": ".",
-        **dict(zip("▁▂▃▄▅▆▇", "1234567", strict=True)),
-        "▼": "v",
-        "◀": "<",
-        "▶": ">",
-    }
-    | dict.fromkeys("┌┐└┘", "+")
-)  # one character for one, so that the layout stays
+# one character for one, so that the layout stays
+_MARKS = str.maketrans("·∙•←…␣◦█▓▒◆≈×÷√−ᵀ─│░▁▂▃▄▅▆▇▼◀▶┌┐└┘", "|.o<~_.#*:+~x/v-T-|.1234567v<>++++")
 
 
 def marks_in_ascii(text: str) -> str:

@@ -1,220 +1,139 @@
-"""Maps as a figure for a paper: vector graphics of a given width, labels that can be read, a bar of colours."""
+"""A figure for a paper, drawn by matplotlib: axes and words at places in points, always the same bytes."""
 
-import base64
-import math
-import struct
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
+import io
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
-from rich.cells import cell_len
 
-from attn_cli.errors import InputError
-from attn_cli.text import cut, visible
-from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.palette import Ramp, color_at, ramp_for
+from attn_cli.errors import optional
+from attn_cli.text import visible
+from attn_cli.views.drawing.palette import Ramp, color_at
 
-_COLOR_TYPES = {1: 0, 3: 2, 4: 6}  # truecolour, and truecolour with alpha (PNG specification, 11.2.2)
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """Bytes `[n, m, 1]` of grey, `[n, m, 3]` of red, green and blue, or `[n, m, 4]` with opacity, as a PNG."""
-    height, width, channels = pixels.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in pixels)
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, _COLOR_TYPES[channels], 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body
-
-
-MOST_PANELS = 36
-MOST_CELLS = 64  # a side that is drawn as rectangles; larger maps are images with hard edges
-_POINT = 72 / 25.4  # points in a millimetre
-_FONT = "DejaVu Sans, Arial, Helvetica, sans-serif"
-_SIZE, _SMALL, _LEAST = 7.0, 6.0, 4.0  # of titles and labels in points; a label smaller than the last is left out
-_WIDE = 0.62  # of a letter, in its size: DejaVu Sans is wider than most
-_GAP, _BAR = 6.0, 6.0
-_VEIL = 0.8  # opacity of black over the part of a picture that has no weight
-_MASKED = "#ececec"
-_LONGEST = 16  # columns of a token's label
+TITLE, LABEL, NOTE, LEAST = 7.0, 6.0, 5.5, 4.0  # of letters in points; a label smaller than the last is left out
+GAP, BAR = 8.0, 38.0  # between panels; of the bar of colours with its numbers and a gap before it
+FAINT, FRAME, _MASKED = "#555555", "#c2185b", (222, 222, 222)
+_POINT, _EDGE = 72 / 25.4, 2.0  # points in a millimetre, and around all that is drawn
+_SAVED: dict[str, dict[str, Any]] = {
+    "svg": {"dpi": 600, "metadata": {"Date": None}},
+    "pdf": {"dpi": 600, "metadata": {"CreationDate": None}},  # dots of the images in it
+    "png": {"dpi": 300},
+}
+_FONT = "DejaVu Sans"  # which matplotlib brings
+_SETTINGS = {
+    "text.parse_math": False,
+    "pdf.fonttype": 42,  # TrueType
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "attn",
+    "axes.edgecolor": "#888888",
+    "axes.linewidth": 0.4,
+    "axes.labelsize": NOTE,
+    **{f"{axis}tick.labelsize": NOTE for axis in "xy"},
+    **{f"{axis}tick.{rank}.size": 0.0 for axis in "xy" for rank in ("major", "minor")},
+    **{f"{axis}tick.major.pad": 2.0 for axis in "xy"},
+}
 
 
-def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
-    """All maps side by side and below each other, `width` millimetres wide; they share one scale of colours."""
-    if not 0 < len(maps) <= MOST_PANELS:
-        raise InputError(f"a figure of {len(maps)} maps: it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
-    kinds = {each.kind for each in maps}
-    if len(kinds) > 1 and "scores" in kinds:
-        raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")
-    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
-    kind = kinds.pop() if len(kinds) == 1 else "change"  # of weights, some are below 0
-    ramp = ramp_for(finite, kind, maps[0].scale, light=True)
-    columns = 1 if len(maps) == 1 else math.ceil(math.sqrt(len(maps)))
-    total = width * _POINT
-    each = (total - _BAR - 24 - (columns - 1) * _GAP) / columns
-    panels = [_Panel(one, each, ramp) for one in maps]
-    body, top = [], 0.0
-    for start in range(0, len(panels), columns):
-        row = panels[start : start + columns]
-        for at, panel in enumerate(row):
-            body.append(f'<g transform="translate({at * (each + _GAP):.2f},{top:.2f})">{"".join(panel.parts())}</g>')
-        top += max(panel.height for panel in row) + _GAP
-    height = top - _GAP
-    body += color_bar(ramp, total - _BAR - 20, panels[0].top, min(panels[0].side, 120.0), lit=maps[0].below is not None)
-    return document(body, width, height)
+def is_installed() -> bool:
+    """True if figures can be drawn."""
+    return find_spec("matplotlib") is not None
 
 
-def document(body: Sequence[str], width: float, height: float) -> str:
-    """An SVG document, `width` millimetres wide, of parts whose coordinates are in points; `height` is in points."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}mm" height="{height / _POINT:.2f}mm" '
-        f'viewBox="0 0 {width * _POINT:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">'
-        '<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
-    )
+def require() -> Any:
+    """The package matplotlib; LoadError that says how to install it where it is missing."""
+    return optional("matplotlib", "figure", "a figure needs", "figure", "font_manager", "patches", "textpath", "ticker")
 
 
-@dataclass(frozen=True, eq=False)
-class _Panel:
-    """One map in `width` points, its title and its labels."""
+def drawn(width: float, format: str, draw: Callable[["Sheet"], None]) -> bytes:
+    """The file of a figure, `width` millimetres wide, in which `draw` places what it shows."""
+    library = require()
+    with library.rc_context():
+        library.rcdefaults()  # whatever the user's own figures look like
+        library.rcParams.update(_SETTINGS)
+        sheet = Sheet(width)
+        draw(sheet)
+        return sheet.saved(format)
 
-    map: HeatMap
-    width: float
-    ramp: Ramp
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        n, m = self.map.values.shape
-        return n, m
+class Sheet:
+    """A page `width` points wide that grows downwards: `top` is where the next panel begins."""
 
-    @property
-    def rows(self) -> list[str]:
-        return _names(self.map.rows, self.map.block[0], self.map.row_numbers)
+    def __init__(self, width: float) -> None:
+        self.library = require()
+        self.width, self.top = width * _POINT - 2 * _EDGE, 0.0
+        self.figure = self.library.figure.Figure()
+        self._placed: list[tuple[Any, float, float, float, float]] = []
+        self.page = self.axes(0, 0, self.width, 0)
+        self.page.axis("off")
 
-    @property
-    def columns(self) -> list[str]:
-        return _names(self.map.columns, self.map.block[1], None)
+    def begin(self) -> None:
+        """Leave a gap below the panel before."""
+        self.top += GAP if self.top else 0.0
 
-    @property
-    def left(self) -> float:
-        return min(_length(self.rows, self.label_size) + 3, 0.4 * self.width)
+    def axes(self, left: float, top: float, width: float, height: float) -> Any:
+        """Axes of matplotlib whose box stands there, in points from the top left corner."""
+        axes = self.figure.add_axes((0, 0, 1, 1), label=str(len(self._placed)))
+        self._placed.append((axes, left, top, width, height))
+        return axes
 
-    @property
-    def label_size(self) -> float:
-        n, m = self.shape
-        return min(_SMALL, max(0.9 * 0.75 * self.width / max(n, m, 1), _LEAST))
+    def write(self, x: float, y: float, text: str, size: float, **look: Any) -> None:
+        """Write `text` with its baseline at y."""
+        text = drawable(text)
+        self.page.text(x, y, text, fontsize=size, **{"family": fonts_of(text), "va": "baseline", **look})
 
-    @property
-    def cell(self) -> float:
-        return (self.width - self.left) / max(1, self.shape[1])
+    def title(self, text: str, left: float, room: float) -> None:
+        """Write a title at the top, smaller or cut where it has no room."""
+        size = min(max(TITLE * room / max(self.length(text, TITLE), 1.0), NOTE), TITLE)
+        self.write(left, self.top + TITLE, self.fitted(text, size, room), size)
 
-    @property
-    def cell_height(self) -> float:
-        n, m = self.shape
-        if self.map.below is not None:  # as high as the picture
-            height, width = self.map.below.shape
-            return self.cell * m / width * height / n
-        return self.cell if n <= 2 * m else self.cell * 2 * m / n
+    def note(self, text: str, left: float, room: float) -> None:
+        """Write a note in grey, cut where it has no room, and go on below it."""
+        self.write(left, self.top + NOTE, self.fitted(text, NOTE, room), NOTE, color=FAINT)
+        self.top += NOTE + 3
 
-    @property
-    def turned(self) -> bool:
-        return _length(self.columns, self.label_size) > self.cell
+    def length(self, text: str, size: float) -> float:
+        """How long a text is in points."""
+        font = self.library.font_manager.FontProperties(family=fonts_of(text := drawable(text)), size=size)
+        return float(self.library.textpath.text_to_path.get_text_width_height_descent(text, font, False)[0])
 
-    @property
-    def top(self) -> float:
-        names = _length(self.columns, self.label_size) if self.turned else self.label_size
-        return _SIZE + 4 + names + 3
+    def fitted(self, text: str, size: float, room: float) -> str:
+        """The text, cut so that it is at most `room` points long."""
+        shorter = (f"{text[:end].rstrip()}…" for end in range(len(text) - 1, 0, -1))
+        whole = self.length(text, size) <= room
+        return text if whole else next((cut for cut in shorter if self.length(cut, size) <= room), "…")
 
-    @property
-    def side(self) -> float:
-        return self.shape[0] * self.cell_height
+    def box(self, left: float, width: float, height: float, **look: Any) -> None:
+        """A rectangle at the top."""
+        self.page.add_patch(self.library.patches.Rectangle((left, self.top), width, height, **look))
 
-    @property
-    def height(self) -> float:
-        return self.top + self.side + _SMALL + 3
-
-    def parts(self) -> Iterator[str]:
-        """Title, names, cells, frame, and what the cells are."""
-        values, (n, m) = self.map.values, self.shape
-        size = min(_SIZE, (self.width - self.left) / max(1, cell_len(self.map.title)) / _WIDE)
-        yield _text(self.left, _SIZE, self.map.title, max(size, _LEAST))
-        yield from self._names()
-        levels = self.ramp.levels(values)
-        frame = f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}"'
-        frame += f' height="{self.side:.2f}"'
-        yield f'{frame} fill="{_MASKED}"/>'
-        if self.map.below is not None:
-            yield self._picture(self.map.below[..., None])
-        yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
-        yield f'{frame} fill="none" stroke="#888" stroke-width="0.4"/>'
-        block = self.map.block
-        words = "" if block == (1, 1) else f", {self.map.pooling} over {block[0]} x {block[1]}"
-        note = f"{self.map.row_word} down, {self.map.column_word} across{words}"
-        if self.map.image:
-            note = f"a cell for each patch of the image{words}"
-        yield _text(self.left, self.top + self.side + _SMALL + 1, note, _SMALL - 1, color="#555")
-
-    def _names(self) -> Iterator[str]:
-        size = self.label_size
-        step = _naming_step(size, self.cell_height)
-        for at in range(0, self.shape[0], step):
-            y = self.top + (at + 0.5) * self.cell_height + 0.36 * size
-            yield _text(self.left - 2, y, self.rows[at], size, anchor="end")
-        step = _naming_step(size, self.cell) if self.turned else 1
-        for at in range(0, self.shape[1], step):
-            x = self.left + (at + 0.5) * self.cell
-            if self.turned:
-                yield _text(x + 0.36 * size, self.top - 2, self.columns[at], size, turn=True)
-            else:
-                yield _text(x, self.top - 2, self.columns[at], size, anchor="middle")
-
-    def _cells(self, levels: np.ndarray) -> Iterator[str]:
-        """A rectangle for every cell that is not masked, with its number where that has room."""
-        size = min(_SMALL, 0.36 * self.cell, 0.7 * self.cell_height) if self.map.below is None else 0
-        for i, row in enumerate(levels):
-            for j, level in enumerate(row):
-                if level != level:
-                    continue
-                x, y = self.left + j * self.cell, self.top + i * self.cell_height
-                fill = f'fill="{color_on_paper(level, self.ramp)}"'
-                if self.map.below is not None:
-                    fill = f'fill="#000" fill-opacity="{_VEIL * (1 - level):.3f}"'
-                yield (
-                    f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
-                    f'{fill} shape-rendering="crispEdges"/>'
-                )
-                if size >= _LEAST:
-                    value = f"{self.map.values[i, j]:.2f}".removeprefix("0")
-                    middle = y + self.cell_height / 2 + 0.36 * size
-                    yield _text(
-                        x + self.cell / 2, middle, value, size, anchor="middle", color=ink_on_paper(level, self.ramp)
-                    )
-
-    def _image(self, levels: np.ndarray) -> str:
-        if self.map.below is not None:
-            veil = np.nan_to_num(255 * _VEIL * (1 - levels)).astype(np.uint8)
-            return self._picture(np.dstack([np.zeros((*levels.shape, 3), np.uint8), veil]))
-        opacities = np.where(np.isnan(levels), 0, 255).astype(np.uint8)
-        return self._picture(np.dstack([_cells_as_pixels(levels, self.ramp), opacities]))
-
-    def _picture(self, pixels: np.ndarray) -> str:
-        data = base64.b64encode(png(pixels)).decode()
-        return (
-            f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
-            f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
-            f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>'
+    def color_bar(self, top: float, height: float, ramp: Ramp, dark: float = 1.0) -> None:
+        """The scale of colours at the right, with three numbers; of light on a picture where its least is below 1."""
+        levels = np.linspace(1, 0, 64)[:, None]
+        axes = self.axes(self.width - BAR + 8, top, 6, height)
+        axes.imshow(
+            colors(levels, ramp) if dark == 1 else lit(np.full((64, 1), 255), levels, dark),
+            aspect="auto",
+            extent=(0, 1, 0, 1),
         )
+        middle = 0.5 if ramp.diverging else {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5)
+        values = (ramp.low + share * (ramp.high - ramp.low) for share in (0.0, middle, 1.0))
+        axes.set(xticks=[], yticks=(0, 0.5, 1), yticklabels=[f"{value:.2g}".replace("-", "−") for value in values])
+        axes.yaxis.tick_right()
 
-
-def _names(labels: Sequence[str], block: int, numbers: Sequence[int | str] | None) -> list[str]:
-    if block == 1:
-        return [cut(written(label), _LONGEST) for label in labels]
-    of_rows = range(len(labels)) if numbers is None else numbers
-    return [str(of_rows[at]) for at in range(0, len(labels), block)]
+    def saved(self, format: str) -> bytes:
+        """The figure as a file, as high as what was placed."""
+        wide, high = self.width + 2 * _EDGE, self.top + 2 * _EDGE
+        self.page.set(xlim=(-_EDGE, wide - _EDGE), ylim=(high - _EDGE, -_EDGE))
+        self._placed[0] = (self.page, -_EDGE, -_EDGE, wide, high)
+        for axes, left, top, width, height in self._placed:
+            box = ((left + _EDGE) / wide, 1 - (top + height + _EDGE) / high, width / wide, height / high)
+            axes.set_position(box)
+        self.figure.set_size_inches(wide / 72, high / 72)
+        file = io.BytesIO()
+        self.figure.savefig(file, format=format, **_SAVED[format])
+        return file.getvalue()[file.getvalue().find(b"<svg") if format == "svg" else 0 :]  # pages hold no <?xml …>
 
 
 def written(text: str) -> str:
@@ -222,63 +141,54 @@ def written(text: str) -> str:
     return visible(text.replace("\n", "↵"))
 
 
-def _naming_step(size: float, cell: float) -> int:
-    return 1 if size <= cell else math.ceil(2 * size / cell)
+def drawable(text: str) -> str:
+    """The text with the number of each character for which this machine has no font."""
+    return "".join(c if c.isascii() or _font_with(c) else f"<U+{ord(c):04X}>" for c in text)
 
 
-def _length(labels: Sequence[str], size: float) -> float:
-    return max((cell_len(label) for label in labels), default=0) * _WIDE * size
+def fonts_of(text: str) -> list[str]:
+    """The fonts that have a text's characters: DejaVu Sans, then what this machine has."""
+    return [*dict.fromkeys([_FONT, *(_font_with(c) or _FONT for c in text if not c.isascii())]), "sans-serif"]
 
 
-def _text(
-    x: float, y: float, text: str, size: float, *, anchor: str = "start", color: str = "#000", turn: bool = False
-) -> str:
-    place = f'transform="translate({x:.2f},{y:.2f}) rotate(-90)"' if turn else f'x="{x:.2f}" y="{y:.2f}"'
-    look = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text {place} font-size="{size:.2f}" fill="{color}"{look}>{escape(written(text))}</text>'
+@cache
+def _font_with(character: str) -> str:
+    return next((name for name in _fonts() if _glyph_of(name)(ord(character))), "")
 
 
-def color_bar(ramp: Ramp, left: float, top: float, height: float, *, lit: bool = False) -> Iterator[str]:
-    """SVG elements of the colour scale as a bar: from the lowest value, below, to the highest, with three numbers.
-
-    lit  the scale is of black over a picture, from much at the lowest value to none
-    """
-    steps, bar = 32, f'<rect x="{left:.2f}" width="{_BAR}"'
-    for at in range(steps):
-        level = 1 - (at + 0.5) / steps
-        color = (
-            "#{0:02x}{0:02x}{0:02x}".format(round(255 * (1 - _VEIL * (1 - level))))
-            if lit
-            else color_on_paper(level, ramp)
-        )
-        place = f'y="{top + height * at / steps:.2f}" height="{height / steps:.2f}"'
-        yield f'{bar} {place} fill="{color}" shape-rendering="crispEdges"/>'
-    yield f'{bar} y="{top:.2f}" height="{height:.2f}" fill="none" stroke="#888" stroke-width="0.4"/>'
-    middle = {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5) if not ramp.diverging else 0.5
-    for level, share in ((0.0, 0.0), (0.5, middle), (1.0, 1.0)):
-        value = ramp.low + share * (ramp.high - ramp.low)
-        yield _text(left + _BAR + 2, top + height * (1 - level) + 2, f"{value:.2g}", _SMALL - 1)
+@cache
+def _fonts() -> list[str]:
+    """The upright fonts of this machine, those of many scripts first."""
+    listed = require().font_manager.fontManager.ttflist
+    names = {font.name for font in listed if (font.style, font.weight) == ("normal", 400)} - {_FONT}
+    order = sorted(names, key=lambda name: ("CJK" not in name, "Sans" not in name, name))
+    return [_FONT, *(name for name in order if not name.startswith("Last Resort"))]
 
 
-def color_on_paper(level: float, ramp: Ramp) -> str:
-    """The colour, "#rrggbb", of a level from 0 to 1 of the colour scale: white for no weight, grey for a score of 0."""
-    return "#{:02x}{:02x}{:02x}".format(*_color_of(level, ramp))
+@cache
+def _glyph_of(font: str) -> Callable[[int], int]:
+    manager = require().font_manager
+    index: Callable[[int], int] = manager.get_font(manager.findfont(font)).get_char_index
+    return index
 
 
-def ink_on_paper(level: float, ramp: Ramp) -> str:
-    """Black or white, "#000" or "#fff", whichever is seen better on a cell at `level` of the colour scale, 0 to 1."""
-    red, green, blue = _color_of(level, ramp)
-    return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
+def colors(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
+    """The colours `[..., 3]`, 0 to 255, of levels of the scale on paper: white for 0, grey for NaN, which is masked."""
+    name = "about 0, paper" if ramp.diverging else "paper"
+    table = np.array([*(color_at(at, name, "truecolor").get_truecolor() for at in range(256)), _MASKED], np.uint8)
+    shown: np.ndarray = table[np.where(np.isnan(levels), 256, np.rint(np.nan_to_num(levels) * 255)).astype(int)]
+    return shown
 
 
-def _color_of(level: float, ramp: Ramp) -> tuple[int, int, int]:
-    colors = ramp.colors if ramp.diverging else "crameri:batlowW"
-    place = level if ramp.diverging else 1 - level
-    color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
-    return color.red, color.green, color.blue
+def lit(picture: np.ndarray, levels: np.ndarray, dark: float) -> np.ndarray:
+    """A grey picture `[height, width]` in the light of the levels `[n, m]` over it, of which `dark` is the least."""
+    places = [np.arange(size) * cells // size for size, cells in zip(picture.shape, levels.shape, strict=True)]
+    light = dark + (1 - dark) * np.nan_to_num(levels)[np.ix_(*places)]
+    return np.repeat((picture * light).astype(np.uint8)[..., None], 3, 2)
 
 
-def _cells_as_pixels(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
-    table = np.array([_color_of(level, ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
-    pixels: np.ndarray = table[np.rint(np.nan_to_num(levels) * 255).astype(int)]
-    return np.where(np.isnan(levels)[..., None], np.uint8(0), pixels)
+def ink_on(color: np.ndarray) -> str:
+    """Black or white, whichever can be read on a colour `[3]`, 0 to 255."""
+    parts = np.asarray(color) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return "black" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "white"

@@ -14,10 +14,16 @@ NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
 # The colours of a 256-colour terminal that are nearest to viridis, with a lightness that rises from each to the next.
 _VIRIDIS_256 = (53, 54, 24, 60, 30, 36, 71, 77, 113, 148, 184, 226)
-# The ends of berlin and vik (Crameri 2018), and grey at 0: masked cells are the screen's colour.
-_ABOUT_0 = {
+# The ends of berlin and vik (Crameri 2018), and grey at 0, for masked cells are the screen's colour; on paper they are
+# grey, and 0 is white. "paper" is that of pages.
+_OWN = {
     "about 0, dark": ((158, 176, 255), (72, 138, 186), (88, 88, 88), (190, 96, 66), (255, 172, 172)),
     "about 0, light": ((0, 18, 97), (58, 110, 160), (176, 176, 176), (178, 92, 50), (89, 0, 8)),
+    "about 0, paper": ((0, 18, 97), (58, 110, 160), (255, 255, 255), (178, 92, 50), (89, 0, 8)),
+    "paper": tuple(
+        tuple(bytes.fromhex(stop))
+        for stop in ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"]
+    ),
 }
 _DARK, _LIGHT = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
 _RED, _GREEN, _YELLOW, _BLUE, _CYAN = 1, 2, 3, 4, 6
@@ -136,15 +142,15 @@ def _style(index: int, colors: str, depth: str) -> Style:
 @cache
 def _table(name: str) -> list[tuple[int, int, int]]:
     """256 colours of a published map, such as viridis (van der Walt, Smith 2015), or of one about 0."""
-    if name in _ABOUT_0:
-        return _between(_ABOUT_0[name])
+    if name in _OWN:
+        return _between(_OWN[name])
     from cmap import Colormap  # imported here: takes 40 ms, and plain text never needs it
 
     colors = np.round(np.asarray(Colormap(name).lut(_LEVELS))[:, :3] * 255).astype(int)
     return [(int(r), int(g), int(b)) for r, g, b in colors]
 
 
-def _between(stops: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def _between(stops: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
     places, at = np.linspace(0, 1, len(stops)), np.linspace(0, 1, _LEVELS)
     parts = [np.interp(at, places, part).round().astype(int).tolist() for part in zip(*stops, strict=True)]
     return list(zip(*parts, strict=True))

@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from rich.cells import cell_len
-from rich.console import RenderableType
-from rich.segment import Segment, Segments
+from rich.console import Group, RenderableType
+from rich.table import Table
 
-from attn_cli.views.drawing.cells import joined
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.screen import Screen
 
@@ -38,17 +36,10 @@ def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
     return max(1, min(most, len(maps)))
 
 
-def _beside(maps: Sequence[HeatMap], width: int) -> Segments:
-    """Maps side by side, `width` columns each: empty lines below shorter titles put cells at one height."""
-    deepest = max(each.title_lines for each in maps)
-    empty, parts, shown = list[Segment](), [each.lines() for each in maps], list[Segment]()
-    for each, part in zip(maps, parts, strict=True):
-        part[each.title_lines : each.title_lines] = [empty] * (deepest - each.title_lines)
-    for number in range(max(map(len, parts))):
-        for at, part in enumerate(parts):
-            line = part[number] if number < len(part) else empty
-            shown += joined(line)
-            if at < len(parts) - 1:
-                shown.append(Segment(" " * (width + _GAP - sum(cell_len(segment.text) for segment in line))))
-        shown.append(Segment.line())
-    return Segments(shown)
+def _beside(maps: Sequence[HeatMap], width: int) -> Table:
+    """Maps side by side, `width` columns each: shorter titles stand lower, so that cells are at one height."""
+    deepest, grid = max(each.title_lines for each in maps), Table.grid(padding=(0, _GAP, 0, 0), pad_edge=False)
+    for _ in maps:
+        grid.add_column(width=width)
+    grid.add_row(*(Group(*[""] * (deepest - each.title_lines), each) for each in maps))
+    return grid

@@ -1,17 +1,18 @@
 """A text in lines of a given width, each of its tokens where it stands."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 
 from attn_cli.prompt import Token, later_pieces
 from attn_cli.text import visible
 
 LATER_PIECE = "∙"  # of a character that several tokens share
-_LONGEST_WORD = 30  # columns; what is longer, such as a text without blanks, breaks between tokens
+_LONGEST_WORD = 30  # letters; what is longer, such as a text without blanks, breaks between tokens
+_MOST = 1000  # characters of a token that are looked at
 _BLANK = "␣"
 _LINE_END = "␊"
 
@@ -57,24 +58,28 @@ class TextLayout:
         return next((piece.token for piece in pieces if 0 <= column - piece.column < piece.width), None)
 
 
-def layout_of(tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str]) -> TextLayout:
-    """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns."""
+def layout_of(
+    tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str], measure: Callable[[str], Any] = cell_len
+) -> TextLayout:
+    """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns, or in the unit of `measure`."""
     later = later_pieces(tokens)
     shown = [
         LATER_PIECE if later[at] else _shown(token) + (suffixes[at] if suffixes else "")
         for at, token in enumerate(tokens)
     ]
-    words = _word_widths(tokens, shown)
+    words = _word_widths(tokens, shown, measure)
     lines: list[list[TokenPiece]] = [[]]
     column, end = 0, 0
 
     def add(token: int, shown: str) -> None:
         nonlocal column
         shown = visible(shown)
-        size = cell_len(shown)
+        size = measure(shown)
         if size > width:
-            shown = chop_cells(shown, width - 1)[0] + "…"
-            size = cell_len(shown)
+            shown = next(
+                cut for end in range(min(len(shown), _MOST), -1, -1) if measure(cut := shown[:end] + "…") <= width
+            )
+            size = measure(shown)
         if column + size > width:
             lines.append([])
             column = 0
@@ -111,16 +116,16 @@ def layout_of(tokens: Sequence[Token], text: str, width: int, suffixes: Sequence
     return TextLayout(tuple(map(tuple, lines)))
 
 
-def _word_widths(tokens: Sequence[Token], shown: Sequence[str]) -> list[int]:
-    """The columns of the word that begins with each token, 0 for tokens within one; of a very long one its first's."""
+def _word_widths(tokens: Sequence[Token], shown: Sequence[str], measure: Callable[[str], Any]) -> list[Any]:
+    """The width of the word that begins with each token, 0 for tokens within one; of a very long one its first's."""
     widths = [0] * len(tokens)
     first = 0
     for at, token in enumerate(tokens):
         joined = at > 0 and _are_joined(tokens[at - 1], token)
-        size = cell_len(visible(shown[at]))
+        size = measure(visible(shown[at]))
         if not joined:
             first = at
-        if joined and widths[first] + size > _LONGEST_WORD:
+        if joined and widths[first] + size > _LONGEST_WORD * measure("x"):
             continue
         widths[first] += size
     return widths

@@ -1,4 +1,4 @@
-"""html, svg, png, pdf: reports as one self-contained page or image, without a script, network or font to fetch."""
+"""html: reports as one self-contained page, without a network or font to fetch."""
 
 import re
 from collections.abc import Mapping
@@ -7,29 +7,24 @@ from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment, Segments
+from rich.terminal_theme import TerminalTheme
 
 from attn_cli.errors import InputError
 from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
 from attn_cli.text import model_name
-from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.console import console_for
-from attn_cli.views.drawing.figure import figure_svg
-from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, largest_map
-from attn_cli.views.drawing.text_figure import text_figure_svg
-from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import renderables
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.webpage.build import StaticScreen, page_html
-from attn_cli.views.writers.cells_svg import LIGHT, svg_of
 
+_COLORS = [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120)]
+_LIGHT = TerminalTheme((255, 255, 255), (30, 30, 30), [*_COLORS, (90, 90, 90)])
 PAGE = Screen(width=120, depth="truecolor", light=True)
 _INLINE = replace(PAGE, width=96)  # what the column of a notebook has room for
-_LARGEST_OF_FIGURE = (512, 512)  # cells, beyond which it is pooled
 UNBROKEN = (  # of a <pre> in another page, such as a notebook's, whose own style would break long lines
     "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; "
     "font-size: min(1em, 1.3vw); "  # so that a narrow window and a printed page have whole lines of 96 columns
@@ -56,33 +51,18 @@ body {{ color: {foreground}; background-color: {background}; }}
 
 
 class PageView(View):
-    """Keeps all reports and writes them at the end, as one page, or as one image in svg, png or pdf."""
+    """Writes one HTML page at the end: interactive if there is a recording of the model's pass, else all reports."""
+
+    largest = largest_map(PAGE)
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         super().__init__(sink, format, settings)
-        require(format)
-        self.chooses = format != "html" and settings.figure_width is None
-        self.largest = largest_map(PAGE) if settings.figure_width is None else _LARGEST_OF_FIGURE
         self.reports: list[Report] = []
+        self.recording: Recording | None = None
 
     def show(self, report: Report) -> None:
         """Keep the report until all are written as one page."""
         self.reports.append(report)
-
-    def close(self) -> None:
-        """Write all reports as one page or image."""
-        if self.format == "html":
-            self.sink.write(to_html(self.reports))
-            return
-        width = self.settings.figure_width
-        svg = to_svg(self.reports) if width is None else to_figure(self.reports, width)
-        self.sink.write(converted(svg, self.format))
-
-
-class WebpageView(PageView):
-    """Writes one HTML page at the end: interactive if there is a recording of the model's pass, else all reports."""
-
-    recording: Recording | None = None
 
     def records(self, command: str) -> bool:
         """True for `attn inspect`, whose page is made of a recording."""
@@ -97,11 +77,11 @@ class WebpageView(PageView):
 
     def close(self) -> None:
         """Write the page."""
-        if self.recording is None:
-            super().close()
-        else:
-            named = [replace(report, source=_named(report.source)) for report in self.reports]
-            self.sink.write(page_html(self.recording, screen=static_screen(named)))
+        named = [replace(report, source=_named(report.source)) for report in self.reports]
+        page = (
+            to_html(self.reports) if self.recording is None else page_html(self.recording, screen=static_screen(named))
+        )
+        self.sink.write(page)
 
 
 def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -110,7 +90,7 @@ def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def to_html(reports: list[Report]) -> bytes:
     """All reports on one page."""
-    return _recorded(reports).export_html(theme=LIGHT, code_format=_HTML).encode("utf-8", "backslashreplace")
+    return _recorded(reports).export_html(theme=_LIGHT, code_format=_HTML).encode("utf-8", "backslashreplace")
 
 
 def inline_html(report: Report, most: int, more: str) -> str:
@@ -127,35 +107,15 @@ def inline_html(report: Report, most: int, more: str) -> str:
     if left:
         console.print(f"… {left:,} lines more: {more}", style="bold", markup=False, highlight=False)
     code = f'<pre style="color: {{foreground}}; background: {{background}}; {UNBROKEN}">{{code}}</pre>'
-    html = console.export_html(theme=LIGHT, code_format=code, inline_styles=True)
+    html = console.export_html(theme=_LIGHT, code_format=code, inline_styles=True)
     return _OF_DECORATION.sub("", html).encode("utf-8", "backslashreplace").decode()
 
 
 def static_screen(reports: list[Report]) -> StaticScreen:
     """What a terminal shows of the reports, as HTML with its CSS, for readers of an interactive page without script."""
-    html = _recorded(reports).export_html(theme=LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
+    html = _recorded(reports).export_html(theme=_LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
     css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
     return StaticScreen(code, css)
-
-
-def to_figure(reports: list[Report], width: float) -> str:
-    """One SVG figure of all heat maps of the reports, `width` millimetres wide; or the text, if one row was picked."""
-    texts = [text for report in reports for text in colored_texts(report)]
-    if texts:
-        return text_figure_svg(texts, width)
-    drawn = (part for report in reports for part in draw_answer(report, PAGE))
-    return figure_svg([part for part in drawn if isinstance(part, HeatMap)], width)
-
-
-def to_svg(reports: list[Report]) -> str:
-    """All reports in one SVG, as a terminal of 120 columns shows them."""
-    console = console_for(PAGE)
-    lines: list[list[Segment]] = []
-    for number, report in enumerate(reports):
-        lines += [[]] if number else []
-        for renderable in renderables(report, PAGE):
-            lines += console.render_lines(renderable, pad=False)
-    return svg_of(lines, LIGHT)
 
 
 def _recorded(reports: list[Report]) -> Console:

@@ -1,9 +1,9 @@
-"""Figures: the width that was asked for, cells in their places, one scale of colours, fonts that conferences take."""
+"""Figures: cells have the colours of their numbers, labels touch nothing, fonts are those that conferences take."""
 
+import io
 import re
-import struct
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from unittest import mock
 from xml.etree import ElementTree
@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from rich.segment import Segment
-from rich.style import Style
 
 from attn_cli.call import Place
 from attn_cli.prompt import Prompt, Token
@@ -22,136 +20,139 @@ from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing import raster
-from attn_cli.views.drawing.figure import figure_svg
+from attn_cli.views.drawing import figure, panels
+from attn_cli.views.drawing.figure import Sheet, colors, drawn
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import image_map
+from attn_cli.views.drawing.palette import ramp_for
 from attn_cli.views.drawing.screen import Screen, largest_map
-from attn_cli.views.drawing.text_figure import ColoredText, text_figure_svg
 from attn_cli.views.screens import render
-from attn_cli.views.writers.cells_svg import COLUMN, LIGHT, ROW, svg_of
 from attn_cli.views.writers.page import PAGE
 from tests.explore.recordings import prompt_of, recording
 from tests.program import attn, refused
 from tests.views.test_golden import GoldenScreen
 
-SVG = "{http://www.w3.org/2000/svg}"
-POINTS = 120 * 72 / 25.4
 NAMES = ["a", "river", "bank"]
+WORDS = ["a", "iiii", "Wmmmmmmmmmmmmmmmmmmmmmm", "日本語の文", "↵", "$x$", "🎉", "x\ny", "", "-"]
 
 
-def map_of(values: np.ndarray, labels: list[str], **more: object) -> HeatMap:
+def map_of(values: np.ndarray, labels: Sequence[str], **more: object) -> HeatMap:
     return HeatMap(values, "weights", "head 0", labels, labels, PAGE, **more)
 
 
-def cells_of(svg: str) -> list[ElementTree.Element]:
-    rects = ElementTree.fromstring(svg).iter(f"{SVG}rect")
-    return [rect for rect in rects if rect.get("fill") not in ("none", "#fff") and rect.get("width") != "6.0"]
+def sheet_of(draw: Callable[[Sheet], None], width: float = 84, format: str = "png") -> tuple[Sheet, bytes]:
+    sheets: list[Sheet] = []
+    data = drawn(width, format, lambda sheet: (sheets.append(sheet), draw(sheet))[1])
+    return sheets[0], data
 
 
-def test_every_cell_stands_in_its_row_and_column_and_masked_ones_are_left_out() -> None:
+def pixel(data: bytes, axes: object, column: float, row: float) -> list[int]:
+    """The colour of a place of axes, in their own numbers, in a picture of the sheet."""
+    image = Image.open(io.BytesIO(data)).convert("RGB")
+    x, y = axes.figure.transFigure.inverted().transform(axes.transData.transform((column, row)))
+    return list(image.getpixel((int(x * image.width), int((1 - y) * image.height))))
+
+
+def boxes(sheet: Sheet, texts: Sequence[object]) -> list[tuple[float, float, float, float]]:
+    sheet.figure.set_dpi(300)
+    sheet.figure.draw_without_rendering()
+    return [text.get_window_extent().extents for text in texts if text.get_text()]
+
+
+def overlaps(boxes: Sequence[tuple[float, float, float, float]]) -> list[tuple[int, int]]:
+    return [
+        (i, j)
+        for i, a in enumerate(boxes)
+        for j, b in enumerate(boxes[:i])
+        if a[0] < b[2] - 0.5 and b[0] < a[2] - 0.5 and a[1] < b[3] - 0.5 and b[1] < a[3] - 0.5
+    ]
+
+
+def test_cells_have_the_colours_of_their_numbers() -> None:
     values = np.array([[1.0, -np.inf, -np.inf], [0.25, 0.75, -np.inf], [0.0, 0.5, 0.5]])
-    svg = figure_svg([map_of(values, NAMES)], 84)
-    ground, *cells = cells_of(svg)
-    assert ground.get("fill") == "#ececec" and len(cells) == 6
-    side = float(cells[0].get("width"))
-    left, top = (min(float(cell.get(axis)) for cell in cells) for axis in ("x", "y"))
-    places = {
-        (round((float(cell.get("y")) - top) / side), round((float(cell.get("x")) - left) / side)) for cell in cells
-    }
-    assert places == {(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)}
-    texts = [text.text for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-    assert set(NAMES) < set(texts) and {".25", ".75", "1.00"} < set(texts)
+    sheet, data = sheet_of(partial(panels.maps, drawn=[map_of(values, NAMES)]))
+    _, axes, bar = sheet.figure.axes
+    expected = colors(ramp_for(values, "weights", "linear").levels(values), ramp_for(values, "weights", "linear"))
+    for row, column in np.ndindex(3, 3):
+        assert pixel(data, axes, column - 0.4, row - 0.4) == expected[row, column].tolist()
+    assert expected[2, 0].tolist() == [255, 255, 255] and len(set(expected[0, 1:].ravel())) == 1  # 0 white, masked grey
+    assert {text.get_text() for text in axes.texts} == {"1.00", ".25", ".75", "0", ".50"}
+    assert [text.get_text() for text in axes.get_yticklabels()] == [text.get_text() for text in axes.get_xticklabels()]
+    assert [text.get_text() for text in axes.get_yticklabels()] == NAMES
+    assert [text.get_text() for text in bar.get_yticklabels()] == ["0", "0.5", "1"]
 
 
-def test_large_maps_are_images_and_say_what_was_pooled() -> None:
-    svg = figure_svg([map_of(np.random.default_rng(0).random((80, 80)), ["x"] * 240, block=(3, 3))], 84)
-    assert not cells_of(svg)[1:] and "data:image/png;base64," in svg and "max over 3 x 3" in svg
+@pytest.mark.parametrize("kind", ["scores", "change"])
+def test_numbers_below_0_have_another_colour_and_0_is_white(kind: str) -> None:
+    ramp = ramp_for(np.array([-2.0, 2.0]), kind, "linear", light=True)
+    below, nothing, above = colors(ramp.levels(np.array([-1.5, 0.0, 1.5])), ramp).astype(int)
+    assert nothing.min() > 250 and below[2] > below[0] + 40 and above[0] > above[2] + 40
 
 
-def test_a_figure_of_a_command(golden: Callable[[str, str], None]) -> None:
-    run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "-f", "svg")
-    assert run.code == 0, run.errors
-    golden("figure.svg", run.text)
-    assert ElementTree.fromstring(run.text).get("width") == "120mm"
+@pytest.mark.parametrize(
+    ("count", "words", "width"), [(1, NAMES, 84), (19, NAMES, 84), (41, WORDS, 174), (69, WORDS, 84), (90, WORDS, 40)]
+)
+def test_labels_touch_nothing_and_stay_on_the_page(count: int, words: list[str], width: float) -> None:
+    labels = [words[at % len(words)] for at in range(count)]
+    maps = [map_of(np.random.default_rng(0).random((count, count)), labels, row_numbers=range(count))] * 3
+    for several in maps[:1], maps:
+        sheet, _ = sheet_of(partial(panels.maps, drawn=several), width)
+        axes = [each for each in sheet.figure.axes if each.get_images()]
+        every = [text for each in axes for axis in (each.xaxis, each.yaxis) for text in axis.get_ticklabels()]
+        found = boxes(sheet, [*every, *sheet.page.texts])
+        assert not overlaps(found)
+        wide, high = sheet.figure.bbox.extents[2:]
+        assert all(x > -1 and right < wide + 1 and y > -1 and top < high + 1 for x, y, right, top in found)
 
 
-@pytest.mark.skipif(find_spec("svg2pdf_py") is None, reason="the extra figure is not installed")
-def test_a_pdf_has_its_width_and_embeds_truetype_fonts(tmp_path: Path) -> None:
-    file = tmp_path / "a.pdf"
-    run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "-o", file)
-    assert run.code == 0, run.errors
-    data = file.read_bytes()
-    box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", data)
-    assert box is not None and float(box[1]) == pytest.approx(POINTS, abs=0.1)
-    assert b"/FontFile2" in data and b"/Type3" not in data
+def test_many_tokens_are_pooled_and_counted() -> None:
+    values = np.random.default_rng(0).random((80, 80))
+    sheet, _ = sheet_of(partial(panels.maps, drawn=[map_of(values, ["x"] * 1436, block=(18, 18))]))
+    ticks = [int(at) for at in sheet.figure.axes[1].get_xticks() if 0 <= at <= 1436]
+    assert 3 < len(ticks) < 9 and {tick % 100 for tick in ticks} == {0}
+    assert any("max over 18 x 18" in text.get_text() for text in sheet.page.texts)
 
 
-@pytest.mark.skipif(find_spec("resvg_py") is None, reason="the extra figure is not installed")
-def test_figures_and_screens_as_png(tmp_path: Path) -> None:
-    figure, screen = tmp_path / "a.png", tmp_path / "b.png"
-    assert attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "-o", figure).code == 0
-    assert attn("inspect", "the cat sat", "-m", "toy:the-cat-sat", "-o", screen).code == 0
-    data = figure.read_bytes()
-    assert struct.unpack(">I", data[16:20])[0] == pytest.approx(120 / 25.4 * 300, abs=1)
-    assert data[37:41] == b"pHYs" and struct.unpack(">IIB", data[41:50]) == (11811, 11811, 1)  # 300 dots an inch
-    with Image.open(figure) as image:
-        image.load()
-    assert screen.read_bytes().startswith(b"\x89PNG")
+def test_heads_stand_in_the_order_that_was_asked_for(file: str) -> None:
+    found = attn("matrix", "-m", file, "-H", "1.2,0.1,1.0", "-f", "svg")
+    assert re.findall(r"layer (\d head \d) ·", found.text) == ["1 head 2", "0 head 1", "1 head 0"]
+
+
+def test_a_pdf_has_its_width_truetype_fonts_no_date_and_always_the_same_bytes(tmp_path: Path) -> None:
+    for at in "ab":
+        run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", "84mm", "-o", tmp_path / f"{at}.pdf")
+        assert run.code == 0, run.errors
+    data = (tmp_path / "a.pdf").read_bytes()
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", data)
+    assert box is not None and float(box[1]) == pytest.approx(84 * 72 / 25.4, abs=0.1)
+    assert b"/FontFile2" in data and b"/Type3" not in data and b"/CreationDate" not in data
+    assert data == (tmp_path / "b.pdf").read_bytes()
+
+
+@pytest.mark.parametrize(("given", "millimetres"), [("3.3in", 83.82), ("8.4cm", 84), ("84", 84)])
+def test_a_png_has_its_width_and_an_svg_its_words(given: str, millimetres: float, tmp_path: Path) -> None:
+    command = ("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", given)
+    assert attn(*command, "-o", tmp_path / "a.png").code == 0
+    image = Image.open(tmp_path / "a.png")
+    assert image.width == pytest.approx(millimetres / 25.4 * 300, abs=1)
+    assert image.info["dpi"] == pytest.approx((300, 300), abs=0.01)
+    texts = {each.text for each in ElementTree.fromstring(attn(*command, "-f", "svg").text).iter() if each.text}
+    assert {"the", "cat", "sat"} < texts
+
+
+def test_widths_and_commands_that_have_none() -> None:
+    refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width is of a figure")
+    for wrong in "wide", "1mm", "99in", "0x1", "9" * 400:
+        refused(attn("matrix", "river bank", "--width", wrong, "-f", "svg"), 2, "40 to 1000 mm")
+    refused(attn("inspect", "river bank", "-o", "x.png"), 2, "this command draws none", ".html")
+    refused(attn("layers", "-o", "x.pdf"), 2, "this command draws none")
 
 
 def test_what_is_missing_is_said_before_anything_runs() -> None:
-    with mock.patch.object(raster, "find_spec", lambda name: None):
-        refused(attn("matrix", "river bank", "-o", "x.png"), 2, "png needs resvg-py", "pip install 'attn-cli[figure]'")
-        refused(attn("matrix", "river bank", "-o", "x.pdf"), 2, "pdf needs svg2pdf-py")
-
-
-def test_every_cell_of_a_map_stands_in_its_column_and_row() -> None:
-    image = ElementTree.fromstring(attn("inspect", "he sat on the river bank", "-H", "0", "-f", "svg").bytes)
-    cells = [rect for rect in image.iter(f"{SVG}rect") if rect.get("x") and float(rect.get("width", 0)) == 7 * COLUMN]
-    assert {float(rect.get("x", 0)) for rect in cells} >= {7 * COLUMN * at for at in range(6)}
-    numbers = [
-        text for text in image.iter(f"{SVG}text") if (text.text or "").startswith("0.") and len(text.text or "") == 5
-    ]
-    assert len(numbers) >= 36
-    for text in numbers:
-        assert text.get("text-anchor") == "middle"
-
-
-def test_texts_stand_on_their_cells_and_blocks_are_rectangles() -> None:
-    lines = [[Segment("1.0 2.0  two words"), Segment("▀", Style(color="#ff0000", bgcolor="#00ff00"))], [Segment("中x")]]
-    image = ElementTree.fromstring(svg_of(lines, LIGHT))
-    texts = {text.text: float(text.get("x", 0)) for text in image.iter(f"{SVG}text")}
-    assert texts == {"1.0": 1.5 * COLUMN, "2.0": 5.5 * COLUMN, "two words": 13.5 * COLUMN, "中x": 1.5 * COLUMN}
-    rects = [
-        (r.get("fill"), float(r.get("x", 0)), float(r.get("height", "0").rstrip("%"))) for r in image.iter(f"{SVG}rect")
-    ]
-    assert rects[1:] == [("#00ff00", 18 * COLUMN, ROW), ("#ff0000", 18 * COLUMN, ROW / 2)]
-
-
-FRAME = "#c2185b"
-
-
-def text_of(values: np.ndarray, **more: object) -> ColoredText:
-    prompt = prompt_of(len(values))
-    return ColoredText("layer 0 head 1", "what 3 the attends to", prompt.tokens, prompt.text, values, **more)
-
-
-def drawn(svg: str, tag: str) -> list[ElementTree.Element]:
-    return list(ElementTree.fromstring(svg).iter(f"{SVG}{tag}"))
-
-
-def test_tokens_have_the_colours_of_their_numbers_and_masked_ones_none() -> None:
-    values = np.array([0.5, 0.25, 0.25, 0.0, np.nan, np.nan])
-    svg = text_figure_svg([text_of(values, subject=3)], 84)
-    boxes = [box for box in drawn(svg, "rect") if box.get("rx")]
-    fills = [box.get("fill") for box in boxes]
-    assert len(fills) == 4 and fills[1] == fills[2] and len(set(fills)) == 3  # masked ones have no box
-    assert [box.get("stroke") for box in boxes] == [None, None, None, FRAME]
-    words = [text.text for text in drawn(svg, "text")]
-    assert words[:7] == ["layer 0 head 1 · what 3 the attends to", "he", "sat", "on", "the", "river", "bank"]
-    assert "0 he 0.500 · 1 sat 0.250 · 2 on 0.250" in words
-    assert ElementTree.fromstring(svg).get("width") == "84mm"
+    with mock.patch.dict("sys.modules", {"matplotlib.figure": None}):
+        refused(
+            attn("matrix", "x", "-m", "nothing", "-f", "svg"), 3, "a figure needs", "pip install 'attn-cli[figure]'"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +162,79 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def test_a_picked_row_or_key_is_a_text(file: str, golden: Callable[[str, str], None]) -> None:
-    row = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "7", "-f", "svg")
-    assert row.code == 0, row.errors
-    golden("figure-text.svg", row.text)
-    column = attn("matrix", "-m", file, "-l", "1", "-H", "2", "--key", "4", "-f", "svg")
-    assert "who attends to 4 river" in column.text
-    boxes = [box for box in drawn(column.text, "rect") if box.get("rx")]
-    assert len(boxes) == 12 - 4  # queries before the key can't see it
-    several = attn("matrix", "-m", file, "-l", "1", "-H", "2", "-t", "bank", "-t", "7", "-f", "svg")
-    assert several.code == 0, several.errors
+COMMANDS = {
+    "top": ("-t", "7"),
+    "heads": (),
+    "heads ": ("--sort", "entropy"),
+    "heads  ": ("--key", "4"),
+    "heads   ": ("--kinds",),
+    "matrix": ("-l", "1", "-H", "2", "-t", "7"),
+    "matrix ": ("-l", "1", "-H", "2", "--key", "4"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_on_a_text_have_figures(command: str, file: str) -> None:
+    run = attn(command.strip(), "-m", file, *COMMANDS[command], "--width", "60", "-f", "png")
+    assert run.code == 0, run.errors
+    assert Image.open(io.BytesIO(run.bytes)).width == pytest.approx(60 / 25.4 * 300, abs=1)
+
+
+def test_commands_on_several_texts_have_figures() -> None:
+    for command in ("plane", "river bank", "bank loan"), ("compare", "river bank", "bank loan", "-w", "bank"):
+        run = attn(*command, "-f", "svg")
+        assert run.code == 0, run.errors
+        texts = [each.text for each in ElementTree.fromstring(run.text).iter() if each.text]
+        assert {"river", "loan"} < set(texts) and texts.count("bank") == 2
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    sheet, _ = sheet_of(partial(panels.bars, drawn=[("t", ["23.0  a", "8.1  b", "c"], [-4.0, 2.0, -1.0])]))
+    axes = sheet.figure.axes[1]
+    assert [bar.get_width() for bar in axes.patches] == [4, 2, 1]
+    assert [bool(bar.get_hatch()) for bar in axes.patches] == [False, True, False]  # those above 0
+    assert [text.get_text() for text in axes.texts] == ["−4.00", "+2.00", "−1.00"]
+    assert not overlaps(boxes(sheet, [*axes.texts, *axes.get_yticklabels()]))
+
+
+@pytest.mark.parametrize(("count", "seed"), [(1, 0), (8, 1), (30, 2)])
+def test_words_of_points_touch_no_other_word(count: int, seed: int) -> None:
+    ways = np.random.default_rng(seed).normal(size=(count, 2, 2))
+    words, texts = [f"word{at}" for at in range(count)], [at % 2 for at in range(count)]
+    sheet, _ = sheet_of(partial(panels.points, words=words, texts=texts, ways=ways, axis="xy"))
+    shown = [text for text in sheet.figure.axes[1].texts if text.get_text()]
+    assert not overlaps(boxes(sheet, shown)) and len(shown) > 0.8 * count
+    assert sum(len(marks.get_offsets()) for marks in sheet.figure.axes[1].collections) == 2 * count
+
+
+def text_of(values: np.ndarray, **more: object) -> panels.ColoredText:
+    prompt = prompt_of(len(values))
+    return panels.ColoredText("layer 0 head 1", "what 3 the attends to", prompt.tokens, prompt.text, values, **more)
+
+
+def test_tokens_have_the_colours_of_their_numbers_and_masked_ones_none() -> None:
+    values = np.array([0.5, 0.25, 0.25, 0.0, np.nan, np.nan])
+    sheet, _ = sheet_of(partial(panels.texts, drawn=[text_of(values, subject=3)]))
+    fills = [tuple(box.get_facecolor()) for box in sheet.page.patches]
+    assert fills[1] == fills[2] != fills[0] and fills[3][:3] == (1, 1, 1)
+    assert [fill[3] for fill in fills] == [1, 1, 1, 1, 0, 0]  # masked ones have no box
+    assert [box.get_linewidth() > 0 for box in sheet.page.patches] == [at == 3 for at in range(6)]
+    title, *words, heaviest = (text.get_text() for text in sheet.page.texts)
+    assert title == "layer 0 head 1 · what 3 the attends to" and words == ["he", "sat", "on", "the", "river", "bank"]
+    assert heaviest == "0 he 0.500 · 1 sat 0.250 · 2 on 0.250"
+
+
+def test_any_text_is_measured_as_it_is_drawn() -> None:
+    text, tokens = "日本\nok 🎉 $x$ Wm", []
+    for start, end in ((0, 1), (0, 1), (0, 1), (1, 2), (2, 3), (3, 5), (6, 7), (6, 7), (8, 11), (12, 14)):
+        tokens.append(Token(len(tokens), text[start:end], start=start, end=end))
+    with mock.patch.object(figure, "_font_with", lambda letter: "" if ord(letter) > 0x2FFF else "DejaVu Sans"):
+        values = np.linspace(0, 1, len(tokens))
+        each = panels.ColoredText("t", "w", tokens, text, values)
+        sheet, _ = sheet_of(partial(panels.texts, drawn=[each]), 40)
+    words = [word.get_text() for word in sheet.page.texts[1:-1]]
+    assert words == ["<U+65E5>", "∙", "∙", "<U+672C>", "↵", "ok", "<U+1F389>", "∙", "$x$", "Wm"]
+    assert not overlaps(boxes(sheet, sheet.page.texts[1:-1]))
 
 
 RULE = {"scale": 0.125, "mask": "no mask", "softcap": None, "bias": False, "sink": False, "softmax": True}

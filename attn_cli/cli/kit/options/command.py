@@ -1,5 +1,6 @@
 """The options of a command: which model and how it is loaded, what is written and where, and all of a text's."""
 
+import re
 import shutil
 import sys
 import time
@@ -33,6 +34,7 @@ from attn_cli.views.drawing.cells import fit_path
 from attn_cli.views.formats import Format, format_for, format_names, names_in_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
+_NARROWEST, _WIDEST = 40, 1000  # millimetres of a figure
 _model, _device = (partial(option, rich_help_panel=group) for group in ("Model", "Device"))
 opened: ContextVar[Source | None] = ContextVar("opened", default=None)
 """The source that commands read, whatever their --model names; None for the one that it names."""
@@ -55,12 +57,28 @@ class OutputOptions:
         """The format that --json, --format or the suffix of --output chooses."""
         return format_for("json" if self.json else self.format, self.output)
 
+    @property
+    def figure_width(self) -> float | None:
+        """Millimetres of the figure, those of --width or 120; None for a command and a format without one."""
+        given = current.get()
+        if given is None or "width" not in given.takes:
+            return None
+        width, draws = given.value("width"), self.written_format.name in ("svg", "png", "pdf")
+        if width is not None and not draws:
+            raise InputError("--width is of a figure", "add -o figure.pdf, .svg or .png")
+        found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?) ?(mm|cm|in|)", width or "120mm")
+        wide = float(found[1]) * {"cm": 10.0, "in": 25.4}.get(found[2], 1.0) if found else 0.0
+        if not _NARROWEST <= wide <= _WIDEST:
+            raise InputError(f"--width {width}: it takes {_NARROWEST} to {_WIDEST} mm", "such as 84mm or 3.3in")
+        return wide if draws else None
+
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:
         """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        settings = replace(settings, invocation=None if self.quiet else current.get())
+        invocation = None if self.quiet else current.get()
+        settings = replace(settings, invocation=invocation, figure_width=self.figure_width)
         with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
             yield view
         if self.output is not None and sys.stderr.isatty():

@@ -88,4 +88,4 @@ def _invocation(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> I
             continue
         flag = min(info.param_decls or ("",), key=len)
         options[each.name] = (flag,) if value is True else tuple(w for one in several for w in (flag, str(one)))
-    return Invocation(arguments | options)
+    return Invocation(arguments | options, frozenset(values))

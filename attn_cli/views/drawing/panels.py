@@ -1,0 +1,325 @@
+"""What a figure shows: maps, a text in colours, bars with words, points with words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Token
+from attn_cli.text import cut
+from attn_cli.views.drawing import figure
+from attn_cli.views.drawing.figure import BAR, FRAME, GAP, LABEL, LEAST, NOTE, TITLE, Sheet, drawable, fonts_of, ink_on
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.text_layout import layout_of
+
+MOST_PANELS = 36
+_MOST_CELLS = 64  # a side that is drawn dot by dot; larger maps are images of their cells
+_DARKEST = 0.3  # of a picture's light, where nothing is attended
+_FRAMED, _MOST_FRAMED = (
+    0.5,
+    0.25,
+)  # of the scale, from where on a patch is framed; of all patches, which would say nothing
+_LONGEST = 16  # characters of a token's label
+_LOW = 15.0  # points of a row that is no query
+_LETTERS, _LINE = 7.5, 11.0  # of a text, and from line to line
+_HEAVIEST, _LEAST_NAMED = 5, 0.0005  # tokens named below a text, and the least weight of one
+SERIES = (("#2a4f96", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#8a4f9e", "D"))  # colours and marks of texts
+_AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))  # a point, where its word may stand
+
+Box = tuple[float, float, float, float]  # left, low, right, high
+Looks = Sequence[Sequence[tuple[str, str]]]  # the letter and the colour of each cell
+
+
+@dataclass(frozen=True, eq=False)
+class ColoredText:
+    """The tokens of a text, coloured by a number each.
+
+    values   a number for each token `[tokens]`, NaN or -inf where masked
+    subject  the index of the token whose row or column the numbers are; None where it is none of these
+    """
+
+    title: str
+    words: str
+    tokens: Sequence[Token]
+    text: str | None
+    values: np.ndarray
+    subject: int | None = None
+    scale: str = "linear"
+    kind: str = "weights"
+
+
+def _check(count: int, noun: str) -> None:
+    if not 0 < count <= MOST_PANELS:
+        raise InputError(f"a figure of {count} {noun}: it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
+
+
+def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> None:
+    """Maps side by side and below each other, which share one scale of colours; with `looks` those of one map."""
+    _check(len(drawn), "maps")
+    kinds = {each.kind for each in drawn}
+    if len(kinds) > 1 and "scores" in kinds:
+        raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")
+    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in drawn])
+    ramp = ramp_for(finite, kinds.pop() if len(kinds) == 1 else "change", drawn[0].scale, light=True)
+    columns = math.ceil(math.sqrt(len(drawn)))
+    each = (sheet.width - (0 if looks else BAR) - (columns - 1) * GAP) / columns
+    left, above = (max(sizes) for sizes in zip(*(_margins(sheet, one, each) for one in drawn), strict=True))
+    sheet.begin()
+    first, lowest, bar = sheet.top + above, sheet.top, 0.0
+    for start in range(0, len(drawn), columns):
+        top = lowest + GAP * (start > 0)
+        for at, one in enumerate(drawn[start : start + columns]):
+            sheet.top = top
+            _map(sheet, one, ramp, (at * (each + GAP), left, each - left, above), looks)
+            lowest = max(lowest, sheet.top)
+        bar = bar or min(lowest - first - NOTE - 5, 120.0)
+    sheet.top = lowest
+    if not looks:
+        sheet.color_bar(first, bar, ramp, 1.0 if drawn[0].below is None else _DARKEST)
+
+
+def _sides(drawn: HeatMap, width: float) -> tuple[float, float]:
+    """The width and height of a cell of a map so wide."""
+    n, m = drawn.values.shape
+    cell = width / max(m, 1)
+    if drawn.below is not None:  # as high as the picture
+        return cell, width / drawn.below.shape[1] * drawn.below.shape[0] / n
+    return cell, min(cell, 2 * width / n, math.inf if drawn.row_word == "queries" else _LOW)
+
+
+def _labels(drawn: HeatMap, width: float) -> tuple[float, list[list[str]], list[int]]:
+    """The size of labels, those of rows and of columns (none of blocks), and how many cells each is for."""
+    sides = _sides(drawn, width)[::-1]
+    size = min(LABEL, max(0.85 * min(sides), LEAST))
+    names = [
+        [drawable(cut(figure.written(label), _LONGEST)) for label in labels] if block == 1 else []
+        for labels, block in zip((drawn.rows, drawn.columns), drawn.block, strict=True)
+    ]
+    return size, names, [max(math.ceil(1.15 * size / side), 1) for side in sides]
+
+
+def _margins(sheet: Sheet, drawn: HeatMap, width: float) -> tuple[float, float]:
+    """The room for labels at the left of a map that is so wide, and for the title and labels above it."""
+    size, names, steps = _labels(drawn, 0.85 * width)
+    left, long = (
+        max((sheet.length(name, size) for name in of[::step]), default=sheet.length("1000", size))
+        for of, step in zip(names, steps, strict=True)
+    )
+    left = min(left + 4, 0.4 * width)
+    return left, TITLE + 8 + (long if long > _sides(drawn, width - left)[0] else size)
+
+
+def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | None) -> None:
+    """Draw a map at (left, room for labels, width, room above), and go on below it."""
+    (at, left, width, above), (n, m), (down, across) = place, drawn.values.shape, drawn.block
+    (cell, high), (size, names, steps) = _sides(drawn, width), _labels(drawn, width)
+    sheet.title(drawn.title, at, left + width)
+    axes = sheet.axes(at + left, sheet.top + above, width, n * high)
+    levels = ramp.levels(drawn.values)
+    shown = figure.colors(levels, ramp)
+    if looks:
+        shown = np.array([[[*bytes.fromhex(color[1:])] for _, color in row] for row in looks], np.uint8)
+    elif drawn.below is not None:
+        times = -(-1024 // max(drawn.below.shape))
+        shown = figure.lit(drawn.below.repeat(times, 0).repeat(times, 1), levels, _DARKEST)
+    sharp = "none" if max(n, m) > _MOST_CELLS and drawn.below is None else "nearest"
+    extent = (-down / 2, (m - 0.5) * across, (n - 0.5) * down, -down / 2)
+    axes.imshow(shown, aspect="auto", extent=extent, interpolation=sharp)
+    framed = np.argwhere(levels >= _FRAMED) if drawn.below is not None else np.empty((0, 2))
+    framed = framed[: len(framed) * (len(framed) < _MOST_FRAMED * levels.size)]
+    for row, column in framed:
+        look = {"fill": False, "edgecolor": FRAME, "linewidth": 0.8}
+        axes.add_patch(sheet.library.patches.Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
+    axes.xaxis.tick_top()
+    for axis, labels, step, room in zip((axes.yaxis, axes.xaxis), names, steps, (left - 3, math.inf), strict=True):
+        texts = [sheet.fitted(text, size, room) for text in labels[::step]]
+        axis.set_ticks(range(0, len(labels), step), texts, fontsize=size, family=fonts_of("".join(texts)))
+        if not labels:
+            axis.set_major_locator(sheet.library.ticker.MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
+            axis.set_major_formatter("{x:.0f}")
+    longest = max((sheet.length(text, size) for text in names[1][:: steps[1]]), default=0.0)
+    axes.tick_params("x", rotation=90 if longest > cell else 0)
+    if drawn.below is None and drawn.block == (1, 1):
+        _numbers(axes, drawn.values, shown, (cell, high), looks)
+    sheet.top += above + n * high + 2
+    words = [f"{drawn.row_word} down, {drawn.column_word} across"]
+    words = ["a cell for each patch of the image"] if drawn.image else words
+    words += ["framed: from half of the largest on"] * bool(len(framed))
+    words += [f"{drawn.pooling} over {down} x {across}"] * (drawn.block != (1, 1))
+    words += ["grey: masked"] * (drawn.below is None and not looks and bool(np.isnan(levels).any()))
+    sheet.note(" · ".join(words), at + left, width)
+
+
+def _numbers(axes: Any, values: np.ndarray, shown: np.ndarray, cell: tuple[float, float], looks: Looks | None) -> None:
+    """The number of each cell, or its letter, where all have room."""
+    digits = 2 if np.max(np.abs(values), where=np.isfinite(values), initial=0) <= 1 else 1
+    texts = {place: number_text(float(value), digits) for place, value in np.ndenumerate(values) if np.isfinite(value)}
+    texts = {(row, at): look[0] for row, line in enumerate(looks) for at, look in enumerate(line)} if looks else texts
+    size = min(LABEL, 1.35 * cell[0] / max([1, *map(len, texts.values())]), 0.7 * cell[1])
+    for (row, column), text in texts.items() if size >= LEAST else ():
+        look = {"ha": "center", "va": "center_baseline", "color": ink_on(shown[row, column])}
+        axes.text(column, row, text, fontsize=size, **look)
+
+
+def number_text(value: float, digits: int) -> str:
+    """A number as short as cells have room for.
+
+    >>> [number_text(value, 2) for value in (0.25, 1, 0.001, -0.5)]
+    ['.25', '1.00', '0', '−.50']
+    """
+    text = f"{value:.{digits}f}"
+    return "0" if float(text) == 0 else text.replace("0.", ".", 1 if abs(value) < 1 else 0).replace("-", "−")
+
+
+def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
+    """Texts in colours below each other, which share one scale."""
+    _check(len(drawn), "texts")
+    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in drawn])
+    scale = "linear" if drawn[0].scale == "row" else drawn[0].scale
+    ramp = ramp_for(finite, drawn[0].kind, scale, light=True)
+    sheet.begin()
+    first, room = sheet.top + TITLE + 6, sheet.width - BAR
+    for each in drawn:
+        sheet.top += GAP if each is not drawn[0] else 0
+        sheet.title(f"{each.title} · {each.words}", 0, sheet.width)
+        sheet.top += TITLE + 6
+        levels = ramp.levels(each.values[None])
+        shown = figure.colors(levels, ramp)[0]
+        tokens = each.tokens if each.text is not None else [replace(token, start=None) for token in each.tokens]
+        layout = layout_of(
+            tokens, each.text or "", int(room), [], lambda text: sheet.length(_shown(text), _LETTERS) + 1
+        )
+        for line in layout.lines:
+            for token, x, text, width in line:
+                if token >= 0:
+                    color = None if np.isnan(levels[0, token]) else shown[token]
+                    _token(sheet, (x, width), _shown(text), color, token == each.subject)
+            sheet.top += _LINE
+        named = _heaviest(each)
+        while sheet.length(" · ".join(named), NOTE) > room and len(named) > 1:
+            named.pop()
+        sheet.note(" · ".join(named), 0, room)
+    sheet.top = max(sheet.top, first + 3 * _LINE + 4)
+    sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp)
+
+
+def _shown(text: str) -> str:
+    return text.replace("␊", "↵")  # of the layout's line ends, which more fonts have
+
+
+def _token(sheet: Sheet, place: tuple[float, float], text: str, color: np.ndarray | None, is_subject: bool) -> None:
+    """A token at (left, width) in a box of its colour, None for a masked one; that whose row it is has a frame."""
+    edge, line = (FRAME, 0.9) if is_subject else ("none", 0.0)
+    sheet.box(*place, _LINE - 1.5, facecolor="none" if color is None else color / 255, edgecolor=edge, linewidth=line)
+    ink = "#999999" if color is None else ink_on(color)
+    sheet.write(place[0] + place[1] / 2, sheet.top + _LETTERS, text, _LETTERS, color=ink, ha="center")
+
+
+def _heaviest(text: ColoredText) -> list[str]:
+    values = np.where(np.isfinite(text.values), text.values, 0.0)
+    order = [at for at in np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST] if abs(values[at]) >= _LEAST_NAMED]
+    return [
+        f"{text.tokens[at].index} {figure.written(text.tokens[at].text).strip() or '␣'} {values[at]:.3f}"
+        for at in order
+    ]
+
+
+def bars(sheet: Sheet, drawn: Sequence[tuple[str, Sequence[str], Sequence[float]]], number: str = ".2f") -> None:
+    """Panels of bars as long as their numbers: (title, words, numbers); if some are below 0, hatched ones are above."""
+    _check(len(drawn), "panels")
+    columns = min(len(drawn), max(int(sheet.width // 150), 1))
+    each = (sheet.width - (columns - 1) * GAP) / columns
+    sheet.begin()
+    every = [value for *_, values in drawn for value in values] or [1.0]
+    left = min(max((sheet.length(word, LABEL) for _, words, _ in drawn for word in words), default=0) + 4, 0.6 * each)
+    room = max(each - left - sheet.length(format(-max(map(abs, every)), number), NOTE) - 4, 1.0)
+    for start in range(0, len(drawn), columns):
+        sheet.top += GAP * (start > 0)
+        row = drawn[start : start + columns]
+        deepest = max(len(words) for _, words, _ in row)
+        for at, (title, words, values) in enumerate(row):
+            sheet.title(title, at * (each + GAP), each)
+            axes = sheet.axes(at * (each + GAP) + left, sheet.top + TITLE + 5, each - left, deepest * _LINE)
+            above = [value > 0 > min(every) for value in values]
+            look = {
+                "color": ["white" if is_above else SERIES[0][0] for is_above in above],
+                "edgecolor": [SERIES[is_above][0] for is_above in above],
+                "hatch": ["//////" * is_above for is_above in above],
+            }
+            made = axes.barh(range(len(values)), np.abs(values), height=0.7, linewidth=0.4, **look)
+            signed = "+" * (min(every) < 0) + number
+            axes.bar_label(
+                made, [format(value, signed).replace("-", "−") for value in values], padding=2, fontsize=NOTE
+            )
+            shown = [sheet.fitted(drawable(word), LABEL, left - 3) for word in words]
+            axes.set_yticks(range(len(shown)), shown, fontsize=LABEL, family=fonts_of("".join(shown)))
+            most = max(map(abs, every)) or 1.0
+            axes.set(xlim=(0, most * (each - left) / room), ylim=(deepest - 0.5, -0.5), xticks=[])
+            axes.spines[["top", "right", "bottom"]].set_visible(False)
+        sheet.top += TITLE + 5 + deepest * _LINE
+
+
+def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.ndarray, axis: Sequence[str]) -> None:
+    """Words of texts (numbers from 0) on their ways `[n, 2, 2]` from the hollow mark to the full one; x, y alike."""
+    sheet.begin()
+    left, wide, high = 12.0, sheet.width - 12, 0.72 * sheet.width
+    centre, span = (ways.max((0, 1)) + ways.min((0, 1))) / 2, np.maximum(np.ptp(ways, (0, 1)), 1e-9)
+    scale = min((wide - 60) / span[0], (high - 30) / span[1])  # points of the page in one of the plane
+    axes, half = sheet.axes(left, sheet.top, wide, high), np.array([wide, high]) / 2
+    limits = np.stack([centre - half / scale, centre + half / scale], 1)
+    axes.set(xlim=limits[0], ylim=limits[1], xlabel=axis[0], ylabel=axis[1], xticks=[], yticks=[])
+    on_page = (ways - centre) * scale
+    along = [way[0] + share * (way[1] - way[0]) for way in on_page for share in np.linspace(0, 1, 24)]
+    crossed, taken = ([(x - 1.5, y - 1.5, x + 1.5, y + 1.5) for x, y in places] for places in (along, along[23::24]))
+    for word, text, way, (_, after) in zip(words, texts, ways, on_page, strict=True):
+        color, mark = SERIES[text % len(SERIES)]
+        arrow = {
+            "arrowstyle": "->",
+            "color": color,
+            "linewidth": 0.5,
+            "mutation_scale": 6,
+            "shrinkA": 2,
+            "shrinkB": 2,
+            "alpha": 0.6,
+        }
+        axes.annotate("", way[1], way[0], arrowprops=arrow)
+        axes.scatter(*way.T, 10, ["white", color], marker=mark, edgecolors=color, linewidths=0.6, zorder=3)
+        shown = drawable(figure.written(word))
+        long = sheet.length(shown, LABEL)
+        place = _free(after, long, [*taken, *crossed], half) or _free(after, long, taken, half)
+        if place is not None:
+            taken.append(place)
+            corner = centre + np.array(place[:2]) / scale
+            axes.text(*corner, shown, fontsize=LABEL, family=fonts_of(shown), color=color, va="bottom")
+    sheet.top += high + NOTE + 6
+
+
+def _free(point: np.ndarray, length: float, taken: Sequence[Box], half: np.ndarray) -> Box | None:
+    """The nearest place beside a point for a word so long, on no word, mark or way; None where all are taken."""
+    for far in (4.0, 8.0, 13.0, 19.0, 26.0):
+        for across, up in _AROUND:
+            x, y = point + far * np.array([across, up]) - np.array([(1 - across) / 2 * length, LABEL / 2])
+            box = (float(x), float(y), float(x + length), float(y + LABEL))
+            inside = max(-box[0], box[2]) < half[0] and max(-box[1], box[3]) < half[1]
+            if inside and not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
+                return box
+    return None
+
+
+def legend(sheet: Sheet, entries: Sequence[tuple[str, str, str]]) -> None:
+    """What letters and colours stand for, in as few lines as it takes."""
+    x = 0.0
+    for letter, color, words in entries:
+        long = 14 + sheet.length(words, NOTE)
+        if x and x + long > sheet.width:
+            x, sheet.top = 0.0, sheet.top + 11
+        sheet.box(x, 9, 9, facecolor=color, edgecolor="#888888", linewidth=0.4)
+        ink = ink_on(np.array([*bytes.fromhex(color[1:])]))
+        sheet.write(x + 4.5, sheet.top + 6.6, letter, NOTE, color=ink, ha="center")
+        sheet.write(x + 12, sheet.top + 6.8, words, NOTE)
+        x += long + 7
+    sheet.top += 11

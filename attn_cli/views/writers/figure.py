@@ -1,0 +1,237 @@
+"""svg, png, pdf of commands that draw a figure for a paper."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.summaries.answer import Answer, head_name
+from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reducers.heads import STATISTICS, Heads
+from attn_cli.summaries.reducers.keys import KeyNumbers
+from attn_cli.summaries.reducers.kinds.targets import KINDS, Kind
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.standing_out import NO_KIND, any_judged, named_kinds
+from attn_cli.summaries.told.story import Seen, resting_keys
+from attn_cli.views.answers.deciding_rows import heads_of, ranked_keys, seen_of
+from attn_cli.views.answers.knock import answer_line
+from attn_cli.views.answers.matrices import colored_texts
+from attn_cli.views.answers.story import token_name
+from attn_cli.views.drawing import panels
+from attn_cli.views.drawing.figure import Sheet, drawn, require
+from attn_cli.views.drawing.heatmap import HeatMap, kind_of
+from attn_cli.views.drawing.labels import READS, named_keys, place_prefix, token_label, which_heads
+from attn_cli.views.drawn_answer import draw_answer
+from attn_cli.views.sink import Sink
+from attn_cli.views.view import View, ViewSettings
+from attn_cli.views.writers.page import PAGE
+
+_KINDS = {  # letters and colours: heads that find content stand out, those of a place are cold, the others pale
+    "induction": ("i", "#d55e00"),
+    "duplicate": ("d", "#e69f00"),
+    "previous": ("p", "#0072b2"),
+    "next": ("n", "#56b4e9"),
+    "self": ("s", "#009e73"),
+    **{f"back{places}": (str(places), "#8cc5b0") for places in range(2, 9)},
+    "first": ("f", "#e3e3e3"),
+    "delimiter": (",", "#cccccc"),
+    "window": ("w", "#f0e442"),
+    "uniform": ("u", "#faf3b0"),
+}
+_OTHER = ("", "#ffffff")
+_CELLS = 2.4  # in a millimetre, beyond which a map is pooled: so that one of them is seen
+
+
+class FigureView(View):
+    """Keeps all reports and draws them at the end, as one figure; InputError for a command that has none."""
+
+    chooses = True
+
+    def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
+        super().__init__(sink, format, settings)
+        if settings.figure_width is None:
+            reason = f"{format} holds a figure, and this command draws none"
+            raise InputError(reason, "matrix, top, heads, knock, plane and compare do; .html and .txt hold the screen")
+        require()
+        self.largest = (int(_CELLS * settings.figure_width),) * 2
+        self.reports: list[Report] = []
+
+    def show(self, report: Report) -> None:
+        """Keep the report until all are drawn."""
+        self.reports.append(report)
+
+    def close(self) -> None:
+        """Draw all reports."""
+        width, reports = self.settings.figure_width, self.reports
+        assert width is not None
+        if reports:
+            self.sink.write(drawn(width, self.format, self._draw))
+
+    def _draw(self, sheet: Sheet) -> None:
+        if self.reports[0].command == "matrix":  # all maps share a scale
+            _matrices(self.reports, sheet, self.settings.heads)
+            return
+        for report in self.reports:
+            _FIGURES[report.command](report, sheet)
+
+
+def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int, int]]) -> None:
+    """The maps, in the order in which heads were asked for; or the text, if one row or key was picked."""
+    names = [f"layer {layer} head {head} " for layer, head in order]
+
+    def place(drawn: HeatMap | panels.ColoredText) -> int:
+        return next((at for at, name in enumerate(names) if name in drawn.title), len(names))
+
+    if texts := [text for report in reports for text in colored_texts(report)]:
+        panels.texts(sheet, sorted(texts, key=place))
+        return
+    parts = (part for report in reports for part in draw_answer(report, PAGE))
+    panels.maps(sheet, sorted((part for part in parts if isinstance(part, HeatMap)), key=place))
+
+
+def _top(report: Report, sheet: Sheet) -> None:
+    """The heaviest keys as bars: over all heads with the heads that attend to one most, else of each head and row."""
+    for stream in report.streams:
+        if seen := seen_of(report, stream):
+            _over_heads(seen, sheet)
+    drawn = []
+    for summary, part in with_part(report.summaries, KeyNumbers):
+        by_row = part.measured.ndim == 3
+        for at, head in enumerate(summary.head_names(part.averaged)):
+            of_head = place_prefix(summary, report) + which_heads(part.averaged, head, part.by)
+            for row in range(len(part.rows) if by_row else 1):
+                query = token_label(summary.queries[part.rows[row]]) if by_row else f"mean of {len(part.rows)} rows"
+                place = (at, row) if by_row else at
+                pairs = named_keys(summary, part.keys[place], part.measured[place])
+                words, values = [token_label(key) for key, _ in pairs], [value for _, value in pairs]
+                drawn.append((f"{of_head} · {query} {READS[part.by]}", words, values))
+    if drawn:
+        panels.bars(sheet, drawn)
+
+
+def _over_heads(seen: Seen, sheet: Sheet) -> None:
+    (first, part), (sentence, order, shares, _) = seen[0], ranked_keys(seen, resting_keys(seen))
+    order, found = order[: part.count], heads_of(seen)[: part.count]
+    panels.bars(sheet, [(sentence, [token_name(first.keys[key]) for key in order], shares[order].tolist())])
+    words = [f"{name}  {token_name(key)}" for name, _, key in found]
+    panels.bars(sheet, [("heads that attend to one key most", words, [weight for _, weight, _ in found])])
+
+
+def _heads(report: Report, sheet: Sheet) -> None:
+    """All heads: by kind where kinds can be told and no order was asked for, else by one number."""
+    if report.ranking is None and any_judged(report.summaries):
+        _kinds(report, sheet)
+        return
+    name = "entropy_bits" if report.ranking is None else report.ranking.column
+    heading = next(each.heading for each in STATISTICS if each.name == name)
+    for stream, own in _by_stream(report):
+        cells = {
+            (summary.place.layer, head): value
+            for summary, part in with_part(own, Heads)
+            for head, value in zip(summary.place.heads, part.arrays()[name].tolist(), strict=True)
+        }
+        panels.maps(sheet, [_head_map(f"{stream}{heading}, mean over rows", cells)])
+
+
+def _by_stream(report: Report) -> Iterator[tuple[str, list[Summary]]]:
+    for stream in report.streams:
+        own = [summary for summary in report.summaries if summary.place.stream == stream]
+        yield "" if len(report.streams) < 2 else f"{stream} · ", own
+
+
+def _head_map(title: str, cells: Mapping[tuple[int, int], float]) -> HeatMap:
+    """Numbers of heads by (layer, head), layers across."""
+    layers, heads = (sorted({place[at] for place in cells}) for at in (0, 1))
+    values = np.array([[cells.get((layer, head), np.nan) for layer in layers] for head in heads], np.float64)
+    return _map_of(values, title, map(str, heads), map(str, layers), ("heads", "layers"))
+
+
+def _map_of(
+    values: np.ndarray, title: str, rows: Iterable[str], columns: Iterable[str], words: tuple[str, str]
+) -> HeatMap:
+    kind = kind_of("", values)
+    return HeatMap(values, kind, title, [*rows], [*columns], PAGE, row_word=words[0], column_word=words[1])
+
+
+def _attending(report: Report, sheet: Sheet) -> None:
+    """The heads by their weight on a key, as numbers."""
+    answer = _answer(report)
+    for stream in report.streams:
+        own = [row for row in answer["heads"] if row.get("stream", stream) == stream]
+        title = ("" if len(report.streams) < 2 else f"{stream} · ") + answer.findings[0]
+        panels.maps(sheet, [_head_map(title, {(row["layer"], row["head"]): row["weight"] for row in own})])
+
+
+def _kinds(report: Report, sheet: Sheet) -> None:
+    """All heads with the letter and colour of their kind, and what these are."""
+    for stream, own in _by_stream(report):
+        named = {
+            (summary.place.layer, head): kind
+            for summary in own
+            for head, kind in zip(summary.place.heads, named_kinds(summary), strict=True)
+        }
+        drawn = _head_map(f"{stream}what each head attends to", dict.fromkeys(named, 0.0))
+        places = [[(int(layer), int(head)) for layer in drawn.columns] for head in drawn.rows]
+        panels.maps(sheet, [drawn], [[_look(named.get(place, NO_KIND)) for place in row] for row in places])
+        counts = Counter(named.values())
+        order = sorted(counts, key=(*KINDS, NO_KIND).index)
+        panels.legend(sheet, [(*_look(kind), f"{kind.words} {counts[kind]}") for kind in order])
+
+
+def _look(kind: Kind) -> tuple[str, str]:
+    return _KINDS.get(kind.name, _OTHER)
+
+
+def _knock(report: Report, sheet: Sheet) -> None:
+    """What the answer loses without each head, and what that head attends to."""
+    knock = _answer(report)
+    effect, number = ("bits", ".2f") if knock["run"][0]["vector"] is None else ("cosine_distance", ".4f")
+    rows = knock["heads"][: knock.shown]
+    keys = ["" if row["key"] is None else f'"{row["key_token"]}" {row["key"]}' for row in rows]
+    change = "bits of its log2 p" if effect == "bits" else "1 - cosine"
+    title = f"{answer_line(knock)} · {change} without a head, beside which stands what it attends to"
+    words = [f"{head_name(row)}  {key}" for row, key in zip(rows, keys, strict=True)]
+    panels.bars(sheet, [(title, words, [row[effect] for row in rows])], number)
+
+
+def _plane(report: Report, sheet: Sheet) -> None:
+    """Words on their ways from before attention to after it."""
+    answer = _answer(report)
+    rows, run = list(answer["points"]), answer["run"][0]
+    ways = np.array([[[row[f"{when}_{axis}"] for axis in "xy"] for when in ("before", "after")] for row in rows])
+    axes = [f"{row['axis']}: {row['variance_share']:.0%} of variance" for row in answer["axes"]]
+    panels.points(sheet, [row["token"] for row in rows], [row["context"] - 1 for row in rows], ways, axes)
+    if len(report.prompts) > 1:
+        panels.legend(sheet, [("", panels.SERIES[at % 4][0], prompt.text) for at, prompt in enumerate(report.prompts)])
+    layers = f"{run['first_layer']}" + f" to {run['last_layer']}" * (run["last_layer"] != run["first_layer"])
+    words = f"hollow: before attention, full: after it, layer {layers}" + ", directions alone" * run["unit"]
+    sheet.note(words, 0, sheet.width)
+
+
+def _compare(report: Report, sheet: Sheet) -> None:
+    """One word in two texts: the likeness of its vectors by layer, and each token's pull on it in both."""
+    answer = _answer(report)
+    layers = [str(row["layer"]) for row in answer["layers"]]
+    alike = np.array([answer["layers"].columns[f"cosine_{when}"] for when in ("before", "after")], np.float64)
+    words = ("cosine before and after attention", "layers")
+    panels.maps(sheet, [_map_of(alike, answer.findings[0], ("before", "after"), layers, words)])
+    drawn = []
+    for at, prompt in enumerate(report.prompts, 1):
+        rows = [row for row in answer["keys"] if row["context"] == at]
+        what = "weight" if rows[0]["pull"] is None else "pull"
+        values = np.array([row[what] for row in rows]).reshape(len(layers), -1)
+        tokens = [token.text for token in prompt.tokens]
+        drawn.append(_map_of(values, f"text {at} · {what} of each token", layers, tokens, ("layers", "tokens")))
+    panels.maps(sheet, drawn)
+
+
+def _answer(report: Report) -> Answer:
+    assert report.answer is not None
+    return report.answer
+
+
+_FIGURES: Mapping[str, Callable[[Report, Sheet], None]] = {
+    **{"top": _top, "overall": _top, "heads": _heads, "attending": _attending, "kinds": _kinds},
+    **{"knock": _knock, "plane": _plane, "compare": _compare},
+}
