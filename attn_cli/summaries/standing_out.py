@@ -117,10 +117,12 @@ def by_stream(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     return streams
 
 
-def families(summaries: Sequence[Summary], *, listed: bool = False) -> list[dict[str, Any]]:
-    """Rows of a table: heads counted by kind in the order of `KINDS`, six by name, others in more rows if `listed`."""
+def families(
+    summaries: Sequence[Summary], but: Sequence[StandOut] = (), *, listed: bool = False
+) -> list[dict[str, Any]]:
+    """Rows of a table: heads `but` some counted by kind, six by name, others in more rows if `listed`."""
     rows = list[dict[str, Any]]()
-    for stream, perhaps, kind, heads in _groups(summaries):
+    for stream, perhaps, kind, heads in _groups(summaries, but):
         names = ["  ".join(name for _, name in heads[at : at + _NAMED]) for at in range(0, len(heads), _NAMED)]
         row = {"family": stream + "perhaps " * perhaps + _WORDS.get(kind, kind.words), "heads": len(heads)}
         row |= {"weight": None, "strongest": ""} if kind is NO_KIND else {"weight": heads[0][0], "strongest": names[0]}
@@ -129,14 +131,19 @@ def families(summaries: Sequence[Summary], *, listed: bool = False) -> list[dict
     return rows
 
 
-def _groups(summaries: Sequence[Summary]) -> Iterator[tuple[str, bool, Kind, list[tuple[float, str]]]]:
-    """Heads by stream, whether few rows tell, and kind: their weights and names, largest first."""
+def _groups(
+    summaries: Sequence[Summary], but: Sequence[StandOut] = ()
+) -> Iterator[tuple[str, bool, Kind, list[tuple[float, str]]]]:
+    """Heads by stream, whether few rows tell, and kind, `but` some: their weights and names, largest first."""
     streams, order = by_stream(summaries), (*KINDS, NO_KIND)
     for stream, own in streams.items():
         groups: dict[tuple[bool, int], list[tuple[float, str]]] = {}
         few = {(out.call, out.at): out.kind for out in standing_out(own) if not out.is_judged}
         for call, (summary, part) in enumerate(with_part(own, HeadKinds)):
+            named = [out.at for out in but if summaries[out.call].place == summary.place]
             for at, (head, kind) in enumerate(zip(summary.place.heads, named_kinds(summary), strict=True)):
+                if at in named:
+                    continue
                 kind = few.get((call, at), kind)
                 weight = 0.0 if kind is NO_KIND else float(part.judged.weight[KINDS.index(kind), at])
                 group = (call, at) in few, order.index(BACK[0] if kind in BACK else kind)
@@ -146,9 +153,9 @@ def _groups(summaries: Sequence[Summary]) -> Iterator[tuple[str, bool, Kind, lis
             yield lead, perhaps, order[number], sorted(heads, key=lambda head: -head[0])
 
 
-def counts(summaries: Sequence[Summary]) -> list[str]:
-    """`previous 4`, `first token 79` ...: how many heads are of each kind, those of none last."""
-    return [f"{row['family']} {row['heads']}" for row in families(summaries)]
+def counts(summaries: Sequence[Summary], but: Sequence[StandOut] = ()) -> list[str]:
+    """`previous 4`, `first token 79` ...: how many heads, `but` some, are of each kind, those of none last."""
+    return [f"{row['family']} {row['heads']}" for row in families(summaries, but)]
 
 
 def finding(summaries: Sequence[Summary]) -> str:

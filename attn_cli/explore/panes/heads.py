@@ -108,7 +108,7 @@ def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, room:
     """The families of heads by name, and what the head under the cursor does."""
     own = _own(scene, view, judged, width)
     families = [_family(heads, view, scene, width) for heads in families_of(judged.outs)]
-    families.append(parts_line(counts(judged.summaries), width, DIM))
+    families.append(parts_line(["others", *counts(judged.summaries, judged.outs)], width, DIM))
     listed = room - len(own)
     if len(families) > listed > 0:
         families = [*families[: listed - 1], families[-1]]

@@ -4,8 +4,6 @@ import hashlib
 import math
 import re
 from base64 import b64encode
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from zlib import compress
@@ -15,46 +13,32 @@ import orjson
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.views.webpage.contents import HEAVIEST, Contents, is_whole, title
+from attn_cli.views.webpage.contents import HEAVIEST, WHOLE, Contents, title
 
 BYTES = 8_000_000  # of a page
 _STEPS = 1000  # of a weight of 1: three digits
 _MOST_STEPS = 32767  # of the largest weight, where it is large
 _LEAST = 0.0005  # of a weight that is kept; a smaller one reads 0.000
 _ROWS = 256  # that are computed at once
-_THREADS, _AT_ONCE = 2, 16  # NumPy and zlib let go of the interpreter; heads that are packed before a look at the room
-_COUNT = 10  # bytes at most by which the count of absent heads lengthens the document
 
 
-@dataclass(frozen=True)
-class StaticScreen:
-    """What a reader of an interactive page without JavaScript gets: `html`, and in `css` the rules of its classes."""
-
-    html: str
-    css: str
-
-
-def page_html(recording: Recording, size: int = BYTES, screen: StaticScreen | None = None) -> bytes:
-    """The interactive page of a recording, one model's pass over one text, in at most `size` bytes of HTML."""
+def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] = ("", "")) -> bytes:
+    """The interactive page of a recording in at most `size` bytes; `screen`: HTML and CSS for want of JavaScript."""
     shell, contents = _shell(recording, screen), Contents(recording)
     places = [(at, head) for at, layer in enumerate(recording.layers) for head in range(layer.h)]
     parts = [_packed(orjson.dumps(contents.document)), _packed(bytes(contents.arrays))]
-    room = size - len(shell) - sum(map(len, parts)) - len(places) - _COUNT
+    room = size - len(shell) - sum(map(len, parts)) - len(places)
     if room < 0:
         needed = -(-(size - room) // 1000)
         words = f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make {needed:,} kB"
         raise LimitError(words, "choose fewer layers with -l")
     order = sorted(places, key=lambda place: (place not in contents.named, _spread(recording, *place)))
     heads = dict.fromkeys(places, b"")
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for start in range(0, len(order), _AT_ONCE):
-            some = order[start : start + _AT_ONCE]
-            packing = pool.map(lambda place: packed_head(recording.layers[place[0]], place[1]), some)
-            for place, data in zip(some, packing, strict=True):
-                heads[place], room = (data, room - len(data)) if len(data) <= room else (b"", -1)
-            if room < 0:  # no head is computed in vain
-                break
-    parts[0] = _packed(orjson.dumps(contents.document | {"absent": [*heads.values()].count(b"")}))
+    for at, head in order:
+        data = packed_head(recording.layers[at], head)
+        if len(data) > room:  # no other head is computed in vain
+            break
+        heads[at, head], room = data, room - len(data)
     return shell.replace(b"{{data}}", b"\n".join([*parts, *heads.values()]))
 
 
@@ -80,23 +64,23 @@ def _heaviest(layer: RecordedLayer, head: int, rows: slice) -> tuple[np.ndarray,
     weights = layer.weights(head, rows, slice(0, layer.m))
     size = np.abs(weights)
     kept = size >= _LEAST
-    if not is_whole(layer.m):
+    if layer.m > WHOLE:
         among = np.zeros(size.shape, bool)
         np.put_along_axis(among, np.argpartition(size, -HEAVIEST, axis=1)[:, -HEAVIEST:], True, axis=1)
         kept &= among
     return weights.sum(axis=1, dtype=np.float64), kept.sum(axis=1), np.nonzero(kept)[1], weights[kept]
 
 
-def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
+def _shell(recording: Recording, screen: tuple[str, str]) -> bytes:
     style, script, body = (_lines(f"page.{kind}") for kind in ("css", "js", "html"))
-    screen_style = "" if screen is None else screen.css
+    screen_html, screen_style = screen
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)} {_hash(screen_style)}"
     words = {
         "policy": f"{policy}; base-uri 'none'; form-action 'none'",
         "title": escape(f"{title(recording)} · attn"),
         "style": style,
         "screen_style": screen_style,
-        "screen": "" if screen is None else screen.html,
+        "screen": screen_html,
         "script": script,
     }
     page = re.sub(r"\{\{(\w+)\}\}", lambda match: words.get(match[1], match[0]), body)

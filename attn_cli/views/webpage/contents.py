@@ -1,15 +1,17 @@
 """The contents of a page beside the weights: the story, tokens, layers and what heads do, all text made visible."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from attn_cli.prompt import Prompt, Token, later_pieces
+from attn_cli.prompt import Token, later_pieces
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.image_grid import image_grids
+from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, named_kinds, standing_out
@@ -19,61 +21,54 @@ from attn_cli.text import counted, model_name, visible
 from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, word_label, words_told
 from attn_cli.views.drawing.figure import written
 
+Line: TypeAlias = list[dict[str, Any]]
+
 HEAVIEST = 8  # keys of a row in a text too long for all
-_WHOLE = 32  # keys; of so many every row has all
+WHOLE = 32  # keys; of so many every row has all
 _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
-_LONGEST_TITLE = 160
+_LONGEST_TITLE, _LINES = 160, 2  # characters; lines of data before those of the heads
 _ROWS = 256  # of a mask that are looked at at once
 _PICTURE = 320  # pixels on a side of the image that was read, at most
-
-
-def is_whole(m: int) -> bool:
-    """True if rows of m keys are kept whole, and not their heaviest keys alone."""
-    return m <= _WHOLE
 
 
 class Contents:
     """`document` becomes the page's JSON and points into `arrays`; `named` are the heads, by indices, that it names."""
 
     def __init__(self, recording: Recording) -> None:
-        summaries = recorded_kinds(recording)
+        summaries, self.prompt = recorded_kinds(recording), recording.prompt
         outs, self.arrays = standing_out(summaries), bytearray()
-        self._masks: dict[bytes, int] = {}
-        read = recording.prompt.picture
-        step = 1 if read is None else -(-max(read.shape) // _PICTURE)
-        texts = _Texts(recording.prompt)
-        layers = [self._layer(layer, texts) for layer in recording.layers]  # masks first: browsers align whole numbers
-        picture, story = None if read is None else read[::step, ::step], list(_story(recording))
+        self._places: dict[bytes, int] = {}
+        self._texts: dict[tuple[Token, ...], dict[str, Any]] = {}
+        layers = [self._layer(layer) for layer in recording.layers]  # masks first: browsers align whole numbers
+        for layer, heads in zip(layers, accumulate((each.h for each in recording.layers), initial=0), strict=False):
+            layer["line"] = _LINES + heads
+        story = [*(list(_story(recording)) or [[{"text": title(recording)}]])]
+        story += [[{"text": "sink"}, {"text": visible(words)}] for words in sink_words(text_sinks(summaries))]
         self.document: dict[str, Any] = {
             "about": list(about(recording)),
             "statistics": _statistics(recording.layers),
             "layers": layers,
             "start": start(recording, outs),
             "story": story,
-            "sinks": [f"sink {visible(words)}" for words in sink_words(text_sinks(summaries))],
-            "outs": [_out(out) for out in outs],
-            "families": [
-                {"name": heads[0].kind.words, "does": heads[0].kind.does, "heads": [outs.index(out) for out in heads]}
-                for heads in families_of(outs)
-            ],
-            "counts": counts(summaries),
+            "outs": [{"cell": _cell(out), "weight": round(out.weight, 3), "words": out.sentence} for out in outs],
+            "families": list(_families(outs, summaries)),
             "does": [["" if kind is NO_KIND else kind.does for kind in named_kinds(each)] for each in summaries],
-            "texts": texts.documents,
-            "picture": None if picture is None else [self._place(picture.tobytes()), *picture.shape],
+            "texts": list(self._texts.values()),
+            "picture": None if self.prompt.picture is None else self._picture(self.prompt.picture),
         }
         self.named = {(out.call, out.at) for out in outs} | {(0, 0)}
         self.named |= {tuple(piece["cell"][:2]) for line in story for piece in line if "cell" in piece}
 
-    def _layer(self, layer: RecordedLayer, texts: "_Texts") -> dict[str, Any]:
+    def _layer(self, layer: RecordedLayer) -> dict[str, Any]:
         place = layer.place
         return {
             "layer": place.layer,
             "call": place.call,
             "stream": visible(place.stream),
             "heads": list(place.heads),
-            "queries": texts.number(layer.queries),
-            "keys": texts.number(layer.keys),
-            "whole": is_whole(layer.m),
+            "queries": self._text(layer.queries),
+            "keys": self._text(layer.keys),
+            "whole": layer.m <= WHOLE,
             "mask": self._mask(layer),
             "rule": visible(str(layer.rule.mask)),
             "softmax": layer.rule.softmax,
@@ -89,46 +84,37 @@ class Contents:
             first, count = allowed.argmax(axis=1), allowed.sum(axis=1)
             last = np.where(count > 0, layer.m - allowed[:, ::-1].argmax(axis=1), first)
             rows.append(np.stack([first, last, count], axis=1))
-        data = np.concatenate(rows).astype("<i4").tobytes()
-        if data not in self._masks:
-            self._masks[data] = self._place(data)
-        return self._masks[data]
+        return self._place(np.concatenate(rows).astype("<i4").tobytes())
+
+    def _picture(self, picture: np.ndarray) -> list[int]:
+        step = -(-max(picture.shape) // _PICTURE)
+        return [self._place(picture[::step, ::step].tobytes()), *picture[::step, ::step].shape]
 
     def _place(self, data: bytes) -> int:
-        place = len(self.arrays)
-        self.arrays += data
-        return place
+        if data not in self._places:
+            self._places[data] = len(self.arrays)
+            self.arrays += data
+        return self._places[data]
 
-
-class _Texts:
-    """The sequences of tokens that are queries or keys, each once."""
-
-    def __init__(self, prompt: Prompt) -> None:
-        self.prompt = prompt
-        self.documents: list[dict[str, Any]] = []
-        self._numbers: dict[tuple[Token, ...], int] = {}
-
-    def number(self, tokens: tuple[Token, ...]) -> int:
-        """The place of a sequence of tokens in `documents`."""
-        if tokens not in self._numbers:
-            self._numbers[tokens] = len(self.documents)
-            text = self.prompt.text if tokens == self.prompt.tokens else None
-            gaps = list(_gaps(tokens, text))
+    def _text(self, tokens: tuple[Token, ...]) -> int:
+        """The place among the page's texts of a sequence of tokens that are queries or keys."""
+        if tokens not in self._texts:
+            gaps = list(_gaps(tokens, self.prompt.text if tokens == self.prompt.tokens else None))
             lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*gaps[1:], ""], strict=True)]
             flags = [
                 _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends + _LATER_PIECE * later
                 for token, ends, later in zip(tokens, lines, later_pieces(tokens), strict=True)
             ]
             grids = image_grids(tokens) if self.prompt.picture is not None else []
-            document = {
-                "numbers": None if _are_counted(tokens) else [token.index for token in tokens],
-                "tokens": [_label(token) for token in tokens],
+            words = [token.text if token.text.strip(" ") else "␣" * len(token.text) for token in tokens]
+            self._texts[tokens] = {
+                "numbers": [token.index for token in tokens],
+                "tokens": list(map(written, words)),
                 "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
                 "flags": flags,
                 "grid": grids[0].cells.tolist() if grids else None,
             }
-            self.documents.append(document)
-        return self._numbers[tokens]
+        return list(self._texts).index(tokens)
 
 
 def title(recording: Recording) -> str:
@@ -141,22 +127,31 @@ def title(recording: Recording) -> str:
 
 
 def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
-    """The head to begin with, by indices, and its cell: that of the story, else of the one most clearly of a kind."""
+    """The head to begin with, by indices, and its cell: of the story, or most clearly of a kind, else the last word."""
     story = kept_story(recording.told)
     head = None if story is None else main_head(story)
     cell = None if story is None or head is None else recorded_cell(recording, story, head)
-    return cell or next(map(_cell, outs), (0, 0))
+    words = (at for at, token in enumerate(recording.layers[0].queries) if not token.special and token.row is None)
+    return cell or next(map(_cell, outs), (0, 0, max(words, default=0)))
 
 
 def _cell(out: StandOut) -> tuple[int, ...]:
     return (out.call, out.at, *(() if out.strongest is None else out.strongest[:2]))
 
 
-def _out(out: StandOut) -> dict[str, Any]:
-    return {"cell": _cell(out), "weight": round(out.weight, 3), "words": out.sentence}
+def _name(out: StandOut, summaries: Sequence[Summary]) -> str:
+    return head_name({"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head})
 
 
-def _story(recording: Recording) -> Iterator[list[dict[str, Any]]]:
+def _families(outs: Sequence[StandOut], summaries: Sequence[Summary]) -> Iterator[Line]:
+    """A line for each kind of head that stands out, with the first of them; how many others there are, by kind."""
+    for heads in families_of(outs):
+        pieces = [{"text": f"{_name(out, summaries)} {out.weight:.2f}", "cell": _cell(out)} for out in heads]
+        yield [{"text": f"{heads[0].kind.words} {len(heads)}"}, {"text": heads[0].kind.does}, *pieces[:HEAVIEST]]
+    yield [{"text": "others" if outs else "no head stands out:"}, {"text": " · ".join(counts(summaries, outs))}]
+
+
+def _story(recording: Recording) -> Iterator[Line]:
     """Lines of the story: pieces of text, some with the cell that they open, by indices of layer, head, query, key."""
     story = kept_story(recording.told)
     if story is None:
@@ -164,22 +159,26 @@ def _story(recording: Recording) -> Iterator[list[dict[str, Any]]]:
 
     def piece(words: str, head: Row | None = None, key: int | None = None) -> dict[str, Any]:
         cell = None if head is None else recorded_cell(recording, story, head)
-        return {"text": written(words)} | ({} if cell is None else {"cell": cell if key is None else (*cell[:3], key)})
+        opens = {} if cell is None else {"cell": (*cell[:3], cell[3] if key is None else key)}
+        return {"text": written(words).replace("␊", "↵")} | opens
 
-    yield [piece(words) for words in answer_words(story, recording.prompt)]
+    name, answer, *others = answer_words(story, recording.prompt)
+    words, alone = words_told(story), needed(story["heads"])[:MOST_HEADS]
+    brought = [(word, readers(story, word)[:MOST_HEADS]) for word in words]
+    first = [piece(word_label(word, story), next(iter(heads), None), word["key"]) for word, heads in brought]
+    first = first or [piece(head_name(head), head) for head in alone]
+    yield [piece(f"{name} {answer}"), *([piece("needs" if words else "by"), *first] if first else [])]
+    if others:
+        yield [piece("or"), *map(piece, others)]
     if story["obstacle"]:
         yield [piece(f"needs: not measured: {story['obstacle']}")]
-    for at, word in enumerate(words_told(story)):
-        heads = readers(story, word)[:MOST_HEADS]
+    for word, heads in brought:
         cut = "" if story["cut"] == "words" else " ".join(word["text"].split())
-        line = [piece("and" if at else "needs"), piece(word_label(word, story), next(iter(heads), None), word["key"])]
-        yield [*line, piece(f"{word['bits']:+.2f} bits without it"), *([piece(cut)] if cut else [])] + (
-            [piece("brought by"), *(piece(head_name(head), head) for head in heads)] if heads else []
-        )
-    if not words_told(story) and needed(story["heads"]):
-        yield [piece("by"), *(piece(head_name(head), head) for head in needed(story["heads"])[:MOST_HEADS])]
-    if words := against(story):
-        yield [piece("against"), *map(piece, words)]
+        told = f"{word['bits']:+.2f} bits without it" + (", brought by" if heads else "")
+        line = [piece(word_label(word, story)), *([piece(cut)] if cut else []), piece(told)]
+        yield [*line, *(piece(head_name(head), head) for head in heads)]
+    if gains := against(story):
+        yield [piece("against"), *map(piece, gains)]
 
 
 def _model(recording: Recording) -> str:
@@ -211,11 +210,6 @@ def _rounded(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _label(token: Token) -> str:
-    text = token.text if token.text.strip(" ") or not token.text else "␣" * len(token.text)
-    return written(text)
-
-
 def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
     """The text that stands before every token and is part of none; a blank where that is unknown."""
     end = 0
@@ -226,7 +220,3 @@ def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
         gap = text[end : token.start] if token.start >= end else ""
         yield gap or (" " if number and tokens[number - 1].start is None else "")
         end = max(end, token.end)
-
-
-def _are_counted(tokens: Sequence[Token]) -> bool:
-    return all(token.index == number for number, token in enumerate(tokens))

@@ -13,11 +13,8 @@ let page, arrays, streams, cells, mask, grid, colours, spans, painted = [], open
 
 const layer = () => page.layers[look.at];
 const textOf = (turned) => page.texts[turned ? layer().keys : layer().queries];
-const numberOf = (text, at) => text.numbers?.[at] ?? at;
-const label = (text, at) => `${numberOf(text, at)} ${text.flags[at] & GENERATED ? "+" : ""}${text.tokens[at]}`;
-const streamOf = (each) => (streams.length > 1 ? `${each.stream} ` : "");
-const headName = (at, head) => `${streamOf(page.layers[at])}layer ${page.layers[at].layer}${page.layers[at].call ? ` run ${page.layers[at].call + 1}` : ""} head ${page.layers[at].heads[head]}`;
-const shortName = (at, head) => `${streamOf(page.layers[at])}${page.layers[at].layer}.${page.layers[at].heads[head]}`;
+const label = (text, at) => `${text.numbers[at]} ${text.flags[at] & GENERATED ? "+" : ""}${text.tokens[at]}`;
+const headName = (at, head) => `${streams.length > 1 ? `${page.layers[at].stream} ` : ""}layer ${page.layers[at].layer}${page.layers[at].call ? ` run ${page.layers[at].call + 1}` : ""} head ${page.layers[at].heads[head]}`;
 const many = (count, one, more = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
 const shown = (weight) => (weight && Math.abs(weight) < 0.001 ? weight.toPrecision(1) : weight.toFixed(3));
 const within = (at, count) => Math.max(0, Math.min(count - 1, at));
@@ -32,77 +29,48 @@ async function inflated(text) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
-// What the static screen says, where a browser can't unpack the data.
-function withoutStreams() {
-  const words = "This browser is too old for the page (Chrome 80, Safari 16.4, Firefox 113 or later open it); this is the screen of attn inspect.";
-  const screen = new DOMParser().parseFromString(document.querySelector("noscript").textContent, "text/html").body.textContent;
-  document.body.prepend(made("p", { textContent: words }), made("pre", { id: "static", textContent: screen }));
-}
-
 async function start() {
-  if (typeof DecompressionStream === "undefined") return withoutStreams();
+  if (typeof DecompressionStream === "undefined") return document.body.append("This browser is too old: Chrome 80, Safari 16.4, Firefox 113 or later open it.");
   page = JSON.parse(new TextDecoder().decode(await inflated(lines[0])));
   arrays = await inflated(lines[1]);
-  let line = 2;
-  for (const each of page.layers) {
-    each.first = line;
-    line += each.heads.length;
-  }
   streams = [...new Set(page.layers.map((each) => each.stream))];
   $("about").textContent = page.about.join(" · ");
   const kept = page.layers.every((each) => each.whole) ? "every weight of 0.0005 and more" : "the 8 heaviest keys of each row";
-  const absent = page.absent ? ` ${many(page.absent, "head")} had no room in it or in memory.` : "";
+  const empty = lines.slice(2).filter((line) => !line).length, absent = empty ? ` ${many(empty, "head")} had no room in it or in memory.` : "";
   $("note").textContent = `In this page: ${kept}.${absent} It holds the text ${page.picture ? "and the image " : ""}that it was made from: whoever gets the page can read it.`;
   const kinds = page.outs.length ? [["", "what they do"]] : [];
   $("by").replaceChildren(...[...kinds, ...page.statistics.map((each) => [each.name, each.heading])].map(([value, text]) => new Option(text, value)));
-  tellStory();
-  listFamilies();
+  tell("story", page.story);
+  tell("families", page.families);
   listHeads();
   setColours(matchMedia("(prefers-color-scheme: dark)").matches);
   $("page").hidden = false;
   listen();
   if (!(await follow(location.hash))) await open(...page.start);
   document.documentElement.dataset.ready = "yes";
-  performance.mark("ready");
 }
 
-// The story's lines, or the text in short; what names a word or a head opens the cell that it is about.
-function tellStory() {
-  const [first = [{ text: document.title.replace(/ · attn$/, "") }], ...more] = page.story;
-  const told = (tag, line) => made(tag, {}, ...line.flatMap((each, at) => [piece(each, at), " "]));
-  $("story").replaceChildren(told("h1", first), ...more.map((line) => told("p", line)), ...page.sinks.map((textContent) => made("p", { textContent })));
+// Lines of pieces, the first line of the story as a heading. A piece that names a cell opens it.
+function tell(id, told) {
+  const piece = ({ text, cell }, at) => made("span", {}, made(cell ? "button" : at ? "span" : "b", { textContent: text, cell, onclick: cell && (() => open(...cell)) }));
+  $(id).replaceChildren(...told.map((line, at) => made(id === "story" && !at ? "h1" : "p", {}, ...line.flatMap((each, place) => [piece(each, place), " "]))));
 }
-
-function piece({ text, cell }, at) {
-  if (!at) return made("span", {}, made("b", { textContent: text }));
-  return cell ? made("span", {}, opener(text, cell)) : made("span", { textContent: text });
-}
-
-const opener = (textContent, cell) => made("button", { textContent, onclick: () => open(...cell), cell });
 
 // Opens a head: its rows are unpacked, its texts laid out, everything drawn. The cursor stays where it can.
 async function open(at, head, q, k) {
-  const mine = ++opening, data = lines[page.layers[at].first + head], before = layer(), laidOut = Boolean(cells);
+  const mine = ++opening, data = lines[page.layers[at].line + head], before = layer(), laidOut = Boolean(cells);
   const buffer = data ? await inflated(data) : null;
   if (mine !== opening) return;
   Object.assign(look, { at, head });
   const now = layer(), n = textOf(false).tokens.length, m = textOf(true).tokens.length;
   cells = unpacked(buffer, n, m);
   mask = new Int32Array(arrays, now.mask, 3 * n);
-  if (!laidOut || before.queries !== now.queries || before.keys !== now.keys) {
-    layOut();
-    look.q = q ?? lastWord();
-  }
+  if (!laidOut || before.queries !== now.queries || before.keys !== now.keys) layOut();
   look.q = within(q ?? (k === undefined ? look.q : columnOf(within(k, m))[0]?.[0] ?? look.q), n);
-  look.k = within(k ?? heaviest(look.q), m);
+  const isKept = look.held || now.whole || weightAt(look.q, k);
+  look.k = within((isKept ? k : null) ?? heaviest(look.q), m);
   say();
   redraw();
-}
-
-// The last token that is a word.
-function lastWord() {
-  const { tokens, flags } = textOf(false);
-  return Math.max(tokens.findLastIndex((words, at) => !(flags[at] & SPECIAL) && /\p{L}/u.test(words)), 0);
 }
 
 // ---- cells
@@ -144,15 +112,16 @@ function pooled() {
   const high = Math.min(cells.n, most), wide = Math.min(cells.m, most), rows = Math.ceil(high / a), keys = Math.ceil(wide / b);
   const q = within(look.q - Math.floor(high / 2), cells.n - high + 1), k = within(look.k - Math.floor(wide / 2), cells.m - wide + 1);
   const values = new Float32Array(rows * keys).fill(-1);
+  const places = Float64Array.from(values, (_, x) => (q + Math.floor(x / keys) * a) * cells.m + k + (x % keys) * b);
   for (let row = 0; row < high; row++) {
     const at = Math.floor(row / a) * keys, first = Math.max(mask[3 * (q + row)] - k, 0), last = Math.min(mask[3 * (q + row) + 1] - k, wide);
     for (let x = Math.floor(first / b); first < last && x <= Math.floor((last - 1) / b); x++) values[at + x] = Math.max(values[at + x], 0);
     for (const [key, weight] of rowOf(q + row)) {
       const x = at + Math.floor((key - k) / b);
-      if (key >= k && key < k + wide) values[x] = Math.max(values[x], Math.abs(weight));
+      if (key >= k && key < k + wide && Math.abs(weight) > values[x]) [values[x], places[x]] = [Math.abs(weight), (q + row) * cells.m + key];
     }
   }
-  return { q, k, a, b, rows, keys, values };
+  return { q, k, a, b, rows, keys, values, places };
 }
 
 // ---- the matrix
@@ -160,7 +129,7 @@ function pooled() {
 function drawMatrix() {
   grid = pooled();
   const { q, k, a, b, rows, keys, values } = grid, isWhole = a * b === 1, queries = textOf(false), columns = textOf(true);
-  const name = (text, at, i) => (isWhole ? label(text, at) : i % 8 ? "" : String(numberOf(text, at)));
+  const name = (text, at, i) => (isWhole ? label(text, at) : i % 8 ? "" : String(text.numbers[at]));
   const items = [made("b")], high = Math.max(1, ...values), hasRoom = isWhole && $("map").parentNode.clientWidth >= 25 * (keys + 3);
   for (let j = 0; j < keys; j++) items.push(made("b", { className: "key", textContent: name(columns, k + j * b, j) }));
   for (let i = 0; i < rows; i++) {
@@ -176,7 +145,7 @@ function drawMatrix() {
   $("map").style.gridTemplateColumns = `max-content repeat(${keys}, minmax(0, ${keys > NEAR ? 18 : 34}px))`;
   $("map").replaceChildren(...items);
   $("near").hidden = Math.max(cells.n, cells.m) <= NEAR;
-  $("size").textContent = lines[layer().first + look.head]
+  $("size").textContent = lines[layer().line + look.head]
     ? `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isWhole ? "" : ` · largest of ${a} x ${b}`}`
     : "no room for the rows of this head: choose layers with -l or heads with -H";
 }
@@ -188,14 +157,7 @@ function paintCell(element, part) {
 }
 
 // The cell under the mouse; of a block the heaviest.
-function cellAt(element) {
-  if (element.place === undefined) return null;
-  const q = grid.q + Math.floor(element.place / grid.keys) * grid.a, k = grid.k + (element.place % grid.keys) * grid.b;
-  let best = [q, k], most = 0;
-  for (let row = q; row < Math.min(q + grid.a, cells.n); row++)
-    for (const [key, weight] of rowOf(row)) if (key >= k && key < k + grid.b && Math.abs(weight) > most) [best, most] = [[row, key], Math.abs(weight)];
-  return best;
-}
+const cellAt = ({ place }) => (place === undefined ? null : [Math.floor(grid.places[place] / cells.m), grid.places[place] % cells.m]);
 
 // Puts the cursor on a cell: marks it in matrix and text, and says what is there.
 function put(q, k, force) {
@@ -297,16 +259,6 @@ function listKeys(list, most) {
 
 // ---- the heads
 
-// The families of heads that stand out, each head a button with its weight.
-function listFamilies() {
-  $("counts").textContent = page.outs.length ? `all heads: ${page.counts.join(" · ")}` : "No head stands out on this text.";
-  $("families").replaceChildren(...page.families.map((family) => {
-    const name = made("b", { textContent: `${family.name} ${family.heads.length} ` });
-    const heads = family.heads.slice(0, LISTED).map((at) => page.outs[at]);
-    return made("p", {}, name, family.does, ...heads.flatMap((out) => [" ", opener(`${shortName(...out.cell)} ${out.weight.toFixed(2)}`, out.cell)]));
-  }));
-}
-
 const outOf = (at, head) => page.outs.find(({ cell }) => cell[0] === at && cell[1] === head);
 const layersOf = (stream) => [...page.layers.keys()].filter((at) => page.layers[at].stream === stream);
 
@@ -348,13 +300,9 @@ function say() {
   const { at, head } = look, out = outOf(at, head);
   $("name").textContent = headName(at, head);
   $("does").textContent = out ? out.words : page.does[at][head];
-  sayNumbers(at, head);
-  for (const button of document.querySelectorAll("#families button, #story button")) button.setAttribute("aria-current", button.cell[0] === at && button.cell[1] === head);
-}
-
-function sayNumbers(at, head) {
   const numbers = page.statistics.map((each) => [each, page.layers[at].numbers[each.name]?.[head] ?? null]).filter(([, value]) => value !== null);
-  $("headline").textContent = [headName(at, head), ...numbers.map(([each, value]) => `${each.heading} ${value.toFixed(each.digits)}`)].join(" · ");
+  $("headline").textContent = numbers.map(([each, value]) => `${each.heading} ${value.toFixed(each.digits)}`).join(" · ");
+  for (const button of document.querySelectorAll("h1 button, p button")) button.setAttribute("aria-current", button.cell[0] === at && button.cell[1] === head);
 }
 
 // ---- keys, mouse, address
@@ -363,7 +311,7 @@ function sayNumbers(at, head) {
 function note() {
   const of = layer(), { q, k, turned, held } = look;
   const head = `${streams.indexOf(of.stream) ? `${encodeURIComponent(of.stream)}:` : ""}l${of.layer}${of.call ? `c${of.call}` : ""}h${of.heads[look.head]}`;
-  const query = held || !turned ? `q${numberOf(textOf(false), q)}` : "", key = held || turned ? `k${numberOf(textOf(true), k)}` : "";
+  const query = held || !turned ? `q${textOf(false).numbers[q]}` : "", key = held || turned ? `k${textOf(true).numbers[k]}` : "";
   clearTimeout(note.timer);
   note.timer = setTimeout(() => {
     try {
@@ -382,7 +330,7 @@ async function follow(address) {
   const at = page.layers.findIndex((each) => each.stream === wanted && each.layer === Number(number) && each.call === Number(call ?? 0));
   const head = at < 0 ? -1 : page.layers[at].heads.indexOf(Number(name));
   if (head < 0) return false;
-  const place = (text, token) => (token === undefined ? undefined : Math.max(0, text.numbers ? text.numbers.indexOf(Number(token)) : Number(token)));
+  const place = (text, token) => (token === undefined ? undefined : Math.max(0, text.numbers.findLastIndex((number) => number <= token)));
   Object.assign(look, { turned: Boolean(turned), held: q !== undefined && k !== undefined });
   await open(at, head, place(page.texts[page.layers[at].queries], q), place(page.texts[page.layers[at].keys], k));
   return true;
@@ -406,28 +354,20 @@ function turn() {
   put(...ask(at, !look.turned), true);
 }
 
-function step(heads, layers) {
-  const across = layersOf(layer().stream), flat = across.flatMap((at) => page.layers[at].heads.map((_, head) => [at, head]));
-  const now = flat.findIndex(([at, head]) => at === look.at && head === look.head), wrap = (at, count) => (at + count) % count;
-  if (heads) return open(...flat[wrap(now + heads, flat.length)]);
-  const at = across[wrap(across.indexOf(look.at) + layers, across.length)];
-  return open(at, Math.min(look.head, page.layers[at].heads.length - 1));
+// The head so many further in its stream, after the last the first.
+function step(by) {
+  const all = layersOf(layer().stream).flatMap((at) => page.layers[at].heads.map((_, head) => [at, head]));
+  const now = all.findIndex(([at, head]) => at === look.at && head === look.head);
+  return open(...all[(now + by + all.length) % all.length]);
 }
 
 function move(event) {
   const by = event.shiftKey ? 10 : 1, [x, y] = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, -by], ArrowDown: [0, by] }[event.key];
   const box = document.activeElement;
-  if (box.closest("#heads")) return x ? step(0, Math.sign(x)) : step(Math.sign(y), 0);
+  if (box.closest("#heads")) return step(Math.sign(y) + Math.sign(x) * layer().heads.length);
   if (!box.matches(".tokens")) return put(within(look.q + y, cells.n), within(look.k + x, cells.m));
   const asQuery = box.asQuery && !(box.asKey && look.turned), list = asQuery ? spans.query : spans.key, now = asQuery ? look.q : look.k;
-  return put(...ask(x ? within(now + x, list.length) : below(list, now, y), asQuery), true);
-}
-
-// The token above or below another.
-function below(list, now, by) {
-  const from = list[now].getBoundingClientRect(), far = (box) => Math.abs(box.left - from.left) + 40 * Math.abs(box.top - from.top);
-  const there = list.map((span, at) => [at, span.getBoundingClientRect()]).filter(([, box]) => (by > 0 ? box.top > from.top + 4 : box.top < from.top - 4));
-  return there.sort((a, b) => far(a[1]) - far(b[1]))[0]?.[0] ?? now;
+  return put(...ask(within(now + x + y, list.length), asQuery), true);
 }
 
 // Finds a token by its number, or words wherever they stand in the text, over several tokens too.
@@ -435,16 +375,16 @@ function search() {
   const word = $("find").value.trim().toLowerCase(), text = textOf(look.turned), ends = [];
   let whole = "";
   for (const at of text.tokens.keys()) ends.push((whole += text.gaps[at] + text.tokens[at].toLowerCase()).length);
-  const places = new Set(/^\d+$/.test(word) ? [...text.tokens.keys()].filter((at) => numberOf(text, at) === Number(word)) : []);
+  const places = new Set(/^\d+$/.test(word) ? [...text.tokens.keys()].filter((at) => text.numbers[at] === Number(word)) : []);
   for (let from = whole.indexOf(word); word && from >= 0; from = whole.indexOf(word, from + 1)) places.add(ends.findIndex((end) => end > from));
   matches = [...places];
   $("find").setAttribute("aria-invalid", Boolean(word) && !matches.length);
   $("found").textContent = !word ? "" : matches.length ? many(matches.length, "place") : "not in this text";
 }
 
-function next(by) {
-  const now = look.turned ? look.k : look.q, later = by > 0 ? matches.filter((at) => at > now) : matches.filter((at) => at < now).reverse();
-  const at = later[0] ?? (by > 0 ? matches[0] : matches[matches.length - 1]);
+// The next place after the cursor, after the last one the first.
+function next() {
+  const at = matches.find((place) => place > (look.turned ? look.k : look.q)) ?? matches[0];
   if (at === undefined) return;
   hold(...ask(at, !look.turned));
   $("found").textContent = `${matches.indexOf(at) + 1} of ${many(matches.length, "place")}`;
@@ -478,19 +418,14 @@ function near() {
 }
 
 const ACTIONS = {
-  "[": () => step(-1, 0), "]": () => step(1, 0), "{": () => step(0, -1), "}": () => step(0, 1), v: turn, z: near, n: () => next(1), N: () => next(-1),
-  "/": () => $("find").select(), t: nextNumber, Enter: () => hold(look.q, look.k), Escape: () => hold(look.q, look.k, false),
+  "[": () => step(-1), "]": () => step(1), "{": () => step(-layer().heads.length), "}": () => step(layer().heads.length), v: turn, z: near, n: next,
+  "/": () => $("find").select(), "?": () => $("keys").toggleAttribute("open"), Enter: () => hold(look.q, look.k), Escape: () => hold(look.q, look.k, false),
 };
-
-function nextNumber() {
-  $("by").selectedIndex = ($("by").selectedIndex + 1) % $("by").options.length;
-  drawHeads();
-}
 
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target === $("find") && ["Enter", "Escape"].includes(event.key)) {
-    if (event.key === "Enter") next(1);
+    if (event.key === "Enter") next();
     event.target.blur();
     event.preventDefault();
     return;
@@ -513,8 +448,7 @@ function listen() {
     const at = event.target.closest("tr").token;
     if (at !== undefined) hold(...(look.turned ? [at, look.k] : [look.q, at]));
   });
-  $("heads").addEventListener("pointerover", (event) => sayNumbers(...(event.target.cell ?? [look.at, look.head])));
-  $("heads").addEventListener("pointerleave", () => sayNumbers(look.at, look.head));
+  $("keys").addEventListener("toggle", () => $("keys").scrollIntoView());
   $("by").addEventListener("change", drawHeads);
   $("find").addEventListener("input", search);
   $("turn").addEventListener("click", turn);

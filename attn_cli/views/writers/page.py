@@ -19,7 +19,7 @@ from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.screens import renderables
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
-from attn_cli.views.webpage.build import StaticScreen, page_html
+from attn_cli.views.webpage.build import page_html
 
 _COLORS = [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120)]
 _LIGHT = TerminalTheme((255, 255, 255), (30, 30, 30), [*_COLORS, (90, 90, 90)])
@@ -30,6 +30,7 @@ UNBROKEN = (  # of a <pre> in another page, such as a notebook's, whose own styl
     "font-size: min(1em, 1.3vw); "  # so that a narrow window and a printed page have whole lines of 96 columns
     "white-space: pre; word-break: normal; overflow: auto"
 )
+_DIMMED, _GREY = "#8e8e8e", "#7a7a7a"  # what Rich makes of dim text, and what is read on white and on black
 _PRE = """\
 pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
 """
@@ -77,14 +78,17 @@ class PageView(View):
 
     def close(self) -> None:
         """Write the page."""
-        named = [replace(report, source=_named(report.source)) for report in self.reports]
+        reports = [replace(report, source=named(report.source)) for report in self.reports]
         page = (
-            to_html(self.reports) if self.recording is None else page_html(self.recording, screen=static_screen(named))
+            to_html(self.reports)
+            if self.recording is None
+            else page_html(self.recording, screen=static_screen(reports))
         )
         self.sink.write(page)
 
 
-def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
+def named(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a source says of itself, without the folders of the disk that its model lies in."""
     return {**source, "model": model_name(str(source["model"]))}
 
 
@@ -106,16 +110,16 @@ def inline_html(report: Report, most: int, more: str) -> str:
         console.print(Segments([*line, Segment.line()]), end="")
     if left:
         console.print(f"… {left:,} lines more: {more}", style="bold", markup=False, highlight=False)
-    code = f'<pre style="color: {{foreground}}; background: {{background}}; {UNBROKEN}">{{code}}</pre>'
+    code = f'<pre style="color: inherit; background: none; {UNBROKEN}">{{code}}</pre>'
     html = console.export_html(theme=_LIGHT, code_format=code, inline_styles=True)
-    return _OF_DECORATION.sub("", html).encode("utf-8", "backslashreplace").decode()
+    return _OF_DECORATION.sub("", html).replace(_DIMMED, _GREY).encode("utf-8", "backslashreplace").decode()
 
 
-def static_screen(reports: list[Report]) -> StaticScreen:
+def static_screen(reports: list[Report]) -> tuple[str, str]:
     """What a terminal shows of the reports, as HTML with its CSS, for readers of an interactive page without script."""
     html = _recorded(reports).export_html(theme=_LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
     css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
-    return StaticScreen(code, css)
+    return code, css
 
 
 def _recorded(reports: list[Report]) -> Console:

@@ -14,7 +14,7 @@ from hypothesis import given
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.views.webpage.build import StaticScreen, packed_head, page_html
+from attn_cli.views.webpage.build import packed_head, page_html
 from attn_cli.views.webpage.contents import Contents
 from tests.program import attn
 from tests.strategies import Problem, problems
@@ -101,7 +101,7 @@ def test_without_room_the_heads_that_spread_most_are_left_out() -> None:
     page = page_html(recording, smallest + 9000)
     told, there = document(page), np.array([bool(head) for head in lines_of(page)[2:]])
     named = {12 * out["cell"][0] + out["cell"][1] for out in told["outs"]} | {0}
-    assert 0 < told["absent"] == np.count_nonzero(~there) and there[[*named]].all()
+    assert np.count_nonzero(~there) > 0 and there[[*named]].all()
     spread = np.concatenate([layer.statistics["entropy_bits"] for layer in recording.layers])
     order = [at for at in np.argsort(spread) if at not in named]
     assert there[order].tolist() == sorted(there[order], reverse=True)
@@ -127,20 +127,14 @@ def test_texts_keep_their_order_streams_and_gaps() -> None:
 def test_no_text_of_the_user_is_markup(name: str) -> None:
     text = HOSTILE[name] + " \ud800"
     tokens = tokens_of(text)
-    page = page_html(recording_of(layer_of(0, tokens), text=text), screen=StaticScreen("<pre>screen</pre>", "pre {}"))
+    page = page_html(recording_of(layer_of(0, tokens), text=text), screen=("<pre>screen</pre>", "pre {}"))
     page.decode("utf-8")
     assert page.count(b"<script") == page.count(b"</script") == 2
-    assert page.count(b"<style") == 2
+    assert page.count(b"<style") == 2 and b"default-src 'none'" in page
     title = re.search(rb"<title>(.*?)</title>", page, re.DOTALL)
     assert title and b"<" not in title[1]
     words = json.dumps(document(page), ensure_ascii=False)
     assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", words)
-
-
-def test_a_page_names_no_other_file() -> None:
-    page = page_html(causal_model()).decode()
-    assert "default-src 'none'" in page
-    assert not re.search(r"https?:|src=|href=|url\(|import\b", page.replace("http-equiv", ""))
 
 
 def test_inspect_writes_a_page_with_its_screen_inside(tmp_path: Path) -> None:
@@ -163,7 +157,6 @@ def test_layers_without_queries_and_keys_have_numbers_alone() -> None:
     recording = causal_model()
     hollow = dataclasses.replace(recording.layers[1], q=None, k=None)
     page = page_html(dataclasses.replace(recording, layers=(recording.layers[0], hollow, recording.layers[2])))
-    assert document(page)["absent"] == hollow.h
     assert [bool(head) for head in lines_of(page)[2:]] == [True] * 4 + [False] * 4 + [True] * 4
 
 
