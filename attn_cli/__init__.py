@@ -3,11 +3,11 @@
 In a notebook, one line each; what they return shows itself, and has rows and arrays:
 
     import attn_cli
-    attn_cli.inspect("he sat on the river bank", model="gpt2")       the overview
+    attn_cli.inspect("he sat on the river bank", model="gpt2")       the overview, as an interactive page
     attn_cli.heads("river bank", model="gpt2").to_pandas()           one row per head, as a data frame
     attn_cli.top("river bank", model="gpt2", token="bank", layers=9)  what "bank" attends to
     attn_cli.matrix("river bank", model="gpt2").arrays["weights"]    [layers, heads, n, m]
-    attn_cli.record("he sat on the river bank", model="gpt2")       an interactive page of all heads, kept with .save
+    attn_cli.compare("river bank", "bank loan", model="gpt2")        one word in two texts
 
 A model is a name, a folder, a .gguf file, a recording, or (model, tokenizer) of transformers. Below these lines:
 

@@ -1,6 +1,5 @@
 """Compare one word in several contexts."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -10,10 +9,8 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.prompt import Prompt
-from attn_cli.summaries.answers.compare import Journey, comparison_of
+from attn_cli.summaries.answers.compare import comparison_of, journeys_of
 from attn_cli.summaries.report import Report
-from attn_cli.token_syntax import first_place
 
 
 @takes_options
@@ -37,35 +34,17 @@ def compare(
       attn compare "river bank" "bank loan" --word bank
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
     """
-    words = list(word or [])
     if len(texts) < 2:
         raise InputError("one text, to compare with which?", 'attn compare "river bank" "bank loan"')
-    if len(words) not in (0, 1, len(texts)):
-        raise InputError(f"--word {len(words)} times, for {len(texts)} texts", "give it once, or once for each text")
     contents = whole_texts(texts)
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
-    picks = words if len(words) > 1 else [words[0] if words else _common_word(prompts)] * len(texts)
-    journeys, warnings = list[Journey](), list[str]()
     with StatusLine("running the model", quiet=options.quiet):
-        for prompt, pick in zip(prompts, picks, strict=True):
-            rows, notes = first_place(pick, prompt)
-            journeys.append(Journey(prompt, tuple(rows)))
-            source.follow(prompt, rows, options.selection, journeys[-1].add, journeys[-1].steps.append)
-            warnings += notes
+        journeys, warnings = journeys_of(source, prompts, word or [], options.selection)
     with options.view() as view:
         for number, (first, second) in enumerate(combinations(journeys, 2)):
-            notes, both = () if number else tuple(warnings), (first.prompt, second.prompt)
+            notes, both = () if number else warnings, (first.prompt, second.prompt)
             report = Report("compare", source.about, both, warnings=notes, answer=comparison_of(first, second))
             print_notes(notes, quiet=options.quiet)
             view.show(report if len(texts) == 2 else replace(report, index=number))
     return ExitCode.DONE
-
-
-def _common_word(prompts: Sequence[Prompt]) -> str:
-    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in prompts]
-    common = [word for word in words[0] if all(word in others for others in words)]
-    if len(common) != 1:
-        hint = f"all have {', '.join(common)}" if common else "they share no word: give --word once for each text"
-        raise InputError("which word? give --word WORD", hint)
-    return common[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import ReadOptions, opened
-from attn_cli.cli.kit.run.text_run import texts_and_reading
+from attn_cli.cli.kit.run.text_run import left_out_note, texts_and_reading
 from attn_cli.cli.kit.shell.commands import imported_command
 from attn_cli.cli.kit.shell.signature import current, takes_options
 from attn_cli.cli.kit.stderr import Progress, print_notes
@@ -22,7 +22,7 @@ from attn_cli.sources import DEFAULT_MODEL, is_model, is_recording
 from attn_cli.sources.files.paths import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
-from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note, record
+from attn_cli.summaries.reducers.record import MemoryBudget, record
 from attn_cli.summaries.told.story import opened_to_tell
 from attn_cli.views.drawing.screen import screen_of
 

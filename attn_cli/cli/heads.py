@@ -99,11 +99,11 @@ def _kinds(options: TextCommandOptions, *, words: bool) -> ExitCode:
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text or is_recording(options.model):
         judged = HeadKindsReducer()
-        plan = CommandPlan(
-            lambda rows, call: [judged],
-            words=options.merges(words),
-            finish=lambda report: replace(report, answer=kinds_of(report.summaries, report.prompts, listed=listed)),
-        )
+
+        def finish(report: Report) -> Report:
+            return replace(report, answer=kinds_of(report.summaries, report.prompts, listed=listed))
+
+        plan = CommandPlan(lambda rows, call: [judged], words=options.merges(words), finish=finish)
         return run(options, "kinds", lambda view, source: plan)
     given = {"--pair": options.pair is not None, "--generate": options.generate is not None, "--chat": options.chat}
     refuse_beside("no text", given, "{other} goes with a text: without one the model reads random tokens")

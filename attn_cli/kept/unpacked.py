@@ -58,7 +58,11 @@ class UnpackedModels:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             unfinished.discard(temporary)
-        self._let_go(self.path / _name(file))
+        total = sum(self.sizes().values())
+        for folder, size in self.sizes().items():
+            if total > MOST and folder != self.path / _name(file):
+                self.remove(folder)
+                total -= size
 
     def remove(self, folder: Path) -> None:
         """Delete one unpacked model from disk."""
@@ -72,14 +76,6 @@ class UnpackedModels:
                 with suppress(OSError):
                     used[folder] = folder.stat().st_mtime_ns, sum(each.stat().st_size for each in folder.iterdir())
         return {folder: size for folder, (_, size) in sorted(used.items(), key=lambda item: item[1])}
-
-    def _let_go(self, newest: Path) -> None:
-        sizes = self.sizes()
-        total = sum(sizes.values())
-        for folder, size in sizes.items():
-            if total > MOST and folder != newest:
-                self.remove(folder)
-                total -= size
 
 
 def _name(file: Path) -> str:

@@ -2,30 +2,36 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.display import Displayed
-from attn_cli.model.source import Source
-from attn_cli.notebook.models import Choosing, Model, opened, selected
+from attn_cli.display import Displayed, drawing
+from attn_cli.errors import InputError
+from attn_cli.model.blocks import BlockVectors
+from attn_cli.model.source import Predicting
+from attn_cli.notebook.models import Asked, one_line
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
-from attn_cli.selection import ALL, Selection
-from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.summaries.answer import Answer, Table
+from attn_cli.summaries.answers import compare as of_compare
+from attn_cli.summaries.answers import kinds as of_kinds
+from attn_cli.summaries.answers import knock as of_knock
+from attn_cli.summaries.answers import plane as of_plane
 from attn_cli.summaries.answers.calls import answer_of
-from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.parts import answer as of_parts
+from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
+from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.record import record as record_source
+from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
-from attn_cli.summaries.told.story import looked_and_told, opened_to_tell
+from attn_cli.summaries.told.story import kept_name, looked_and_told
 from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
@@ -35,49 +41,39 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Rows: TypeAlias = Sequence[int] | None
-"""The picked query rows of a call; None for all of them."""
-
 Reducers: TypeAlias = Callable[[Rows, Call], Sequence[Reducer]]
+Pick: TypeAlias = str | int | None
+"""The queries that are looked at: a word of the text, its number, or None for all."""
 
-_LARGEST = 64  # cells of an overview's matrix
+_LARGEST = 64  # cells of a matrix on a side that is shown
+_PAGE = 256  # tokens of a text that a notebook shows as a page; a longer one makes the file large
 
 
 @dataclass(frozen=True, eq=False)
 class Findings(Displayed):
-    """The result of a command on one text; a notebook shows what the command prints."""
+    """What a command answers: `found["heads"]` is a table of rows, and the last line of a cell shows all of it.
+
+    The tables are those of `--format json`, and `found.answer.tables` has them by name. `recording` has all heads.
+    """
 
     report: Report
-    screen: Report
+    screen: Report | None = None
+    recording: Recording | None = None
 
     def __repr__(self) -> str:
-        tokens = len(self.report.prompts[0].tokens)
-        layers = counted(len(self.report.summaries), "layer")
-        return f"attn {self.report.command}: {counted(tokens, 'token')}, {layers}"
+        report = self.report
+        if report.answer is not None:
+            return repr(report.answer)
+        layers = counted(len(report.summaries), "layer")
+        return f"attn {report.command}: {counted(len(report.prompts[0].tokens), 'token')}, {layers}"
+
+    def __getitem__(self, name: str) -> Table:
+        return self.answer[name]
 
     @property
     def answer(self) -> Answer:
         """The result as its tables by name."""
         return answer_of(self.report)
-
-    @property
-    def heads(self) -> Table:
-        """One row per head: layer, head, entropy_bits, distance in tokens, mean weights (0 to 1); else InputError."""
-        return self.answer["heads"]
-
-    @property
-    def top(self) -> Table:
-        """One row per head, query and rank from 0: a heavy key, with token, score and weight; InputError without."""
-        return self.answer["top"]
-
-    @property
-    def received(self) -> Table:
-        """One row per head and key: received_share, the mean weight on it over all queries, 0 to 1."""
-        return self.answer["received"]
-
-    @property
-    def cells(self) -> Table:
-        """One row per query and key of each head's matrix: layer, head, both with their tokens, score and weight."""
-        return self.answer["cells"]
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -93,141 +89,173 @@ class Findings(Displayed):
         return next(iter(self.answer.tables.values())).to_pandas()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        return self.screen._repr_mimebundle_(include, exclude)
+        shown: dict[str, Any] = (self.screen or self.report)._repr_mimebundle_()
+        return shown if self.recording is None else shown | drawing().framed(self.recording)
 
 
-def inspect(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, **how: Unpack[Choosing]
-) -> Findings:
-    """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix of one head.
-
-    text    None for that of a recording
-    model   "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or a model of transformers, whose
-            tokenizer comes third
-    layers  the layers to look at, None for all; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
-    how     else how a model is loaded, as for `open_source`
-
-    Raises AttnError, whose hint says what to do: for a missing layer or head, a model that can't be loaded, a too long
-    text.
-    """
-    every = HeadStatistics(), HeadKindsReducer(), ReceivedShares()
-    source = opened_to_tell(lambda with_head: opened(text, model, tokenizer, how, predicts=with_head))
-    prompt = _prompt(source, text)
+@one_line(predicts=None)
+def inspect(asked: Asked) -> Findings:
+    """The overview of a text, as `attn inspect`: what the answer needs, what heads do, and all of it as a page."""
+    every = HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf((_LARGEST, _LARGEST))
+    is_page = len(asked.prompt.tokens) <= _PAGE
 
     def reducers(call: Call) -> list[Reducer]:
-        reads = [WordReadsReducer()] if reads_each_token(call) else []
-        return [*every, *reads, MatrixOf((_LARGEST, _LARGEST))]
+        return [*every, *([WordReadsReducer()] if reads_each_token(call) else [])]
 
-    summaries, story, notes = looked_and_told(source, prompt, selected(how), reducers, free_memory())
-    report = Report("inspect", source.about, (prompt,), tuple(summaries), notes, story=story)
-    return Findings(overview_of(report, on_screen=False), overview_of(report, on_screen=True))
-
-
-def heads(
-    text: str | None = None, model: Model = DEFAULT_MODEL, tokenizer: Any = None, **how: Unpack[Choosing]
-) -> Findings:
-    """One row per head, as `attn heads`: `.heads` has entropy in bits, distance in tokens, weights from 0 to 1.
-
-    Text, model, layers, heads and errors are as for `inspect`.
-    """
-    kinds = HeadKindsReducer()
-    asked = _asked(text, model, tokenizer, how)
-    return asked.found("heads", lambda rows, _: [HeadStatistics(rows)], lambda rows, _: [HeadStatistics(rows), kinds])
+    report, recording = _recorded(asked, reducers, free_memory() if is_page else 0)
+    shown = overview_of(report, on_screen=True)
+    return Findings(overview_of(report, on_screen=False), shown, recording if is_page else None)
 
 
-def top(
-    text: str | None = None,
-    model: Model = DEFAULT_MODEL,
-    tokenizer: Any = None,
-    *,
-    k: int = 5,
-    token: str | int | None = None,
-    mean: bool = False,
-    **how: Unpack[Choosing],
-) -> Findings:
-    """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
-
-    token   the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
-    mean    take the mean over the chosen heads of each layer
-
-    Text, model, layers and heads are as for `inspect`.
-    """
-    asked = _asked(text, model, tokenizer, how, token)
-    return asked.found("top", RowKeys(k, mean), None if mean else RowKeys(k, all_heads=True))
+@one_line(predicts=None)
+def record(asked: Asked) -> Recording:
+    """All that a model does with a text, in memory, and shown as a page: `.head(5, 9)`, `.save("run.attn")`."""
+    return _recorded(asked, lambda call: [HeadKindsReducer()], free_memory())[1]
 
 
-def matrix(
-    text: str | None = None,
-    model: Model = DEFAULT_MODEL,
-    tokenizer: Any = None,
-    *,
-    token: str | int | None = None,
-    mean: bool = False,
-    **how: Unpack[Choosing],
-) -> Findings:
+def _recorded(asked: Asked, reducers: Callable[[Call], list[Reducer]], free: int | None) -> tuple[Report, Recording]:
+    """What reducers make in one pass, with the story of its answer, and its recording, in half of the free bytes."""
+    source, prompt, keeps = asked.source, asked.prompt, Record(MemoryBudget(free))
+    looked = looked_and_told(source, prompt, asked.selection, lambda call: [*reducers(call), keeps], free_memory())
+    summaries, story, notes = looked
+    kept = tuple(summary.without(Recorded) for summary in summaries)
+    told = None if story is None else {kept_name(story["rows"]): story}
+    layers = tuple(part.layer for _, part in with_part(summaries, Recorded))
+    report = Report("inspect", source.about, (prompt,), kept, notes, story=story)
+    return report, Recording(dict(source.about), prompt, layers, told)
+
+
+@one_line()
+def heads(asked: Asked) -> Findings:
+    """A row per head, as `attn heads`: its entropy in bits, distance in tokens, and mean weights from 0 to 1."""
+    kinds = [HeadKindsReducer()] if asked.chooses else []
+    return _found(
+        asked, "heads", lambda rows, call: [HeadStatistics(rows)], lambda rows, call: [HeadStatistics(rows), *kinds]
+    )
+
+
+@one_line()
+def top(asked: Asked, *, token: Pick = None, k: int = 5, mean: bool = False) -> Findings:
+    """The k keys that each query attends to most, as `attn top`, with weight and score.
+
+    token     the queries: a word of the text, its number, or None for all
+    mean      take the mean over the chosen heads of each layer"""
+    keys = RowKeys(k, mean)
+    return _found(asked, "top", keys, RowKeys(k, all_heads=True) if asked.chooses and not mean else keys, token)
+
+
+@one_line()
+def matrix(asked: Asked, *, token: Pick = None, mean: bool = False) -> Findings:
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
-    token   the n queries: a word of the text, its number, or None for all
-    mean    take the mean over the chosen heads of each layer
+    token     the n queries: a word of the text, its number, or None for all
+    mean      take the mean over the chosen heads of each layer
 
-    Text, model, layers and heads are as for `inspect`. Scores are -inf where masked. LimitError before the model runs
-    where n x m numbers a head are more than the free memory.
-    """
-    asked, kinds = _asked(text, model, tokenizer, how, token), HeadKindsReducer()
+    Scores are -inf where masked. LimitError before the model runs where the numbers are more than the free memory."""
     kept = sum(1 if mean else layer.heads for layer in asked.source.planned_layers(asked.selection))
-    rows, m = picked_rows(asked.token, asked.prompt)[0], len(asked.prompt.tokens)
+    rows, m = picked_rows(_word(token), asked.prompt)[0], len(asked.prompt.tokens)
     n = m if rows is None else len(rows)
     subject = f"weights and scores of {counted(kept, 'head')}, {n:,} x {m:,} each"
     check_memory(2 * 4 * kept * n * m, subject, "choose with layers=, heads= or token=, or add mean=True")
+    of_one_head = [HeadKindsReducer()] if asked.chooses and token is None and not mean else []
 
-    def standing_out(rows: Rows, call: Call) -> list[Reducer]:
-        return [kinds, MatrixOf((_LARGEST, _LARGEST))]
+    def shown(rows: Rows, call: Call) -> list[Reducer]:
+        return [*of_one_head, MatrixOf((_LARGEST, _LARGEST), rows=rows, mean_heads=mean)]
 
     def whole(rows: Rows, call: Call) -> list[Reducer]:
         return [MatrixOf(kinds=("weights", "scores"), rows=rows, mean_heads=mean)]
 
-    return asked.found("matrix", whole, standing_out if token is None and not mean else None)
+    return _found(asked, "matrix", whole, shown, token)
 
 
-def record(text: str, model: Model = DEFAULT_MODEL, tokenizer: Any = None, **how: Unpack[Choosing]) -> Recording:
-    """The recording of a model's pass over a text, kept in memory; arguments and errors are as for `inspect`."""
-    return record_source(opened(text, model, tokenizer, how), text, selection=selected(how))
+@one_line()
+def compare(asked: Asked, text2: str, *, word: Pick | Sequence[str | int] = None) -> Findings:
+    """One word in two texts, as `attn compare`: how alike its vectors are, and which tokens pull it where.
+
+    word      a word, its number, or one for each text; None for the one word that both have"""
+    prompts = [asked.prompt, *asked.source.read([text2])]
+    words = [] if word is None else [str(word)] if isinstance(word, str | int) else list(map(str, word))
+    journeys, notes = of_compare.journeys_of(asked.source, prompts, words, asked.selection)
+    return _told(asked, "compare", of_compare.comparison_of(*journeys), prompts, notes)
 
 
-def _prompt(source: Source, text: str | None) -> Prompt:
-    return source.read(["" if text is None else text])[0]
+@one_line()
+def plane(asked: Asked, *, unit: bool = False) -> Findings:
+    """The words of a text as points in the plane, before and after attention, as `attn plane`.
+
+    unit      give every vector the length 1 first, to compare directions alone"""
+    steps, every = list[BlockVectors](), range(len(asked.prompt.tokens))
+    asked.source.follow(asked.prompt, every, asked.selection, lambda call: None, steps.append)
+    return _told(asked, "plane", of_plane.plane([asked.prompt], [steps], unit=unit))
 
 
-class _Asked(NamedTuple):
-    """A text that is read, the layers and heads to look at, and the queries that are picked of it."""
+@one_line()
+def head_kinds(asked: Asked, *, seed: int = 0) -> Findings:
+    """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
 
-    source: Source
-    prompt: Prompt
-    selection: Selection
-    token: str | None
-
-    def found(self, command: str, reducers: Reducers, of_screen: Reducers | None) -> Findings:
-        """The parts that `reducers` make; a screen gets those of `of_screen` where no layers or heads are chosen."""
-        if self.selection != ALL or self.source.about["type"] == "table":
-            of_screen = None
-        summaries, drawn = list[Summary](), list[Summary]()
-
-        def visit(call: Call) -> None:
-            rows = rows_of_stream(self.token, call.queries, self.prompt.text)
-            if rows == []:  # another stream has it
-                return
-            own = reducers(rows, call)
-            summary = reduce(call, *own, *(() if of_screen is None else of_screen(rows, call)))
-            summaries.append(replace(summary, parts=summary.parts[: len(own)]))
-            drawn.append(with_one_head(replace(summary, parts=summary.parts[len(own) :])))
-
-        self.source.each([self.prompt], self.selection, visit)
-        report = Report(command, self.source.about, (self.prompt,), tuple(summaries))
-        return Findings(report, report if of_screen is None else replace(report, summaries=with_one_matrix(drawn)))
+    text      the text to judge on; None for random tokens written twice, which `seed` draws"""
+    kinds = of_kinds.head_kinds(asked.source, asked.text, seed=seed, selection=asked.selection)
+    return _told(asked, "kinds", kinds, [] if asked.text is None else None)
 
 
-def _asked(text: str | None, model: Model, tokenizer: Any, how: Choosing, token: str | int | None = None) -> _Asked:
-    source, pick = opened(text, model, tokenizer, how), None if token is None else str(token)
-    prompt, selection = _prompt(source, text), selected(how)
-    picked_rows(pick, prompt)  # raises before the model runs
-    return _Asked(source, prompt, selection, pick)
+@one_line(predicts=True)
+def knock(
+    asked: Asked, *, rows: Rows = None, everywhere: bool = False, mean: bool = False, together: bool = False
+) -> Findings:
+    """What the answer of a model loses without each of its heads, in bits, as `attn knock`.
+
+    rows      the rows in which heads are ablated; None for those that predict the answer
+    everywhere  ablate in all rows, and measure the change of the text's mean loss, too
+    mean      ablate a head to its mean output over the other rows, not to 0
+    together  ablate all chosen heads at once, too"""
+    if not isinstance(asked.source, Predicting):
+        raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
+    ablation = of_knock.Ablation(rows, everywhere, mean, together)
+    return _told(asked, "knock", of_knock.knock(asked.source, asked.prompt, ablation, selection=asked.selection))
+
+
+@one_line(predicts=True)
+def read_parts(
+    asked: Asked, *, parts: Sequence[TextPart] | str = "lines", rows: Rows = None, everywhere: bool = False
+) -> Findings:
+    """Which parts of a text its answer was read from, and what it loses without each, as `attn parts`.
+
+    parts     "lines", "paragraphs", "sentences" or "words", or parts of a prompt as `parts_of` makes them
+    rows      the rows that read; None for those that chose what was generated, else those of the last part
+    everywhere  hide a part from all rows after it, and not only from the rows that read"""
+    cut = parts if isinstance(parts, str) else "parts"
+    if cut != "parts" and cut not in CUTS:
+        raise InputError(f"no way to cut a text is called {cut!r}", f"parts= takes {', '.join(CUTS)}")
+    cuts = parts_of(asked.prompt, cut) if isinstance(parts, str) else parts
+    how: Any = {"rows": rows, "everywhere": everywhere, "selection": asked.selection, "cut": cut}
+    return _told(asked, "parts", of_parts.read_parts(asked.source, asked.prompt, cuts, **how))
+
+
+def _word(token: Pick) -> str | None:
+    return None if token is None else str(token)
+
+
+def _told(
+    asked: Asked, command: str, answer: Answer, prompts: Sequence[Prompt] | None = None, notes: Sequence[str] = ()
+) -> Findings:
+    prompts = [asked.prompt] if prompts is None else prompts
+    return Findings(Report(command, asked.source.about, tuple(prompts), (), tuple(notes), answer))
+
+
+def _found(asked: Asked, command: str, reducers: Reducers, of_screen: Reducers, token: Pick = None) -> Findings:
+    """The parts that `reducers` make of every call, in the picked queries; a screen has those of `of_screen`."""
+    picked_rows(_word(token), asked.prompt)  # raises before the model runs
+    summaries, drawn = list[Summary](), list[Summary]()
+
+    def visit(call: Call) -> None:
+        rows = rows_of_stream(_word(token), call.queries, asked.prompt.text)
+        if rows == []:  # another stream has it
+            return
+        own = reducers(rows, call)
+        parts = (summary := reduce(call, *own, *of_screen(rows, call))).parts
+        summaries.append(replace(summary, parts=parts[: len(own)]))
+        drawn.append(with_one_head(replace(summary, parts=parts[len(own) :])))
+
+    asked.source.each([asked.prompt], asked.selection, visit)
+    report = Report(command, asked.source.about, (asked.prompt,), tuple(summaries))
+    return Findings(report, replace(report, summaries=with_one_matrix(drawn)))

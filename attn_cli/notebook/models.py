@@ -1,66 +1,117 @@
-"""The text and the model that a one-line function is given, in any of the forms that people have them in."""
+"""What every one-line function is given, in any of the forms that people have it in: a text, a model, and options."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import cached_property, wraps
 from importlib import import_module
-from typing import Any, TypeAlias, TypeGuard, cast
+from inspect import Parameter, signature
+from typing import Any, TypeAlias, TypeVar
 from warnings import catch_warnings, filterwarnings
 
-from attn_cli.errors import InputError
+from attn_cli.errors import AttnError, InputError
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL
 from attn_cli.selection_syntax import selection_of
-from attn_cli.sources import Opening, Reading, open_source
+from attn_cli.sources import DEFAULT_MODEL, Loading, Reading, open_source
+from attn_cli.summaries.told.story import opened_to_tell
 
-Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any
-"""A `--model` value, an open source, a recording, or a transformers model with its tokenizer, in a tuple or apart."""
+Given: TypeAlias = Mapping[str, Any]
+Result = TypeVar("Result")
+_OPTIONS = ("layers", "heads", *Reading.__annotations__, *Loading.__annotations__)
+_ON_ALL = """
+    model     "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or a model of transformers, whose
+              tokenizer comes next, or beside it in a tuple
+    layers    the layers to look at: 5, -1 (the last), [0, 5], "4-7"; None for all
+    heads     the heads of each, likewise; or with their layers: "18.6,20.0"
+    generate  how many tokens the model writes first; the rest is as for `open_source`
 
-Numbers: TypeAlias = int | Sequence[int] | str | None
-"""Layers or heads: one, several, or None for all; negative numbers count from the end.
-
-Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
+    Raises AttnError, whose hint says what to do.
 """
+_WORDS = {"-l": "layers=", "-H": "heads=", "-t": "token=", "-m": "model=", "-F": "inputs="}
+_NAMES = {"layer": "layers", "head": "heads", "pair": "decoder_text", "file": "inputs"}
 
 
-class Choosing(Opening, total=False):
-    """The keyword arguments of all one-line functions: which layers and heads, and how a model is loaded."""
+class Asked:
+    """A text that a model has read, and the layers and heads to look at."""
 
-    layers: Numbers
-    heads: Numbers
+    def __init__(self, given: Given, predicts: bool | None) -> None:
+        for name, text in given.items():
+            if name.startswith("text") and not isinstance(text, str | Prompt | None):
+                what = "an open source" if hasattr(text, "each") else type(text).__name__
+                raise InputError(f"text is a str, and not {what}", "the text comes first, then the model")
+        self.text = next(iter(given.values()), None)
+        self.selection = selection_of(*(_in_words(given.get(name)) for name in ("layers", "heads")))
+        self.source = opened_to_tell(lambda has_head: opened(given, has_head if predicts is None else predicts))
+        self.chooses = self.selection == ALL and self.source.about["type"] != "table"  # what to show, as nobody said it
+
+    @cached_property
+    def prompt(self) -> Prompt:
+        """The text as the model's tokens; that of a recording for None."""
+        return self.text if isinstance(self.text, Prompt) else self.source.read([self.text or ""])[0]
 
 
-_OWN = ("text", "model", "tokenizer", "token", "mean", "k", "rows", "seed")  # arguments that some of them have besides
+def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Make a function of `Asked` one of a text and a model, with all options in its help and Python's words in errors.
+
+    predicts  whether the model is opened with its LM head; None for where it has one
+    """
+
+    def made(function: Callable[..., Result]) -> Callable[..., Result]:
+        kind, (_, *own) = Parameter.POSITIONAL_OR_KEYWORD, signature(function).parameters.values()
+        more = [each for each in own if each.kind is kind]
+        first = Parameter("text1", kind) if more else Parameter("text", kind, default=None)
+        model = Parameter("model", kind, default=DEFAULT_MODEL), Parameter("tokenizer", kind, default=None)
+        options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _OPTIONS]
+        shown = signature(function).replace(parameters=[first, *more, *model, *own[len(more) :], *options])
+
+        @wraps(function)
+        def called(*args: Any, **named: Any) -> Result:
+            for name in named.keys() - shown.parameters.keys():
+                near = get_close_matches(name, shown.parameters, 1)
+                raise InputError(f"no argument is called {name!r}", f"did you mean {near[0]!r}?" if near else "")
+            given = {first.name: None, **shown.bind(*args, **named).arguments}
+            try:
+                return function(
+                    Asked(given, predicts), **{each.name: given[each.name] for each in own if each.name in given}
+                )
+            except AttnError as error:
+                error.message, error.hint = in_python(error.message), in_python(error.hint)
+                raise
+
+        called.__signature__, called.__doc__ = shown, f"{function.__doc__}\n{_ON_ALL}"  # type: ignore[attr-defined]
+        return called
+
+    return made
 
 
-def opened(text: object, model: Model, tokenizer: Any, how: Choosing, *, predicts: bool = False) -> Source:
+def in_python(words: str) -> str:
+    """A message or hint with Python's arguments in place of the command line's options: `layers=` for --layer."""
+    words = words.replace("--debug shows the whole story", "its __cause__ is the whole story")
+    words = re.sub(r"--([a-z][a-z-]+)", lambda match: f"{_NAMES.get(match[1], match[1].replace('-', '_'))}=", words)
+    words = re.sub(r"(?<!\S)-[lHtmF](?!\w)", lambda match: _WORDS[match[0]], words)
+    return re.sub(r"= (?=[\dA-Z'\"])", "=", words)
+
+
+def opened(given: Given, predicts: bool) -> Source:
     """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is."""
-    if not isinstance(text, str | Prompt | None):
-        raise TypeError(f"text is a str, and not {_type_of(text)}: the text comes first, then the model")
-    for name in how:
-        if name not in Choosing.__annotations__:
-            near = get_close_matches(name, [*Choosing.__annotations__, *_OWN], 1)
-            raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
-    loading = {name: value for name, value in how.items() if name in Opening.__annotations__}
+    model, tokenizer = given.get("model", DEFAULT_MODEL), given.get("tokenizer")
+    loading: Any = {"predicts": True} if predicts else {}
+    loading |= {name: given[name] for name in _OPTIONS[2:] if given.get(name) is not None}
     if isinstance(model, str):
         if tokenizer is not None:
-            raise InputError(
-                f"{model} brings a tokenizer of its own", "leave out tokenizer=, or pass (model, tokenizer)"
-            )
-        if predicts:
-            loading.setdefault("predicts", True)
+            raise InputError(f"{model} has its own tokenizer", "leave out tokenizer=, or pass (model, tokenizer)")
         with catch_warnings():
             filterwarnings("ignore", message="IProgress not found")  # of tqdm, whose bars aren't shown
-            return open_source(model, **cast(Any, loading))
-    read = {name: loading[name] for name in Reading.__annotations__ if loading.get(name) is not None}
+            return open_source(model, **loading)
+    read = {name: value for name, value in loading.items() if name in Reading.__annotations__}
     if isinstance(model, tuple) or _is_module(model):
         parts = [*(model if isinstance(model, tuple) else [model]), *([] if tokenizer is None else [tokenizer])]
         parts.sort(key=_is_module, reverse=True)  # in either order
         if [_is_module(part) for part in parts] != [True, False]:
-            raise InputError(
-                "a transformers model needs its tokenizer", 'pass (model, tokenizer), or a name such as "gpt2"'
-            )
+            raise InputError("a transformers model needs its tokenizer", 'pass (model, tokenizer), or a name: "gpt2"')
         if media := {"image", "audio"} & read.keys():
             raise InputError(f"{media.pop()} takes the model's processor", "give the model by its name or folder")
         predicts = predicts or "generate" in read
@@ -69,34 +120,16 @@ def opened(text: object, model: Model, tokenizer: Any, how: Choosing, *, predict
         raise InputError(f"{next(iter(read))} is read when a model is opened", "give it to open_source")
     if isinstance(model, Recording):
         return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
-    if not is_source(model):
-        raise TypeError(f"model is a name, (model, tokenizer) or a recording, and not {type(model).__name__}")
+    if not hasattr(model, "each"):
+        raise InputError(f"model is of type {type(model).__name__}", "give a name, (model, tokenizer) or a recording")
     return model
 
 
-def is_source(thing: object) -> TypeGuard[Source]:
-    """True for an open source, which hands over a model's attention layer by layer."""
-    return hasattr(thing, "each")
-
-
-def selected(how: Choosing) -> Selection:
-    """The layers and heads that numbers, or words such as "18.6" for head 6 of layer 18, choose; None for all."""
-    layers, heads = how.get("layers"), how.get("heads")
-    if isinstance(layers, str) or isinstance(heads, str):
-        return selection_of(_in_words(layers), _in_words(heads))
-    chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]
-    return Selection(layers=chosen[0], heads=chosen[1])
-
-
-def _type_of(thing: object) -> str:
-    return "an open source" if is_source(thing) else type(thing).__name__
+def _in_words(numbers: Any) -> str | None:
+    if numbers is None or isinstance(numbers, str):
+        return numbers
+    return ",".join(map(str, numbers if hasattr(numbers, "__iter__") else [numbers]))
 
 
 def _is_module(part: object) -> bool:
     return hasattr(part, "forward") and hasattr(part, "named_modules")
-
-
-def _in_words(numbers: Numbers) -> str | None:
-    if numbers is None or isinstance(numbers, str):
-        return numbers
-    return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))

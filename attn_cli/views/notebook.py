@@ -1,5 +1,6 @@
 """A result as a notebook shows it: a text for every viewer, and a page or a figure for those that can."""
 
+from dataclasses import replace
 from functools import partial, singledispatch
 from html import escape
 
@@ -17,19 +18,24 @@ from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.console import printed
-from attn_cli.views.drawing.figure import drawn, is_installed
+from attn_cli.views.drawing.figure import Sheet, drawn, is_installed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
-from attn_cli.views.writers.page import PAGE, inline_html
+from attn_cli.views.writers.figure import FIGURES
+from attn_cli.views.writers.page import PAGE, inline_html, named
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
 _LINES = 80  # of a screen, which the .ipynb keeps too
+_PANELS, _PICTURE = 16, 400_000  # heads of a figure, and its characters; of more the screen is shown
+_PICTURED = ("kinds", "knock", "plane", "compare")  # besides matrices: whose figure says more than their tables
 _MORE = "layers= and heads= choose, the object's rows and arrays are whole"
 _SCREEN = Screen(width=80)
 _FRAME = (
@@ -48,7 +54,22 @@ def bundle(thing: object) -> Bundle:
 
 @bundle.register
 def _report(report: Report) -> Bundle:
-    return {"text/plain": _cut(render(report, _SCREEN)), "text/html": inline_html(report, _LINES, _MORE)}
+    """A figure of a matrix's heads, else the screen in colours; as text the screen."""
+    report = replace(report, source=named(report.source))
+    text, drawers = _cut(render(report, _SCREEN)), {name: FIGURES[name] for name in _PICTURED} | {"matrix": _matrix_of}
+    if report.command in drawers and report.batch is None and is_installed():
+        picture = drawn(WIDTH, "svg", partial(drawers[report.command], report)).decode()
+        if len(picture) <= _PICTURE:
+            return {"text/plain": text, "image/svg+xml": picture}
+    return {"text/plain": text, "text/html": inline_html(report, _LINES, _MORE)}
+
+
+def _matrix_of(report: Report, sheet: Sheet) -> None:
+    if texts := list(colored_texts(report))[:_PANELS]:
+        panels.texts(sheet, texts)
+    else:
+        maps = [part for part in draw_answer(report, PAGE) if isinstance(part, HeatMap)]
+        panels.maps(sheet, maps[:_PANELS])
 
 
 @bundle.register
@@ -73,13 +94,16 @@ def _summary(summary: Summary) -> Bundle:
 
 @bundle.register
 def _recording(recording: Recording) -> Bundle:
-    """The interactive page in a frame of its own, which needs no kernel; as text what GitHub shows."""
     text = render(Report("inspect", recording.about, (recording.prompt,), tuple(_summaries(recording))), _SCREEN)
+    return {"text/plain": text} | framed(recording)
+
+
+def framed(recording: Recording) -> Bundle:
+    """The interactive page in a frame of its own, which needs no kernel; {} where the text is too long for one."""
     try:
-        page = page_html(recording, PAGE_SIZE).decode()
-    except LimitError:  # a long text: tokens and numbers alone are more
-        return {"text/plain": text}
-    return {"text/plain": text, "text/html": _FRAME.format(page=escape(page))}
+        return {"text/html": _FRAME.format(page=escape(page_html(recording, PAGE_SIZE).decode()))}
+    except LimitError:  # tokens and numbers alone are more
+        return {}
 
 
 @bundle.register

@@ -11,11 +11,14 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.model.blocks import BlockVectors
+from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
+from attn_cli.selection import Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.text import quoted
+from attn_cli.token_syntax import first_place
 
 SHAPE = Shape(
     "attn.compare/3",
@@ -31,7 +34,7 @@ SHAPE = Shape(
     screen={"layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2")},
     legend=(
         "before, after: cosine between the word in 1 and in 2",
-        "pull: a token's part of the word's attention output, measured along it",
+        "pull: the share of what attention adds to the word that comes from this token",
     ),
     several_texts=True,
 )
@@ -74,12 +77,33 @@ class Journey:
         )
 
 
-def pulls_of(weights: np.ndarray, call: Call) -> np.ndarray | None:
-    """Each key's share `[r, m]` of the output z of r rows with these `weights` `[h, r, m]`; a row adds to 1.
+def journeys_of(
+    source: Source, prompts: Sequence[Prompt], words: Sequence[str], selection: Selection
+) -> tuple[list[Journey], tuple[str, ...]]:
+    """The journey of a word in each text, picked once or for each, else the one that all share; and notes."""
+    if len(words) not in (0, 1, len(prompts)):
+        raise InputError(f"--word {len(words)} times, for {len(prompts)} texts", "give it once, or once for each text")
+    journeys, notes = list[Journey](), list[str]()
+    for at, prompt in enumerate(prompts):
+        pick = words[at % len(words)] if words else _common_word(prompts)
+        rows, more = first_place(pick, prompt)
+        journeys.append(Journey(prompt, tuple(rows)))
+        source.follow(prompt, rows, selection, journeys[-1].add, journeys[-1].steps.append)
+        notes += more
+    return journeys, tuple(notes)
 
-    z = sum over j of c_j with c_j = weight_j v_j, heads side by side; the share is c_j · z / |z|². This is before W_O,
-    which mixes the heads: the same for every context, and not always at hand. None where values aren't seen.
-    """
+
+def _common_word(prompts: Sequence[Prompt]) -> str:
+    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in prompts]
+    common = [word for word in words[0] if all(word in others for others in words)]
+    if len(common) != 1:
+        hint = f"all have {', '.join(common)}" if common else "they share no word: give --word once for each text"
+        raise InputError("which word? give --word WORD", hint)
+    return common[0]
+
+
+def pulls_of(weights: np.ndarray, call: Call) -> np.ndarray | None:
+    """Each key's share `[r, m]` of the rows' output before W_O: c · z / |z|², with c = weight x value, of sum z."""
     if call.v is None:
         return None
     values = to_numpy(expand_groups(at_least_float32(call.v), call.h)).astype(np.float64)

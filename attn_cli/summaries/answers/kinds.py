@@ -62,11 +62,7 @@ def kinds_of(
 
 
 def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None) -> Answer:
-    """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
-
-    text       the text to judge on; None: random tokens written twice
-    seed       of the random tokens, and of the keys that are compared with targets
-    """
+    """The kind of every head of a model on a text, or for None on random tokens written twice, which `seed` draws."""
     prompts = source.repeated(seed) if text is None else source.read([text])
     return kinds_of(judge_heads(source, prompts, seed, selection or ALL), prompts, seed if text is None else None)
 

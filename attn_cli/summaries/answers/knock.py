@@ -57,12 +57,7 @@ def knock(
     shown: int | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> Answer:
-    """Ablate each chosen head of a model in turn, and compare its answer with the baseline's, as tables of `SHAPE`.
-
-    Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
-    the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
-    Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be ablated.
-    """
+    """Ablate each chosen head in turn: the change of log2 p of the answer; for encoders 1 - cosine of mean vectors."""
     rows, everywhere, mean, together = how
     prompt = source.read([text])[0] if isinstance(text, str) else text
     last = len(prompt.others.get("decoder", prompt.tokens)) - 1

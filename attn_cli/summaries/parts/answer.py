@@ -87,13 +87,7 @@ def read_parts(
     cut: str = "parts",
     step: Callable[[Place | None], None] = lambda place: None,
 ) -> Answer:
-    """The attention of some rows to the parts of a prompt, and the effect of hiding each part, as tables of `SHAPE`.
-
-    rows        whose attention is measured; None for those that predict what was generated, or of the last part
-    everywhere  hide a part from all rows after it, and not from these rows alone
-
-    A model that predicts must be opened with `predicts=True`; of others no effect is known.
-    """
+    """The attention of some rows to the parts of a prompt, and of a model that predicts the effect of hiding each."""
     queries_from, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
     crosses, queries = "decoder" in prompt.others, prompt.others.get("decoder", prompt.tokens)
     read = TextReading(reading, len(prompt.tokens))

@@ -20,14 +20,14 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.layer import kept
 from attn_cli.recording.rules import rule_in_numpy
-from attn_cli.selection import ALL, Selection, ranges
+from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.calls.read_shares import key_head_norms
 from attn_cli.summaries.reduce import Part, Reducer, reduce, with_part
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, residual_lengths_of
 from attn_cli.summaries.told.story import kept_name, looked_and_told
-from attn_cli.text import counted, decimal_bytes, excerpt
+from attn_cli.text import counted, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
 Label = str | int | Token
@@ -60,15 +60,6 @@ class MemoryBudget:
             return False
         self.left -= size
         return True
-
-
-def left_out_note(budget: MemoryBudget) -> str:
-    """A note that says which layers are recorded without queries and keys, for want of memory; "" if none is."""
-    if not budget.left_out or budget.size is None:
-        return ""
-    layers, asked, half = ranges(sorted(budget.left_out)), decimal_bytes(budget.asked), decimal_bytes(budget.size)
-    kept = f"layers {layers} are kept with their numbers alone; -l chooses which"
-    return f"all queries and keys take {asked}, half of the free memory is {half}: {kept}"
 
 
 class Record:

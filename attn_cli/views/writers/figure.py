@@ -73,7 +73,7 @@ class FigureView(View):
             _matrices(self.reports, sheet, self.settings.heads)
             return
         for report in self.reports:
-            _FIGURES[report.command](report, sheet)
+            FIGURES[report.command](report, sheet)
 
 
 def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int, int]]) -> None:
@@ -231,7 +231,7 @@ def _answer(report: Report) -> Answer:
     return report.answer
 
 
-_FIGURES: Mapping[str, Callable[[Report, Sheet], None]] = {
+FIGURES: Mapping[str, Callable[[Report, Sheet], None]] = {  # by command
     **{"top": _top, "overall": _top, "heads": _heads, "attending": _attending, "kinds": _kinds},
     **{"knock": _knock, "plane": _plane, "compare": _compare},
 }

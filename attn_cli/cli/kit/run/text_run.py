@@ -20,6 +20,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.selection import ranges
 from attn_cli.sources import Reading, is_model, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import free_memory
@@ -30,10 +31,10 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
 from attn_cli.summaries.parts.text_parts import template_tokens
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
-from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded, left_out_note
+from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 from attn_cli.summaries.report import Ranking, Report
 from attn_cli.summaries.told import story as told
-from attn_cli.text import counted
+from attn_cli.text import counted, decimal_bytes
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
@@ -242,6 +243,15 @@ class TextRun:
         report = replace(report, scale=plan.scale, ranking=plan.ranking, index=index)
         report = replace(report, merged_from=len(text.prompt.tokens)) if merged else report
         return report if plan.finish is None else plan.finish(report)
+
+
+def left_out_note(budget: MemoryBudget) -> str:
+    """A note that says which layers are recorded without queries and keys, for want of memory; "" if none is."""
+    if not budget.left_out or budget.size is None:
+        return ""
+    layers, asked, half = ranges(sorted(budget.left_out)), decimal_bytes(budget.asked), decimal_bytes(budget.size)
+    kept = f"layers {layers} are kept with their numbers alone; -l chooses which"
+    return f"all queries and keys take {asked}, half of the free memory is {half}: {kept}"
 
 
 def texts_and_reading(options: TextOptions, model: str) -> tuple[Iterator[str | InputError], Reading]:
