@@ -35,7 +35,7 @@ PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
 _LINES = 80  # of a screen, which the .ipynb keeps too
 _PANELS, _PICTURE = 16, 400_000  # heads of a figure, and its characters; of more the screen is shown
-_PICTURED = ("kinds", "knock", "plane", "compare")  # besides matrices: whose figure says more than their tables
+_PICTURED = ("knock", "plane", "compare")  # besides matrices: whose figure says more than their tables
 _MORE = "layers= and heads= choose, the object's rows and arrays are whole"
 _SCREEN = Screen(width=80)
 _FRAME = (
