@@ -15,6 +15,7 @@ from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers, recorded_cell
 from attn_cli.views.answers.story import answer_words, word_label
 from attn_cli.views.drawing.cells import BOLD, DIM
+from attn_cli.views.drawing.image import whole_row
 
 _MOST = 3  # words
 _LEAST_SHARE = 0.1  # of the largest effect, of a word that is shown
@@ -45,9 +46,11 @@ def opening(scene: Scene) -> Viewpoint:
     is_quick = scene.is_judged or scene.is_quickly_judged
     out = next(iter(scene.judge().outs if is_quick else ()), None)
     view = Viewpoint() if out is None else Viewpoint(at=out.call, head=out.at)
-    if out is not None and out.strongest is not None and story is None:
+    queries = scene.layer(view).queries
+    row = whole_row(queries) if story is None else story["rows"][-1]
+    if out is not None and out.strongest is not None and row is None:
         return replace(view, query=out.strongest[0], key=out.strongest[1])
-    row = len(scene.layer(view).queries) - 1 if story is None else story["rows"][-1]
+    row = len(queries) - 1 if row is None else row
     return scene.on_heaviest(replace(view, query=row)) if is_quick else replace(view, query=row)
 
 

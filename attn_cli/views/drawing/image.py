@@ -21,6 +21,11 @@ from attn_cli.views.drawing.segments import blocks_of
 _OTHERS = 3  # how many keys outside the image are named
 
 
+def whole_row(queries: Sequence[Token]) -> int | None:
+    """The row that reads an image as a whole, that of [CLS]; None where the first token is no such."""
+    return 0 if queries[0].special and any(token.row is not None for token in queries) else None
+
+
 def query_maps(
     summary: Summary, matrix: Matrix, grids: Sequence[ImageGrid], prefix: str, report: Report, screen: Screen
 ) -> Iterator[RenderableType]:

@@ -20,6 +20,7 @@ from attn_cli.summaries.told.story import Row, kept_story, main_head, needed, re
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, word_label, words_told
 from attn_cli.views.drawing.figure import written
+from attn_cli.views.drawing.image import whole_row
 
 Line: TypeAlias = list[dict[str, Any]]
 
@@ -132,7 +133,9 @@ def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
     head = None if story is None else main_head(story)
     cell = None if story is None or head is None else recorded_cell(recording, story, head)
     words = (at for at, token in enumerate(recording.layers[0].queries) if not token.special and token.row is None)
-    return cell or next(map(_cell, outs), (0, 0, max(words, default=0)))
+    chosen = cell or next(map(_cell, outs), (0, 0, max(words, default=0)))
+    row = whole_row(recording.layers[chosen[0]].queries) if cell is None else None
+    return chosen if row is None else (*chosen[:2], row)
 
 
 def _cell(out: StandOut) -> tuple[int, ...]:

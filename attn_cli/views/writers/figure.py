@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,10 @@ from attn_cli.summaries.reducers.keys import KeyNumbers
 from attn_cli.summaries.reducers.kinds.targets import KINDS, Kind
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import NO_KIND, any_judged, named_kinds
-from attn_cli.summaries.told.story import Seen, resting_keys
-from attn_cli.views.answers.deciding_rows import heads_of, ranked_keys, seen_of
+from attn_cli.summaries.told.story import resting_keys
+from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
 from attn_cli.views.answers.knock import answer_line
 from attn_cli.views.answers.matrices import colored_texts
-from attn_cli.views.answers.story import token_name
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.figure import Sheet, drawn, require
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
@@ -40,6 +40,7 @@ _KINDS = {  # letters and colours: heads that find content stand out, those of a
     "uniform": ("u", "#faf3b0"),
 }
 _OTHER = ("", "#ffffff")
+Place = tuple[int, int]  # the numbers of a layer and a head
 _CELLS = 2.4  # in a millimetre, beyond which a map is pooled: so that one of them is seen
 
 
@@ -91,31 +92,32 @@ def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int
 
 
 def _top(report: Report, sheet: Sheet) -> None:
-    """The heaviest keys as bars: over all heads with the heads that attend to one most, else of each head and row."""
+    """The heaviest keys as bars: what is read over all heads, without sinks, else those of each head and row."""
+    drawn = []
     for stream in report.streams:
         if seen := seen_of(report, stream):
-            _over_heads(seen, sheet)
-    drawn = []
-    for summary, part in with_part(report.summaries, KeyNumbers):
-        by_row = part.measured.ndim == 3
-        for at, head in enumerate(summary.head_names(part.averaged)):
-            of_head = place_prefix(summary, report) + which_heads(part.averaged, head, part.by)
-            for row in range(len(part.rows) if by_row else 1):
-                query = token_label(summary.queries[part.rows[row]]) if by_row else f"mean of {len(part.rows)} rows"
+            (summary, part), (sentence, order, shares, _) = seen[0], ranked_keys(seen, resting_keys(seen))
+            order = order[: part.count]
+            drawn.append((sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()))
+    for summary, numbers in with_part(report.summaries, KeyNumbers):
+        by_row = numbers.measured.ndim == 3
+        for at, head in enumerate(summary.head_names(numbers.averaged)):
+            of_head = place_prefix(summary, report) + which_heads(numbers.averaged, head, numbers.by)
+            for row, query in enumerate(numbers.rows if by_row else [0]):
                 place = (at, row) if by_row else at
-                pairs = named_keys(summary, part.keys[place], part.measured[place])
+                pairs = named_keys(summary, numbers.keys[place], numbers.measured[place])
+                label = token_label(summary.queries[query]) if by_row else "the mean row"
                 words, values = [token_label(key) for key, _ in pairs], [value for _, value in pairs]
-                drawn.append((f"{of_head} · {query} {READS[part.by]}", words, values))
-    if drawn:
-        panels.bars(sheet, drawn)
+                drawn.append((f"{of_head} · {label} {READS[numbers.by]}", words, values))
+    panels.bars(sheet, drawn)
 
 
-def _over_heads(seen: Seen, sheet: Sheet) -> None:
-    (first, part), (sentence, order, shares, _) = seen[0], ranked_keys(seen, resting_keys(seen))
-    order, found = order[: part.count], heads_of(seen)[: part.count]
-    panels.bars(sheet, [(sentence, [token_name(first.keys[key]) for key in order], shares[order].tolist())])
-    words = [f"{name}  {token_name(key)}" for name, _, key in found]
-    panels.bars(sheet, [("heads that attend to one key most", words, [weight for _, weight, _ in found])])
+def _by_head(report: Report, of: Callable[[Summary], Iterable[Any]]) -> Iterator[tuple[str, dict[Place, Any]]]:
+    """The name of each stream, if there are several, and what `of` gives for the heads of its calls."""
+    for stream in report.streams:
+        own = [summary for summary in report.summaries if summary.place.stream == stream]
+        pairs = (((x.place.layer, head), value) for x in own for head, value in zip(x.place.heads, of(x), strict=True))
+        yield "" if len(report.streams) < 2 else f"{stream} · ", dict(pairs)
 
 
 def _heads(report: Report, sheet: Sheet) -> None:
@@ -125,22 +127,11 @@ def _heads(report: Report, sheet: Sheet) -> None:
         return
     name = "entropy_bits" if report.ranking is None else report.ranking.column
     heading = next(each.heading for each in STATISTICS if each.name == name)
-    for stream, own in _by_stream(report):
-        cells = {
-            (summary.place.layer, head): value
-            for summary, part in with_part(own, Heads)
-            for head, value in zip(summary.place.heads, part.arrays()[name].tolist(), strict=True)
-        }
+    for stream, cells in _by_head(report, lambda summary: with_part([summary], Heads)[0][1].arrays()[name].tolist()):
         panels.maps(sheet, [_head_map(f"{stream}{heading}, mean over rows", cells)])
 
 
-def _by_stream(report: Report) -> Iterator[tuple[str, list[Summary]]]:
-    for stream in report.streams:
-        own = [summary for summary in report.summaries if summary.place.stream == stream]
-        yield "" if len(report.streams) < 2 else f"{stream} · ", own
-
-
-def _head_map(title: str, cells: Mapping[tuple[int, int], float]) -> HeatMap:
+def _head_map(title: str, cells: Mapping[Place, float]) -> HeatMap:
     """Numbers of heads by (layer, head), layers across."""
     layers, heads = (sorted({place[at] for place in cells}) for at in (0, 1))
     values = np.array([[cells.get((layer, head), np.nan) for layer in layers] for head in heads], np.float64)
@@ -159,18 +150,13 @@ def _attending(report: Report, sheet: Sheet) -> None:
     answer = _answer(report)
     for stream in report.streams:
         own = [row for row in answer["heads"] if row.get("stream", stream) == stream]
-        title = ("" if len(report.streams) < 2 else f"{stream} · ") + answer.findings[0]
+        title = f"{stream} · " * (len(report.streams) > 1) + answer.findings[0]
         panels.maps(sheet, [_head_map(title, {(row["layer"], row["head"]): row["weight"] for row in own})])
 
 
 def _kinds(report: Report, sheet: Sheet) -> None:
     """All heads with the letter and colour of their kind, and what these are."""
-    for stream, own in _by_stream(report):
-        named = {
-            (summary.place.layer, head): kind
-            for summary in own
-            for head, kind in zip(summary.place.heads, named_kinds(summary), strict=True)
-        }
+    for stream, named in _by_head(report, named_kinds):
         drawn = _head_map(f"{stream}what each head attends to", dict.fromkeys(named, 0.0))
         places = [[(int(layer), int(head)) for layer in drawn.columns] for head in drawn.rows]
         panels.maps(sheet, [drawn], [[_look(named.get(place, NO_KIND)) for place in row] for row in places])

@@ -77,16 +77,8 @@ def test_cells_have_the_colours_of_their_numbers() -> None:
         assert pixel(data, axes, column - 0.4, row - 0.4) == expected[row, column].tolist()
     assert expected[2, 0].tolist() == [255, 255, 255] and len(set(expected[0, 1:].ravel())) == 1  # 0 white, masked grey
     assert {text.get_text() for text in axes.texts} == {"1.00", ".25", ".75", "0", ".50"}
-    assert [text.get_text() for text in axes.get_yticklabels()] == [text.get_text() for text in axes.get_xticklabels()]
-    assert [text.get_text() for text in axes.get_yticklabels()] == NAMES
-    assert [text.get_text() for text in bar.get_yticklabels()] == ["0", "0.5", "1"]
-
-
-@pytest.mark.parametrize("kind", ["scores", "change"])
-def test_numbers_below_0_have_another_colour_and_0_is_white(kind: str) -> None:
-    ramp = ramp_for(np.array([-2.0, 2.0]), kind, "linear", light=True)
-    below, nothing, above = colors(ramp.levels(np.array([-1.5, 0.0, 1.5])), ramp).astype(int)
-    assert nothing.min() > 250 and below[2] > below[0] + 40 and above[0] > above[2] + 40
+    labels = [[text.get_text() for text in each] for each in (axes.get_yticklabels(), axes.get_xticklabels())]
+    assert labels == [NAMES, NAMES] and [text.get_text() for text in bar.get_yticklabels()] == ["0", "0.5", "1"]
 
 
 @pytest.mark.parametrize(
@@ -129,21 +121,10 @@ def test_a_pdf_has_its_width_truetype_fonts_no_date_and_always_the_same_bytes(tm
     assert data == (tmp_path / "b.pdf").read_bytes()
 
 
-@pytest.mark.parametrize(("given", "millimetres"), [("3.3in", 83.82), ("8.4cm", 84), ("84", 84)])
-def test_a_png_has_its_width_and_an_svg_its_words(given: str, millimetres: float, tmp_path: Path) -> None:
-    command = ("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", given)
-    assert attn(*command, "-o", tmp_path / "a.png").code == 0
-    image = Image.open(tmp_path / "a.png")
-    assert image.width == pytest.approx(millimetres / 25.4 * 300, abs=1)
-    assert image.info["dpi"] == pytest.approx((300, 300), abs=0.01)
-    texts = {each.text for each in ElementTree.fromstring(attn(*command, "-f", "svg").text).iter() if each.text}
-    assert {"the", "cat", "sat"} < texts
-
-
 def test_widths_and_commands_that_have_none() -> None:
     refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width is of a figure")
-    for wrong in "wide", "1mm", "99in", "0x1", "9" * 400:
-        refused(attn("matrix", "river bank", "--width", wrong, "-f", "svg"), 2, "40 to 1000 mm")
+    for wrong in "wide", "1mm", "9in", "0x1", "9" * 400:
+        refused(attn("matrix", "river bank", "--width", wrong, "-f", "svg"), 2, "40 to 999 millimetres")
     refused(attn("inspect", "river bank", "-o", "x.png"), 2, "this command draws none", ".html")
     refused(attn("layers", "-o", "x.pdf"), 2, "this command draws none")
 
@@ -162,30 +143,23 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-COMMANDS = {
-    "top": ("-t", "7"),
-    "heads": (),
-    "heads ": ("--sort", "entropy"),
-    "heads  ": ("--key", "4"),
-    "heads   ": ("--kinds",),
-    "matrix": ("-l", "1", "-H", "2", "-t", "7"),
-    "matrix ": ("-l", "1", "-H", "2", "--key", "4"),
-}
+COMMANDS = ["top -t 7", "heads", "heads --sort entropy", "heads --key 4", "heads --kinds", "matrix -H 1.2 -t 7"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "matrix -H 1.2 --key 4"])
 def test_commands_on_a_text_have_figures(command: str, file: str) -> None:
-    run = attn(command.strip(), "-m", file, *COMMANDS[command], "--width", "60", "-f", "png")
+    run = attn(*command.split(), "-m", file, "--width", "60.5mm", "-f", "png")
     assert run.code == 0, run.errors
-    assert Image.open(io.BytesIO(run.bytes)).width == pytest.approx(60 / 25.4 * 300, abs=1)
+    image = Image.open(io.BytesIO(run.bytes))
+    assert image.width == pytest.approx(60.5 / 25.4 * 300, abs=1)
+    assert image.info["dpi"] == pytest.approx((300, 300), abs=0.01)
 
 
-def test_commands_on_several_texts_have_figures() -> None:
-    for command in ("plane", "river bank", "bank loan"), ("compare", "river bank", "bank loan", "-w", "bank"):
-        run = attn(*command, "-f", "svg")
-        assert run.code == 0, run.errors
-        texts = [each.text for each in ElementTree.fromstring(run.text).iter() if each.text]
-        assert {"river", "loan"} < set(texts) and texts.count("bank") == 2
+@pytest.mark.parametrize("command", ["plane", "compare"])
+def test_commands_on_several_texts_have_figures(command: str) -> None:
+    run = attn(command, "river bank", "bank loan", "-f", "svg")
+    texts = [each.text for each in ElementTree.fromstring(run.text).iter() if each.text]
+    assert {"river", "loan"} < set(texts) and texts.count("bank") == 2
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:

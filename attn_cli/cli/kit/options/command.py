@@ -34,7 +34,6 @@ from attn_cli.views.drawing.cells import fit_path
 from attn_cli.views.formats import Format, format_for, format_names, names_in_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
-_NARROWEST, _WIDEST = 40, 1000  # millimetres of a figure
 _model, _device = (partial(option, rich_help_panel=group) for group in ("Model", "Device"))
 opened: ContextVar[Source | None] = ContextVar("opened", default=None)
 """The source that commands read, whatever their --model names; None for the one that it names."""
@@ -66,19 +65,18 @@ class OutputOptions:
         width, draws = given.value("width"), self.written_format.name in ("svg", "png", "pdf")
         if width is not None and not draws:
             raise InputError("--width is of a figure", "add -o figure.pdf, .svg or .png")
-        found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?) ?(mm|cm|in|)", width or "120mm")
-        wide = float(found[1]) * {"cm": 10.0, "in": 25.4}.get(found[2], 1.0) if found else 0.0
-        if not _NARROWEST <= wide <= _WIDEST:
-            raise InputError(f"--width {width}: it takes {_NARROWEST} to {_WIDEST} mm", "such as 84mm or 3.3in")
-        return wide if draws else None
+        found = re.fullmatch(r"([4-9]\d|\d{3})(\.\d+)? ?(mm)?", width or "120")
+        if found is None:
+            raise InputError(f"--width {width}: it takes 40 to 999 millimetres", "such as 84mm")
+        return float(found[1] + (found[2] or "")) if draws else None
 
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:
         """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        invocation = None if self.quiet else current.get()
-        settings = replace(settings, invocation=invocation, figure_width=self.figure_width)
+        invocation, width = None if self.quiet else current.get(), self.figure_width
+        settings = replace(settings, invocation=invocation, figure_width=width)
         with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
             yield view
         if self.output is not None and sys.stderr.isatty():
