@@ -158,7 +158,6 @@ def _font_with(character: str) -> str:
 
 @cache
 def _fonts() -> list[str]:
-    """The upright fonts of this machine, those of many scripts first."""
     listed = require().font_manager.fontManager.ttflist
     names = {font.name for font in listed if (font.style, font.weight) == ("normal", 400)} - {_FONT}
     order = sorted(names, key=lambda name: ("CJK" not in name, "Sans" not in name, name))

@@ -83,7 +83,6 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
 
 
 def _sides(drawn: HeatMap, width: float) -> tuple[float, float]:
-    """The width and height of a cell of a map so wide."""
     n, m = drawn.values.shape
     cell = width / max(m, 1)
     if drawn.below is not None:  # as high as the picture
@@ -103,7 +102,6 @@ def _labels(drawn: HeatMap, width: float) -> tuple[float, list[list[str]], list[
 
 
 def _margins(sheet: Sheet, drawn: HeatMap, width: float) -> tuple[float, float]:
-    """The room for labels at the left of a map that is so wide, and for the title and labels above it."""
     size, names, steps = _labels(drawn, 0.85 * width)
     left, long = (
         max((sheet.length(name, size) for name in of[::step]), default=sheet.length("1000", size))
@@ -155,7 +153,6 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
 
 
 def _numbers(axes: Any, values: np.ndarray, shown: np.ndarray, cell: tuple[float, float], looks: Looks | None) -> None:
-    """The number of each cell, or its letter, where all have room."""
     digits = 2 if np.max(np.abs(values), where=np.isfinite(values), initial=0) <= 1 else 1
     texts = {place: number_text(float(value), digits) for place, value in np.ndenumerate(values) if np.isfinite(value)}
     texts = {(row, at): look[0] for row, line in enumerate(looks) for at, look in enumerate(line)} if looks else texts
@@ -222,14 +219,12 @@ def _token(sheet: Sheet, place: tuple[float, float], text: str, color: np.ndarra
 def _heaviest(text: ColoredText) -> list[str]:
     values = np.where(np.isfinite(text.values), text.values, 0.0)
     order = [at for at in np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST] if abs(values[at]) >= _LEAST_NAMED]
-    return [
-        f"{text.tokens[at].index} {figure.written(text.tokens[at].text).strip() or '␣'} {values[at]:.3f}"
-        for at in order
-    ]
+    names = {at: figure.written(text.tokens[at].text).strip() or "␣" for at in order}
+    return [f"{text.tokens[at].index} {name} {values[at]:.3f}" for at, name in names.items()]
 
 
 def bars(sheet: Sheet, drawn: Sequence[tuple[str, Sequence[str], Sequence[float]]], number: str = ".2f") -> None:
-    """Panels of bars as long as their numbers: (title, words, numbers); if some are below 0, hatched ones are above."""
+    """Panels of bars as long as their numbers: (title, words, numbers); of both signs each has its colour."""
     _check(len(drawn), "panels")
     columns = min(len(drawn), max(int(sheet.width // 150), 1))
     each = (sheet.width - (columns - 1) * GAP) / columns
@@ -244,17 +239,10 @@ def bars(sheet: Sheet, drawn: Sequence[tuple[str, Sequence[str], Sequence[float]
         for at, (title, words, values) in enumerate(row):
             sheet.title(title, at * (each + GAP), each)
             axes = sheet.axes(at * (each + GAP) + left, sheet.top + TITLE + 5, each - left, deepest * _LINE)
-            above = [value > 0 > min(every) for value in values]
-            look = {
-                "color": ["white" if is_above else SERIES[0][0] for is_above in above],
-                "edgecolor": [SERIES[is_above][0] for is_above in above],
-                "hatch": ["//////" * is_above for is_above in above],
-            }
-            made = axes.barh(range(len(values)), np.abs(values), height=0.7, linewidth=0.4, **look)
-            signed = "+" * (min(every) < 0) + number
-            axes.bar_label(
-                made, [format(value, signed).replace("-", "−") for value in values], padding=2, fontsize=NOTE
-            )
+            fills = [SERIES[value > 0 > min(every)][0] for value in values]
+            made = axes.barh(range(len(values)), np.abs(values), height=0.7, color=fills)
+            numbers = [format(value, "+" * (min(every) < 0) + number).replace("-", "−") for value in values]
+            axes.bar_label(made, numbers, padding=2, fontsize=NOTE)
             shown = [sheet.fitted(drawable(word), LABEL, left - 3) for word in words]
             axes.set_yticks(range(len(shown)), shown, fontsize=LABEL, family=fonts_of("".join(shown)))
             most = max(map(abs, every)) or 1.0

@@ -78,7 +78,6 @@ class FigureView(View):
 
 
 def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int, int]]) -> None:
-    """The maps, in the order in which heads were asked for; or the text, if one row or key was picked."""
     names = [f"layer {layer} head {head} " for layer, head in order]
 
     def place(drawn: HeatMap | panels.ColoredText) -> int:
@@ -92,7 +91,6 @@ def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int
 
 
 def _top(report: Report, sheet: Sheet) -> None:
-    """The heaviest keys as bars: what is read over all heads, without sinks, else those of each head and row."""
     drawn = []
     for stream in report.streams:
         if seen := seen_of(report, stream):
@@ -121,7 +119,6 @@ def _by_head(report: Report, of: Callable[[Summary], Iterable[Any]]) -> Iterator
 
 
 def _heads(report: Report, sheet: Sheet) -> None:
-    """All heads: by kind where kinds can be told and no order was asked for, else by one number."""
     if report.ranking is None and any_judged(report.summaries):
         _kinds(report, sheet)
         return
@@ -132,7 +129,6 @@ def _heads(report: Report, sheet: Sheet) -> None:
 
 
 def _head_map(title: str, cells: Mapping[Place, float]) -> HeatMap:
-    """Numbers of heads by (layer, head), layers across."""
     layers, heads = (sorted({place[at] for place in cells}) for at in (0, 1))
     values = np.array([[cells.get((layer, head), np.nan) for layer in layers] for head in heads], np.float64)
     return _map_of(values, title, map(str, heads), map(str, layers), ("heads", "layers"))
@@ -146,7 +142,6 @@ def _map_of(
 
 
 def _attending(report: Report, sheet: Sheet) -> None:
-    """The heads by their weight on a key, as numbers."""
     answer = _answer(report)
     for stream in report.streams:
         own = [row for row in answer["heads"] if row.get("stream", stream) == stream]
@@ -155,7 +150,6 @@ def _attending(report: Report, sheet: Sheet) -> None:
 
 
 def _kinds(report: Report, sheet: Sheet) -> None:
-    """All heads with the letter and colour of their kind, and what these are."""
     for stream, named in _by_head(report, named_kinds):
         drawn = _head_map(f"{stream}what each head attends to", dict.fromkeys(named, 0.0))
         places = [[(int(layer), int(head)) for layer in drawn.columns] for head in drawn.rows]
@@ -170,19 +164,17 @@ def _look(kind: Kind) -> tuple[str, str]:
 
 
 def _knock(report: Report, sheet: Sheet) -> None:
-    """What the answer loses without each head, and what that head attends to."""
     knock = _answer(report)
     effect, number = ("bits", ".2f") if knock["run"][0]["vector"] is None else ("cosine_distance", ".4f")
     rows = knock["heads"][: knock.shown]
     keys = ["" if row["key"] is None else f'"{row["key_token"]}" {row["key"]}' for row in rows]
-    change = "bits of its log2 p" if effect == "bits" else "1 - cosine"
-    title = f"{answer_line(knock)} · {change} without a head, beside which stands what it attends to"
     words = [f"{head_name(row)}  {key}" for row, key in zip(rows, keys, strict=True)]
-    panels.bars(sheet, [(title, words, [row[effect] for row in rows])], number)
+    panels.bars(sheet, [(answer_line(knock), words, [row[effect] for row in rows])], number)
+    change = "bits of log2 p lost or won" if effect == "bits" else "1 - cosine"
+    sheet.note(f"{change} without the head, beside it what it attends to", 0, sheet.width)
 
 
 def _plane(report: Report, sheet: Sheet) -> None:
-    """Words on their ways from before attention to after it."""
     answer = _answer(report)
     rows, run = list(answer["points"]), answer["run"][0]
     ways = np.array([[[row[f"{when}_{axis}"] for axis in "xy"] for when in ("before", "after")] for row in rows])
@@ -196,7 +188,6 @@ def _plane(report: Report, sheet: Sheet) -> None:
 
 
 def _compare(report: Report, sheet: Sheet) -> None:
-    """One word in two texts: the likeness of its vectors by layer, and each token's pull on it in both."""
     answer = _answer(report)
     layers = [str(row["layer"]) for row in answer["layers"]]
     alike = np.array([answer["layers"].columns[f"cosine_{when}"] for when in ("before", "after")], np.float64)

@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from unittest import mock
 from xml.etree import ElementTree
@@ -59,13 +60,9 @@ def boxes(sheet: Sheet, texts: Sequence[object]) -> list[tuple[float, float, flo
     return [text.get_window_extent().extents for text in texts if text.get_text()]
 
 
-def overlaps(boxes: Sequence[tuple[float, float, float, float]]) -> list[tuple[int, int]]:
-    return [
-        (i, j)
-        for i, a in enumerate(boxes)
-        for j, b in enumerate(boxes[:i])
-        if a[0] < b[2] - 0.5 and b[0] < a[2] - 0.5 and a[1] < b[3] - 0.5 and b[1] < a[3] - 0.5
-    ]
+def overlaps(boxes: Sequence[tuple[float, float, float, float]]) -> list[object]:
+    pairs = combinations(boxes, 2)
+    return [(a, b) for a, b in pairs if all(a[i] < b[i + 2] - 0.5 and b[i] < a[i + 2] - 0.5 for i in (0, 1))]
 
 
 def test_cells_have_the_colours_of_their_numbers() -> None:
@@ -166,7 +163,8 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     sheet, _ = sheet_of(partial(panels.bars, drawn=[("t", ["23.0  a", "8.1  b", "c"], [-4.0, 2.0, -1.0])]))
     axes = sheet.figure.axes[1]
     assert [bar.get_width() for bar in axes.patches] == [4, 2, 1]
-    assert [bool(bar.get_hatch()) for bar in axes.patches] == [False, True, False]  # those above 0
+    fills = [bar.get_facecolor() for bar in axes.patches]
+    assert fills[0] == fills[2] != fills[1]  # that above 0
     assert [text.get_text() for text in axes.texts] == ["−4.00", "+2.00", "−1.00"]
     assert not overlaps(boxes(sheet, [*axes.texts, *axes.get_yticklabels()]))
 
