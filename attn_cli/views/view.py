@@ -14,15 +14,11 @@ if TYPE_CHECKING:  # --help and error messages import this package, and summarie
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """The settings that a command hands to its view.
-
-    figure_width  millimetres of the figure that it draws as an image; None where it has no figure
-    heads         (layer, head) in the order in which they were asked for; () for that of the model
-    """
+    """The settings that a command hands to its view."""
 
     invocation: Invocation | None = None
-    figure_width: float | None = None
-    heads: tuple[tuple[int, int], ...] = ()
+    figure_width: float | None = None  # in millimetres; None where a command or format has no figure
+    heads: tuple[tuple[int, int], ...] = ()  # (layer, head) in the order in which they were asked for
     predicts: bool = False
 
 

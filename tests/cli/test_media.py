@@ -328,6 +328,8 @@ def test_cells_lie_on_the_patches_that_they_are_of(kind: str, seeing: Seeing, tm
         expected = np.zeros((4, columns))
         expected[place] = WHITE * (DARKEST + (1 - DARKEST) * light)
         np.testing.assert_allclose(middles, expected, atol=2)
+        if kind == "vit":  # which opens at [CLS]
+            assert attn("matrix", *asked[:-5], *asked[-3:], "-f", "svg").bytes == run.bytes
 
 
 @pytest.mark.parametrize("kind", ["vit_mae", "llava_next"])

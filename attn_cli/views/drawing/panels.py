@@ -36,18 +36,14 @@ Looks = Sequence[Sequence[tuple[str, str]]]  # the letter and the colour of each
 
 @dataclass(frozen=True, eq=False)
 class ColoredText:
-    """The tokens of a text, coloured by a number each.
-
-    values   a number for each token `[tokens]`, NaN or -inf where masked
-    subject  the index of the token whose row or column the numbers are; None where it is none of these
-    """
+    """The tokens of a text, coloured by a number each."""
 
     title: str
     words: str
     tokens: Sequence[Token]
     text: str | None
-    values: np.ndarray
-    subject: int | None = None
+    values: np.ndarray  # a number for each token `[tokens]`, NaN or -inf where masked
+    subject: int | None = None  # the index of the token whose row or column they are
     scale: str = "linear"
     kind: str = "weights"
 
