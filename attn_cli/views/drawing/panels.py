@@ -65,15 +65,16 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
     each = (sheet.width - (0 if looks else BAR) - (columns - 1) * GAP) / columns
     left, above = (max(sizes) for sizes in zip(*(_margins(sheet, one, each) for one in drawn), strict=True))
     sheet.begin()
-    first, lowest, bar = sheet.top + above, sheet.top, 0.0
+    first, lowest, bar, words = sheet.top + above, sheet.top, 0.0, dict[str, None]()
     for start in range(0, len(drawn), columns):
         top = lowest + GAP * (start > 0)
         for at, one in enumerate(drawn[start : start + columns]):
             sheet.top = top
-            _map(sheet, one, ramp, (at * (each + GAP), left, each - left, above), looks)
+            words |= dict.fromkeys(_map(sheet, one, ramp, (at * (each + GAP), left, each - left, above), looks))
             lowest = max(lowest, sheet.top)
-        bar = bar or min(lowest - first - NOTE - 5, 120.0)
-    sheet.top = lowest
+        bar = bar or min(lowest - first, 120.0)
+    sheet.top = lowest + 2
+    sheet.note(" · ".join(words), left, sheet.width - left)
     if not looks:
         sheet.color_bar(first, bar, ramp, 1.0 if drawn[0].below is None else _DARKEST)
 
@@ -107,8 +108,8 @@ def _margins(sheet: Sheet, drawn: HeatMap, width: float) -> tuple[float, float]:
     return left, TITLE + 8 + (long if long > _sides(drawn, width - left)[0] else size)
 
 
-def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | None) -> None:
-    """Draw a map at (left, room for labels, width, room above), and go on below it."""
+def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | None) -> list[str]:
+    """Draw a map at (left, room for labels, width, room above), and go on below it; returns what it needs said."""
     (at, left, width, above), (n, m), (down, across) = place, drawn.values.shape, drawn.block
     (cell, high), (size, names, steps) = _sides(drawn, width), _labels(drawn, width)
     sheet.title(drawn.title, at, left + width)
@@ -139,13 +140,13 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     axes.tick_params("x", rotation=90 if longest > cell else 0)
     if drawn.below is None and drawn.block == (1, 1):
         _numbers(axes, drawn.values, shown, (cell, high), looks)
-    sheet.top += above + n * high + 2
+    sheet.top += above + n * high
     words = [f"{drawn.row_word} down, {drawn.column_word} across"]
     words = ["a cell for each patch of the image"] if drawn.image else words
     words += ["framed: from half of the largest on"] * bool(len(framed))
     words += [f"{drawn.pooling} over {down} x {across}"] * (drawn.block != (1, 1))
     words += ["grey: masked"] * (drawn.below is None and not looks and bool(np.isnan(levels).any()))
-    sheet.note(" · ".join(words), at + left, width)
+    return words
 
 
 def _numbers(axes: Any, values: np.ndarray, shown: np.ndarray, cell: tuple[float, float], looks: Looks | None) -> None:
