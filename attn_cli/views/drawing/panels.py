@@ -99,11 +99,8 @@ def _labels(drawn: HeatMap, width: float) -> tuple[float, list[list[str]], list[
 
 
 def _margins(sheet: Sheet, drawn: HeatMap, width: float) -> tuple[float, float]:
-    size, names, steps = _labels(drawn, 0.85 * width)
-    left, long = (
-        max((sheet.length(name, size) for name in of[::step]), default=sheet.length("1000", size))
-        for of, step in zip(names, steps, strict=True)
-    )
+    size, names, _ = _labels(drawn, 0.85 * width)
+    left, long = (max((sheet.length(x, size) for x in of), default=sheet.length("1000", size)) for of in names)
     left = min(left + 4, 0.4 * width)
     return left, TITLE + 8 + (long if long > _sides(drawn, width - left)[0] else size)
 
