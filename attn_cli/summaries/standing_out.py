@@ -131,6 +131,16 @@ def families(
     return rows
 
 
+def kinds_by_head(summaries: Sequence[Summary]) -> Iterator[tuple[Summary, int, Kind, bool, float]]:
+    """Each head of a stream's calls, by its place in the call: its kind, whether few rows tell, its weight there."""
+    few = {(out.call, out.at): out.kind for out in standing_out(summaries) if not out.is_judged}
+    for call, (summary, part) in enumerate(with_part(summaries, HeadKinds)):
+        for at, kind in enumerate(named_kinds(summary)):
+            kind = few.get((call, at), kind)
+            weight = 0.0 if kind is NO_KIND else float(part.judged.weight[KINDS.index(kind), at])
+            yield summary, at, kind, (call, at) in few, weight
+
+
 def _groups(
     summaries: Sequence[Summary], but: Sequence[StandOut] = ()
 ) -> Iterator[tuple[str, bool, Kind, list[tuple[float, str]]]]:
@@ -138,16 +148,11 @@ def _groups(
     streams, order = by_stream(summaries), (*KINDS, NO_KIND)
     for stream, own in streams.items():
         groups: dict[tuple[bool, int], list[tuple[float, str]]] = {}
-        few = {(out.call, out.at): out.kind for out in standing_out(own) if not out.is_judged}
-        for call, (summary, part) in enumerate(with_part(own, HeadKinds)):
-            named = [out.at for out in but if summaries[out.call].place == summary.place]
-            for at, (head, kind) in enumerate(zip(summary.place.heads, named_kinds(summary), strict=True)):
-                if at in named:
-                    continue
-                kind = few.get((call, at), kind)
-                weight = 0.0 if kind is NO_KIND else float(part.judged.weight[KINDS.index(kind), at])
-                group = (call, at) in few, order.index(BACK[0] if kind in BACK else kind)
-                groups.setdefault(group, []).append((weight, f"{summary.place.layer}.{head}"))
+        named = {(summaries[out.call].place, out.at) for out in but}
+        for summary, at, kind, perhaps, weight in kinds_by_head(own):
+            if (summary.place, at) not in named:
+                group = perhaps, order.index(BACK[0] if kind in BACK else kind)
+                groups.setdefault(group, []).append((weight, f"{summary.place.layer}.{summary.place.heads[at]}"))
         for (perhaps, number), heads in sorted(groups.items()):
             lead = f"{stream} " if len(streams) > 1 else ""
             yield lead, perhaps, order[number], sorted(heads, key=lambda head: -head[0])

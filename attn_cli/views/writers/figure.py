@@ -13,7 +13,7 @@ from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import KeyNumbers
 from attn_cli.summaries.reducers.kinds.targets import KINDS, Kind
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import NO_KIND, any_judged, named_kinds
+from attn_cli.summaries.standing_out import NO_KIND, any_judged, by_stream, kinds_by_head
 from attn_cli.summaries.told.story import resting_keys
 from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
 from attn_cli.views.answers.knock import answer_line
@@ -150,17 +150,22 @@ def _attending(report: Report, sheet: Sheet) -> None:
 
 
 def _kinds(report: Report, sheet: Sheet) -> None:
-    for stream, named in _by_head(report, named_kinds):
-        drawn = _head_map(f"{stream}what each head attends to", dict.fromkeys(named, 0.0))
+    streams = by_stream(report.summaries)
+    for stream, own in streams.items():
+        found = {(x.place.layer, x.place.heads[at]): (perhaps, kind) for x, at, kind, perhaps, _ in kinds_by_head(own)}
+        title = (f"{stream} · " if len(streams) > 1 else "") + "what each head attends to"
+        drawn = _head_map(title, dict.fromkeys(found, 0.0))
         places = [[(int(layer), int(head)) for layer in drawn.columns] for head in drawn.rows]
-        panels.maps(sheet, [drawn], [[_look(named.get(place, NO_KIND)) for place in row] for row in places])
-        counts = Counter(named.values())
-        order = sorted(counts, key=(*KINDS, NO_KIND).index)
-        panels.legend(sheet, [(*_look(kind), f"{kind.words} {counts[kind]}") for kind in order])
+        panels.maps(sheet, [drawn], [[_look(*found.get(place, (False, NO_KIND))) for place in row] for row in places])
+        counts = Counter(found.values())
+        order = sorted(counts, key=lambda each: (each[0], (*KINDS, NO_KIND).index(each[1])))
+        words = [f"{'perhaps ' * perhaps}{kind.words} {counts[perhaps, kind]}" for perhaps, kind in order]
+        panels.legend(sheet, [(*_look(*each), word) for each, word in zip(order, words, strict=True)])
 
 
-def _look(kind: Kind) -> tuple[str, str]:
-    return _KINDS.get(kind.name, _OTHER)
+def _look(perhaps: bool, kind: Kind) -> tuple[str, str]:
+    letter, color = _KINDS.get(kind.name, _OTHER)
+    return (f"{letter}?", _OTHER[1]) if perhaps else (letter, color)
 
 
 def _knock(report: Report, sheet: Sheet) -> None:
