@@ -21,7 +21,7 @@ class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
     model: str | None = option("--model -m MODEL", "Take sizes from a model folder.")
-    heads: int | None = option("--heads H", "Set the number of query heads (default: 1).", min=1)
+    heads: int | None = option("--heads H", "Set the number of query heads (default: G or 1).", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads (default: H).", min=1)
     dim: int | None = option("--dim --head-dim D", "Set the head size, width / H (default: 64).", min=1)
     layers: int | None = option("--layers L", "Set the number of layers.", min=1)

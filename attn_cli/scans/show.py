@@ -62,7 +62,7 @@ _HEAD = Shape(
     screen={
         "statistics": ("statistic", *_SORTED),
         "kinds": ("kind", "share", "share_low", "share_high", "baseline", "certainty"),
-        "examples": ("percentile", "weight", "query_token", "key_token", "text"),
+        "examples": ("percentile", "weight", "record", "query_token", "key_token", "text"),
     },
     legend=(
         "kinds: share of non-sink attention on targets · baseline: of uniform attention",
@@ -256,7 +256,8 @@ class Scan(ScanResults):
             unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
             finding = "no head is of any kind"
             if kind is not None:
-                finding = f"{some} {'is' if len(rows) == 1 else 'are'} of the kind {kind}"
+                count = sum(head["kind"] == kind for head in heads)
+                finding = f"{count} of {counted(len(heads), 'head')} {'is' if count == 1 else 'are'} of the kind {kind}"
             elif first and first["share"] is not None:
                 finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
         counts = Counter(self.kind).most_common()

@@ -81,10 +81,7 @@ class OutputChecks:
         wrong = [head for head in self.heads if head["bad"]]
         ordered = Table.of(sorted(wrong, key=lambda head: -int(head["bad"])))
         tables = {"heads": Table.of(self.heads), "wrong": ordered, "verdicts": Table.of(self.verdicts)}
-        more: tuple[str, ...] = ()
-        if wrong:
-            head = wrong[0]["head"]
-            more = (*(() if head is None else ("-H", str(head))), "-t", str(wrong[0]["first_bad_row"]))
+        more = ("-t", str(wrong[0]["first_bad_row"])) if wrong else ()
         findings, matrices = tuple(self._findings(wrong)), {"bad_by_row": np.stack(self.bad_by_row)}
         return Answer(SHAPE, findings, tables, matrices, shown=_SHOWN, next=Next("compute", None, more))
 

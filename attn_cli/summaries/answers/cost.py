@@ -33,7 +33,10 @@ SHAPE = Shape(
         "operations": ("part", "operations", "share"),
     },
     bars=("share",),
-    legend=("whole text: operations of scores and mixing · next token: all on one more",),
+    legend=(
+        "whole text: operations of scores and mixing · next token: all on one more",
+        "stored: one head's weights, in float32",
+    ),
 )
 
 
@@ -78,7 +81,7 @@ def _findings(
     if 0 < asked["cache_bytes"] < whole and sizes["window"] is None:
         yield f"{whole / asked['cache_bytes']:.2g} times smaller than with a key head for every query head"
     stored, held = binary_bytes(sizes["matrix_bytes"]), binary_bytes(sizes["band_bytes"])
-    yield f"storing all weights would take {stored}; attn holds {held} at a time"
+    yield f"all weights in float32 take {stored}, attn holds {held} at a time"
 
 
 def _operations(kinds: Iterable[tuple[LayerSizes, int]], n: int) -> dict[str, int]:
