@@ -157,9 +157,9 @@ def test_the_cheapest_way_that_is_right() -> None:
 
 
 def test_rows_before_those_that_run_are_run_with_them() -> None:
-    """An intervention may name rows that the cache has no room for."""
     source, prompt = speaking_source("llama"), prompt_of()
-    early = Change(hidden=(1, 2), rows=tuple(range(3, 12)))
+    early = Change(hidden=(1, 2), rows=tuple(range(3, 12)))  # for which the cache has no room
+    assert source.experiment(prompt).layers[0].groups == (0, 0, 1, 1)
     (kept,) = source.experiment(prompt).outcomes([early])
     (whole,) = source.experiment(prompt, everywhere=True).outcomes([early])
     assert kept.bits == pytest.approx(whole.bits, abs=1e-5)
