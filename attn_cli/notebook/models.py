@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import cached_property, wraps
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from warnings import catch_warnings, filterwarnings
 
@@ -73,6 +74,8 @@ def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]],
                 near = get_close_matches(name, shown.parameters, 1)
                 raise InputError(f"no argument is called {name!r}", f"did you mean {near[0]!r}?" if near else "")
             given = {first.name: None, **shown.bind(*args, **named).arguments}
+            if "model" not in given and "/" in str(text := given[first.name]) and Path(str(text)).exists():
+                raise InputError(f"the text is a path: {text}", "model= takes a model's")
             try:
                 return function(
                     Asked(given, predicts), **{each.name: given[each.name] for each in own if each.name in given}

@@ -68,7 +68,7 @@ def cell_text(value: float, columns: int, ramp: Ramp) -> str:
         return " " * columns
     if 0 < max(-ramp.low, ramp.high) < _SMALL and value:
         text = f"{value:.0e}".replace("e-0", "e-")
-    elif ramp.low < 0 or ramp.high > 1:
+    elif ramp.low < 0 or ramp.high > 1.001:  # a weight may be 1 + 1e-7
         text = next((text for digits in (2, 1, 0) if len(text := f"{value:.{digits}f}") < columns), f"{value:.0e}")
     elif columns > 4:
         text = f"{value:.{columns - 3}f}"

@@ -78,7 +78,7 @@ def recorded_cell(recording: Recording, story: Story, head: Row) -> tuple[int, i
     row, key = story["rows"][-1], head["key"]
     for at, layer in enumerate(recording.layers):
         own = layer.place, head["head"] in layer.place.heads, row in range(layer.n), key in range(layer.m)
-        if (own[0].stream, own[0].layer) == (head["stream"], head["layer"]) and all(own[1:]):
+        if (head.get("stream", own[0].stream), head["layer"]) == (own[0].stream, own[0].layer) and all(own[1:]):
             return at, own[0].heads.index(head["head"]), row, key
     return None
 
