@@ -22,7 +22,7 @@ from attn_cli.sources import open_source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import record
-from tests.explore.playing import explorer, lines_of, played
+from tests.explore.playing import explorer, lines_of, played, scene_of
 from tests.explore.recordings import recording
 from tests.loaded import UNPACKED
 from tests.real_models import SMOL
@@ -46,6 +46,13 @@ def test_screens(golden: Callable[[str, str], None]) -> None:
     panes = [f"== {name}\n{text_of(lines_of(played(explorer(recording(n=30), depth='none'), keys)))}"
              for name, keys in WALKS.items()]  # fmt: skip
     golden("explore-80.txt", "".join(panes))
+
+
+def test_a_word_that_no_needed_head_brings_leads_to_the_head_that_reads_it(mary: Recording) -> None:
+    (rows, story), *_ = mary.told.items()
+    alone = [word | {"layer": 2, "head": 1} for word in story["words"][:1]]
+    (needed,) = needed_words(scene_of(replace(mary, told={rows: story | {"words": alone, "heads": []}})))
+    assert needed.head == "2.1" and (needed.view.at, needed.view.head, needed.view.key) == (2, 1, alone[0]["key"])
 
 
 def test_the_first_screen_says_what_comes_next_and_the_next_word_opens_its_head(

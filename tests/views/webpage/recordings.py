@@ -100,8 +100,7 @@ def told(recording: Recording) -> Recording:
     story = {
         "answer": ".", "generated": False, "probability": 0.43, "next": [{"token": ".", "id": 1, "probability": 0.43}],
         "rows": [19], "cut": "words", "noise": 0.0, "obstacle": "",
-        "words": [{"name": word, "text": word, "key": key, "tokens": 1, "bits": bits} for word, key, bits in words]
-        + [{"name": "on", "text": "on", "key": 3, "tokens": 1, "bits": -0.5, "layer": 0, "head": 1, "weight": 0.2}],
+        "words": [{"name": word, "text": word, "key": key, "tokens": 1, "bits": bits} for word, key, bits in words],
         "heads": [
             {"stream": "self", "layer": layer, "head": head, "bits": bits, "key": key, "key_token": "", "weight": 0.5}
             for layer, head, key, bits in heads
