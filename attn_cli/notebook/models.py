@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property, wraps
 from importlib import import_module
@@ -43,6 +44,9 @@ class Asked:
             if name.startswith("text") and not isinstance(text, str | Prompt | None):
                 what = "an open source" if hasattr(text, "each") else type(text).__name__
                 raise InputError(f"text is a str, and not {what}", "the text comes first, then the model")
+            with suppress(OSError):  # a text may be too long for a path
+                if name.startswith("text") and "model" not in given and "/" in str(text) and Path(str(text)).exists():
+                    raise InputError(f"the text is a path: {text}", "model= takes a model's")
         self.text = next(iter(given.values()), None)
         self.selection = selection_of(*(_in_words(given.get(name)) for name in ("layers", "heads")))
         self.source = opened_to_tell(lambda has_head: opened(given, has_head if predicts is None else predicts))
@@ -57,8 +61,7 @@ class Asked:
 def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Make a function of `Asked` one of a text and a model, with all options in its help and Python's words in errors.
 
-    predicts  whether the model is opened with its LM head; None for where it has one
-    """
+    predicts  whether the model is opened with its LM head; None for where it has one"""
 
     def made(function: Callable[..., Result]) -> Callable[..., Result]:
         kind, (_, *own) = Parameter.POSITIONAL_OR_KEYWORD, signature(function).parameters.values()
@@ -74,12 +77,9 @@ def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]],
                 near = get_close_matches(name, shown.parameters, 1)
                 raise InputError(f"no argument is called {name!r}", f"did you mean {near[0]!r}?" if near else "")
             given = {first.name: None, **shown.bind(*args, **named).arguments}
-            if "model" not in given and "/" in str(text := given[first.name]) and Path(str(text)).exists():
-                raise InputError(f"the text is a path: {text}", "model= takes a model's")
             try:
-                return function(
-                    Asked(given, predicts), **{each.name: given[each.name] for each in own if each.name in given}
-                )
+                own_given = {each.name: given[each.name] for each in own if each.name in given}
+                return function(Asked(given, predicts), **own_given)
             except AttnError as error:
                 error.message, error.hint = in_python(error.message), in_python(error.hint)
                 raise

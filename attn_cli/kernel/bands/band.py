@@ -65,11 +65,11 @@ def row_shares(lengths: Array) -> Array:
 class Work:
     """All that one band is computed from: b adjacent rows of h query heads on c keys, with g key heads.
 
-    span    the c keys that any of these rows may see, as ranges of indices: those that all of them see, too
-    q       `[h, b, d]`, already times the scale of the scores
+    span      the c keys that any of these rows may see, as ranges of indices: those that all of them see, too
+    q         `[h, b, d]`, already times the scale of the scores
     k_across  `[g, d, c]`, the keys as columns; v `[g, c, e]`, sink `[h]` or None
-    bias    to be added to scores, broadcastable to `[h, b, c]`, or None
-    masked  for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
+    bias      to be added to scores, broadcastable to `[h, b, c]`, or None
+    masked    for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
     """
 
     start: int

@@ -19,10 +19,8 @@ from attn_cli.views.drawing.text_layout import layout_of
 MOST_PANELS = 36
 _MOST_CELLS = 64  # a side that is drawn dot by dot; larger maps are images of their cells
 _DARKEST = 0.3  # of a picture's light, where nothing is attended
-_FRAMED, _MOST_FRAMED = (
-    0.5,
-    0.25,
-)  # of the scale, from where on a patch is framed; of all patches, which would say nothing
+_FRAMED = 0.5  # of the scale, from where on a patch is framed
+_MOST_FRAMED = 0.25  # of all patches: frames of more would say nothing
 _LONGEST = 16  # characters of a token's label
 _LOW = 15.0  # points of a row that is no query
 _LETTERS, _LINE = 7.5, 11.0  # of a text, and from line to line

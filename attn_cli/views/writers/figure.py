@@ -1,14 +1,13 @@
 """svg, png, pdf of commands that draw a figure for a paper."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.summaries.answer import Answer, head_name
-from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.summaries.reduce import with_part
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import KeyNumbers
 from attn_cli.summaries.reducers.kinds.targets import KINDS, Kind
@@ -110,22 +109,21 @@ def _top(report: Report, sheet: Sheet) -> None:
     panels.bars(sheet, drawn)
 
 
-def _by_head(report: Report, of: Callable[[Summary], Iterable[Any]]) -> Iterator[tuple[str, dict[Place, Any]]]:
-    """The name of each stream, if there are several, and what `of` gives for the heads of its calls."""
-    for stream in report.streams:
-        own = [summary for summary in report.summaries if summary.place.stream == stream]
-        pairs = (((x.place.layer, head), value) for x in own for head, value in zip(x.place.heads, of(x), strict=True))
-        yield "" if len(report.streams) < 2 else f"{stream} · ", dict(pairs)
-
-
 def _heads(report: Report, sheet: Sheet) -> None:
     if report.ranking is None and any_judged(report.summaries):
         _kinds(report, sheet)
         return
     name = "entropy_bits" if report.ranking is None else report.ranking.column
     heading = next(each.heading for each in STATISTICS if each.name == name)
-    for stream, cells in _by_head(report, lambda summary: with_part([summary], Heads)[0][1].arrays()[name].tolist()):
-        panels.maps(sheet, [_head_map(f"{stream}{heading}, mean over rows", cells)])
+    for stream in report.streams:
+        cells = {
+            (summary.place.layer, head): number
+            for summary, part in with_part(report.summaries, Heads)
+            if summary.place.stream == stream
+            for head, number in zip(summary.place.heads, part.arrays()[name].tolist(), strict=True)
+        }
+        title = f"{stream} · " * (len(report.streams) > 1) + f"{heading}, mean over rows"
+        panels.maps(sheet, [_head_map(title, cells)])
 
 
 def _head_map(title: str, cells: Mapping[Place, float]) -> HeatMap:
@@ -153,7 +151,7 @@ def _kinds(report: Report, sheet: Sheet) -> None:
     streams = by_stream(report.summaries)
     for stream, own in streams.items():
         found = {(x.place.layer, x.place.heads[at]): (perhaps, kind) for x, at, kind, perhaps, _ in kinds_by_head(own)}
-        title = (f"{stream} · " if len(streams) > 1 else "") + "what each head attends to"
+        title = f"{stream} · " * (len(streams) > 1) + "what each head attends to"
         drawn = _head_map(title, dict.fromkeys(found, 0.0))
         places = [[(int(layer), int(head)) for layer in drawn.columns] for head in drawn.rows]
         panels.maps(sheet, [drawn], [[_look(*found.get(place, (False, NO_KIND))) for place in row] for row in places])
