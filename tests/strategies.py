@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 
 from attn_cli.kernel.bands.plan import Plan, Planner, plan_of
-from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
+from attn_cli.kernel.definition.bias import Alibi, BiasSum
 from attn_cli.kernel.definition.mask import (
     Mask,
     all_of,
@@ -66,7 +66,7 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
     mask = draw(st.sampled_from(every_mask))
     alibi = Alibi(rng.random(heads), offset)
     given = rng.normal(size=(heads, n, m))
-    bias = draw(st.sampled_from([None, given, rng.normal(size=(1, 1, m)), alibi, BiasSum((GivenBias(given), alibi))]))
+    bias = draw(st.sampled_from([None, given, rng.normal(size=(1, 1, m)), alibi, BiasSum((given, alibi))]))
     rule = Rule(
         scale=float(draw(st.sampled_from([1.0, d**-0.5, 3.0]))),
         softcap=draw(st.sampled_from([None, 2.0])),
@@ -86,8 +86,6 @@ def as_tensors(rule: Rule, tensor: Callable = torch.tensor) -> Rule:
     def bias_of(bias):
         if isinstance(bias, BiasSum):
             return BiasSum([bias_of(part) for part in bias.parts])
-        if isinstance(bias, GivenBias):
-            return GivenBias(tensor(bias.numbers))
         if isinstance(bias, Alibi):
             return Alibi(tensor(bias.slopes), bias.offset)
         return None if bias is None else tensor(bias)

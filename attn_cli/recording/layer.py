@@ -14,8 +14,9 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.blocks import folded
 from attn_cli.kernel.bands.plan import plan_of, plan_of_weights
 from attn_cli.kernel.cpu.walk import compiled_stats
-from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
+from attn_cli.kernel.definition.dense import scores
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import unnormalised, weights_of
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Token
 from attn_cli.recording.rules import rule_of_heads
@@ -49,6 +50,9 @@ class Terms:
     weight: float
     rank: int | None
 
+
+Places = slice | np.ndarray
+"""Rows or keys: a slice without a step, or an ascending array of their numbers."""
 
 BITS = np.dtype(np.uint16)  # the type of bfloat16's bits: no model computes with such integers
 
@@ -160,7 +164,7 @@ class RecordedLayer(Call):
         lowest = np.finfo(seen.dtype).min
         for start, stop in plan_of_weights(seen, rows).pieces():
             cells = np.array(seen[:, start:stop])
-            weights = weights_of(cells, self.rule, self.log_sums[:, start:stop]) if self.shows_scores else cells
+            weights = self._weights(cells, self.log_sums[:, start:stop])
             raw = np.maximum(cells, lowest) if want_scores else None
             yield Band(start, stop, 0, self.m, weights, raw, np.empty((self.h, stop - start, 0), self.like.dtype))
 
@@ -171,14 +175,16 @@ class RecordedLayer(Call):
 
     def weights(self, head: int, rows: Places, keys: Places) -> np.ndarray:
         """The weights `[b, c]` of b rows and c keys of one head, 0 where masked."""
-        cells = self._cells(head, rows, keys)
+        return self._weights(self._cells(head, rows, keys)[None], self.log_sums[head : head + 1, rows])[0]
+
+    def _weights(self, cells: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
         if not self.shows_scores:
             return cells
-        return weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
+        return np.asarray(weights_of(cells, log_sums) if self.rule.softmax else unnormalised(cells))
 
     def allowed(self, rows: Places, keys: Places) -> np.ndarray:
         """Which of b queries may attend to which of c keys, booleans `[b, c]`: True where any of the heads may."""
-        i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
+        i, j = np.arange(self.n)[rows], np.arange(self.m)[keys]
         if self.seen is not None and self.shows_scores:
             allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])
         else:
@@ -187,7 +193,7 @@ class RecordedLayer(Call):
 
     def pooled(self, head: int, rows: Places, keys: Places, block: tuple[int, int]) -> np.ndarray:
         """The largest weight of one head in every block of some rows and keys; NaN in a block where all is masked."""
-        i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
+        i, j = np.arange(self.n)[rows], np.arange(self.m)[keys]
         height = block[0] * max(1, _STRIP // max(1, block[0] * len(j)))
         strips = [np.empty((0, -(-len(j) // block[1])), self.like.dtype)]
         for at in range(0, len(i), height):
@@ -217,12 +223,12 @@ class RecordedLayer(Call):
         return Terms(q * k, q, k, scale, None if cap is None else float(cap), added, score, log_sum, weight, rank)
 
     def _cells(self, head: int, rows: Places, keys: Places) -> np.ndarray:
-        i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
+        i, j = np.arange(self.n)[rows], np.arange(self.m)[keys]
         if self.q is None or self.k is None:
             return self._seen_cells()[head][i[:, None], j[None, :]]
         group = head // (self.h // self.k.shape[0])
         q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
-        return scores_between(q, k, self.rule_of(head), i, j)[0]
+        return np.asarray(scores(q, k, self.rule_of(head), i, j)[0])
 
     def rule_of(self, head: int) -> Rule:
         """How one head's scores become weights: scale, softcap, bias, mask, learned sink."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.call import Call
-from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias
+from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum
 from attn_cli.kernel.definition.mask import Mask, dense, given_mask
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
 
@@ -18,7 +18,7 @@ Put = Callable[[np.ndarray], str]
 _DEEPEST = 16  # masks in masks and biases in biases, in a file
 _FARTHEST = 2**31  # positions in a file
 
-_ARRAYS = {"array": "numbers", "given": "numbers", "alibi": "slopes"}  # of a bias by its kind
+_ARRAYS = {"array": "numbers", "alibi": "slopes"}  # of a bias by its kind
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
@@ -77,8 +77,6 @@ def _bias_document(bias: Any, put: Put) -> dict[str, Any] | None:
             return {"kind": "sum", "parts": [_bias_document(part, put) for part in parts]}
         case Alibi(slopes=slopes, offset=offset):
             return {"kind": "alibi", "slopes": put(slopes), "offset": offset}
-        case GivenBias(numbers=numbers):
-            return {"kind": "given", "numbers": put(numbers)}
     return {"kind": "array", "numbers": put(bias)}
 
 
@@ -90,15 +88,13 @@ def _bias_of(document: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray
     kind = document["kind"]
     if kind == "sum":
         parts = [_bias_of(part, arrays, depth - 1) for part in document["parts"]]
-        if not all(isinstance(part, Bias) for part in parts):
+        if not parts or any(part is None for part in parts):
             raise ValueError("a sum of what is no bias")
         return BiasSum(parts)
     if kind not in _ARRAYS or (kind == "alibi" and not _is_place(document["offset"])):
         raise ValueError(f"no bias: {kind!r}")
     numbers = arrays[document[_ARRAYS[kind]]]
-    if kind == "array":
-        return numbers
-    return GivenBias(numbers) if kind == "given" else Alibi(numbers, document["offset"])
+    return numbers if kind == "array" else Alibi(numbers, document["offset"])
 
 
 def _is_place(value: object) -> bool:
@@ -140,10 +136,8 @@ def _bias_by(bias: Any, slopes: Callable[[Any], Any], numbers: Callable[[Any], A
             return BiasSum([_bias_by(part, slopes, numbers, size) for part in bias.parts])
         case Alibi():
             return Alibi(slopes(bias.slopes), bias.offset)
-        case GivenBias():
-            return GivenBias(numbers(bias.numbers))
         case Bias():
-            return GivenBias(numbers(bias.cells(0, size[0], 0, size[1])))
+            return numbers(bias.cells(0, size[0], 0, size[1]))
     return numbers(bias)
 
 

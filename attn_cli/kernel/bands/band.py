@@ -1,13 +1,10 @@
-"""A band, what it is computed from, and the memory that one band after the other is computed in."""
+"""A band, and the memory that one band after the other is computed in."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from attn_cli.arrays import Array, namespace
-from attn_cli.kernel.bands.masked_cells import MaskedCells, with_infinities
-from attn_cli.kernel.definition.mask import Span
-from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.bands.masked_cells import with_infinities
 
 
 @dataclass(frozen=True)
@@ -61,34 +58,6 @@ def row_shares(lengths: Array) -> Array:
     return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
-    """All that one band is computed from: b adjacent rows of h query heads on c keys, with g key heads.
-
-    span      the c keys that any of these rows may see, as ranges of indices: those that all of them see, too
-    q         `[h, b, d]`, already times the scale of the scores
-    k_across  `[g, d, c]`, the keys as columns; v `[g, c, e]`, sink `[h]` or None
-    bias      to be added to scores, broadcastable to `[h, b, c]`, or None
-    masked    for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
-    """
-
-    start: int
-    stop: int
-    span: Span
-    heads: slice
-    q: Array
-    k_across: Array
-    v: Array
-    rule: Rule
-    bias: Array | None
-    sink: Array | None
-    masked: tuple[MaskedCells, ...]
-
-    def band(self, weights: Array, scores: Array | None, output: Array) -> Band:
-        """A `Band` (weights, scores and output of these rows, keys and heads) that holds the computed arrays."""
-        return Band(self.start, self.stop, self.span.first, self.span.last, weights, scores, output, self.heads)
-
-
 class Buffer:
     """Memory for `size` numbers in the library and dtype of an array, used again for each band."""
 
@@ -105,10 +74,3 @@ class Buffers(NamedTuple):
 
     scores: Buffer
     weights: Buffer | None
-
-
-Executor = Callable[[Work, Buffers], Band]
-"""Computes the weights, scores and output of one band (some adjacent rows of some heads).
-
-It gets the band's operands and mask, and memory that it may compute in; the result may lie there.
-"""

@@ -1,14 +1,18 @@
 """The same attention a few query rows at a time, so that memory grows with n and not with n times m."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
-from attn_cli.kernel.bands.band import Band, Buffer, Buffers, Work
-from attn_cli.kernel.bands.masked_cells import masked_cells
+from attn_cli.kernel.bands.band import Band, Buffer, Buffers
+from attn_cli.kernel.bands.masked_cells import MaskedCells, lowest_of, mask_cells, masked_cells
 from attn_cli.kernel.bands.plan import Plan
 from attn_cli.kernel.bands.threads import in_order
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 
 def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band]:
@@ -19,7 +23,7 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
     def buffers() -> Buffers:
         return Buffers(Buffer(q, size), Buffer(q, size) if plan.keep_scores else None)
 
-    jobs = (partial(plan.executor, work) for work in _work(q, k, v, rule, plan))
+    jobs = _jobs(q, k, v, rule, plan)
     if plan.threads:
         yield from in_order(jobs, [buffers() for _ in range(plan.threads + 1)], tensors=is_torch(q))
     else:
@@ -27,8 +31,8 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
         yield from (job(only) for job in jobs)
 
 
-def _work(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Work]:
-    """The rows, keys and buffers from which each band is computed, in the order of the bands."""
+def _jobs(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Callable[[Buffers], Band]]:
+    """Functions that compute a band each, in the order of the bands."""
     (h, _, _), (g, m, _) = q.shape, k.shape
     k_across = namespace(q).matrix_transpose(k)  # [g, d, m]
     for start, stop in plan.pieces():
@@ -36,19 +40,62 @@ def _work(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Work
         masked = tuple(masked_cells(rule.mask, (start, stop), span, q, ceiling=plan.finite_scores))
         bias = rule.bias_of(start, stop, span.first, span.last)
         queries = q[:, start:stop, :] * rule.scale  # [h, b, d]: fewer numbers to scale than [h, b, c] of the scores
+        every_row_sees_a_key = span.open_last > span.open_first or span.first == span.last
         for first in range(0, h, plan.heads):
             heads = slice(first, min(first + plan.heads, h))
-            key_heads = slice(heads.start * g // h, max(heads.stop * g // h, heads.start * g // h + 1))
-            yield Work(
-                start,
-                stop,
-                span,
-                heads,
-                q=queries[heads, ...],
-                k_across=k_across[key_heads, :, span.first : span.last],
-                v=v[key_heads, span.first : span.last, :],
-                rule=rule,
-                bias=bias[heads, ...] if bias is not None and bias.ndim == 3 and bias.shape[0] > 1 else bias,
-                sink=None if rule.sink is None else rule.sink[heads],
-                masked=masked,
-            )
+            of, keys = slice(first * g // h, max(heads.stop * g // h, first * g // h + 1)), slice(span.first, span.last)
+            sink = None if rule.sink is None else rule.sink[heads]
+            own = replace(rule, bias=_of_heads(bias, heads), sink=sink)
+            cells = tuple(x._replace(cells=_of_heads(x.cells, heads)) for x in masked)
+            operands = queries[heads, ...], k_across[of, :, keys], v[of, keys, :]
+            place = partial(Band, start, stop, span.first, span.last, heads=heads)
+            yield partial(_band, place, operands, own, cells, every_row_sees_a_key)
+
+
+def _of_heads(x: Array | None, heads: slice) -> Array | None:
+    return x[heads, ...] if x is not None and x.ndim == 3 and x.shape[0] > 1 else x
+
+
+def _band(
+    place: Callable[..., Band],
+    operands: tuple[Array, Array, Array],
+    rule: Rule,
+    masked: tuple[MaskedCells, ...],
+    every_row_sees_a_key: bool,
+    memory: Buffers,
+) -> Band:
+    """One band in four passes over its cells: product with the keys, mask, softmax, product with the values.
+
+    operands  q `[h, b, d]`, already times the scale; the keys as columns `[g, d, c]`; v `[g, c, e]`
+    masked    for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
+    """
+    q, k_across, v = operands
+    xp = namespace(q)
+    (h, b, d), (g, _, c) = q.shape, k_across.shape
+    stacked = xp.reshape(q, (g, h // g * b, d))
+    scores = xp.matmul(stacked, k_across, out=memory.scores.view((g, h // g * b, c)))  # [g, r*b, d] @ [g, d, c]
+    scores = rule.capped(xp.reshape(scores, (h, b, c)))
+    if rule.bias is not None:
+        scores = scores + at_least_float32(rule.bias)  # [h, b, c] + [h or 1, b or 1, c or 1]
+    mask_cells(scores, masked)
+    if rule.softmax:
+        out = scores if memory.weights is None else memory.weights.view((h, b, c))
+        empty = None if every_row_sees_a_key else xp.max(scores, axis=-1, keepdims=True) == lowest_of(scores)
+        weights = _softmax_into(scores, rule.sink, out)  # [h, b, c]
+        weights = weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
+    else:
+        weights = unnormalised(scores)
+    mixed = xp.reshape(weights, (g, h // g * b, c)) @ v  # [g, r*b, c] @ [g, c, e]
+    return place(weights, None if memory.weights is None else scores, xp.reshape(mixed, (h, b, v.shape[-1])))
+
+
+def _softmax_into(scores: Array, sink: Array | None, out: Array) -> Array:
+    """Weights of scores, both `[h, b, c]` (masked: the lowest finite number); `sink` `[h]` is in every row's sum."""
+    if sink is not None or scores.shape[-1] == 0:
+        return softmax(scores, sink)
+    if is_torch(scores):
+        return namespace(scores).softmax(scores, -1, out=out)
+    weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
+    np.exp(weights, out=weights)
+    totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
+    return np.divide(weights, totals, out=weights)  # [h, b, c] / [h, b, 1]

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
-from attn_cli.kernel.bands.band import Executor
-from attn_cli.kernel.bands.passes import in_passes
 from attn_cli.kernel.bands.threads import cores
 from attn_cli.kernel.definition.rule import Rule
 
@@ -34,7 +32,6 @@ class Plan:
     heads: int
     height: int
     keep_scores: bool = False
-    executor: Executor = in_passes
     finite_scores: bool = False
     threads: int = 0
 

@@ -36,27 +36,22 @@ class Alibi:
 
 @dataclass(frozen=True, eq=False)
 class BiasSum:
-    """Several biases at once, added up."""
+    """Several biases at once, added up: numbers or functions of position."""
 
-    parts: Sequence[Bias]
+    parts: Sequence[Array | Bias]
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
         """The sum of all biases for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
-        total = self.parts[0].cells(start, stop, first, last)
-        for part in self.parts[1:]:
-            total = total + part.cells(start, stop, first, last)
-        return total
+        return sum(cells_of(part, start, stop, first, last) for part in self.parts)
 
 
-@dataclass(frozen=True, eq=False)
-class GivenBias:
-    """A bias given as numbers `[n, m]` or `[h, n, m]`."""
-
-    numbers: Array
-
-    def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The bias of queries start:stop on keys first:last, `[..., queries, keys]`, with the axes that were given."""
-        return self.numbers[..., start:stop, first:last]
+def cells_of(bias: Array | Bias, start: int, stop: int, first: int, last: int) -> Array:
+    """The numbers to add for queries start:stop and keys first:last, of a `Bias` or an array `[h or 1, n or 1, m]`."""
+    if isinstance(bias, Bias):
+        return bias.cells(start, stop, first, last)
+    rows = slice(start, stop) if bias.shape[-2] != 1 else slice(None)
+    keys = slice(first, last) if bias.shape[-1] != 1 else slice(None)
+    return bias[..., rows, keys]
 
 
 def alibi_slopes(heads: int) -> list[float]:

@@ -2,10 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from attn_cli.arrays import Array, at_least_float32, namespace
+from attn_cli.arrays import Array, at_least_float32, indices, namespace
 from attn_cli.display import drawing
 from attn_cli.kernel.definition.heads import expand_groups
-from attn_cli.kernel.definition.mask import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
@@ -21,20 +20,32 @@ class Attention(NamedTuple):
         return drawing().bundle(self)
 
 
-def scores(q: Array, k: Array, rule: Rule) -> Array:
+def scores(q: Array, k: Array, rule: Rule, i: Array | None = None, j: Array | None = None) -> Array:
     """The scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]` as the softmax gets them; -inf where masked.
 
     g divides h: key head j serves query heads j * h/g .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
+    i `[n]` and j `[m]` are the ascending numbers of queries and keys; None for 0, 1, 2 ...
     """
     xp = namespace(q)
+    i = indices(0, q.shape[-2], q) if i is None else i
+    j = indices(0, k.shape[-2], k) if j is None else j
     k = expand_groups(k, q.shape[0])  # [h, m, d]
     products = at_least_float32(q) @ xp.matrix_transpose(at_least_float32(k))  # [h, n, d] @ [h, d, m]
     result = rule.capped(products * rule.scale)  # [h, n, m]
-    bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
-    if bias is not None:
-        result = result + at_least_float32(bias)  # [h, n, m] + [h or 1, n or 1, m or 1]
-    allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)  # [n, m] or [h, n, m]
+    if rule.bias is not None:
+        result = result + at_least_float32(_bias(rule, i, j))  # [h, n, m] + [h or 1, n or 1, m or 1]
+    allowed = rule.mask.allowed(i[:, None], j[None, :])  # [n, m] or [h, n, m]
     return xp.where(allowed, result, xp.full_like(result, -float("inf")))
+
+
+def _bias(rule: Rule, i: Array, j: Array) -> Array:
+    if 0 in (i.shape[0], j.shape[0]):
+        return namespace(i).zeros((i.shape[0], j.shape[0]))
+    start, stop, first, last = int(i[0]), int(i[-1]) + 1, int(j[0]), int(j[-1]) + 1
+    runs = [(start, stop)] if stop - start == i.shape[0] else [(row, row + 1) for row in i.tolist()]
+    parts = [rule.bias_of(top, bottom, first, last) for top, bottom in runs]
+    bias: Array = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=-2)
+    return bias if bias.shape[-1] == 1 or last - first == j.shape[0] else bias[..., j - first]
 
 
 def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attn_cli.arrays import Array, namespace
-from attn_cli.kernel.definition.bias import Bias
+from attn_cli.kernel.definition.bias import Bias, cells_of
 from attn_cli.kernel.definition.mask import Mask
 
 
@@ -35,13 +35,7 @@ class Rule:
 
     def bias_of(self, start: int, stop: int, first: int, last: int) -> Array | None:
         """The bias on queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`; None for none."""
-        if self.bias is None:
-            return None
-        if isinstance(self.bias, Bias):
-            return self.bias.cells(start, stop, first, last)
-        rows = slice(start, stop) if self.bias.shape[-2] != 1 else slice(None)
-        keys = slice(first, last) if self.bias.shape[-1] != 1 else slice(None)
-        return self.bias[..., rows, keys]
+        return None if self.bias is None else cells_of(self.bias, start, stop, first, last)
 
     def describe(self) -> dict[str, Any]:
         """For headers and JSON: `scale`, `softcap` or None, `mask` in words, booleans `bias`, `sink`, `softmax`."""

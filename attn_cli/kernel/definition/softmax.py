@@ -29,6 +29,13 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
     return weights / xp.where(total > 0, total, xp.ones_like(total))  # [h, n, m] / [h, n, 1]
 
 
+def weights_of(scores: Array, log_sums: Array) -> Array:
+    """The weights of some cells of rows, `[h, b, c]` like their scores, by the rows' logsumexp `[h, b]`."""
+    xp = namespace(scores)
+    finite = xp.where(log_sums == -float("inf"), xp.zeros_like(log_sums), log_sums)  # -inf of an empty row
+    return xp.exp(scores - finite[..., None])
+
+
 def unnormalised(scores: Array) -> Array:
     """The scores themselves as weights, 0 where masked (-inf or the lowest finite number): nothing is normalised."""
     xp = namespace(scores)

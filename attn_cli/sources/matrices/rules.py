@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias, alibi_slopes
+from attn_cli.kernel.definition.bias import Alibi, BiasSum, alibi_slopes
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, dilated, given_mask, padding, prefix, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.files.array_file import read_array
@@ -180,8 +180,8 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> tuple[RuleOf, Sequence
     offset = offset_of(options, shape.n, shape.m)
 
     def rule(at: tuple[int, ...], heads: tuple[int, ...]) -> Rule:
-        added: list[Bias] = [GivenBias(of_entry(numbers, at, heads)) for numbers in biases]
-        added += [] if slopes is None else [Alibi(slopes[list(heads)], offset)]
+        alibi = [] if slopes is None else [Alibi(slopes[list(heads)], offset)]
+        added = [*(of_entry(numbers, at, heads) for numbers in biases), *alibi]
         bias = None if not added else added[0] if len(added) == 1 else BiasSum(added)
         return Rule(scale, softcap, bias, mask(at, heads), None if sink is None else sink[list(heads)], softmax)
 
