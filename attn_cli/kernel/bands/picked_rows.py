@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from attn_cli.kernel.bands.band import Band
 
 RowIndex = slice | list[int]
@@ -10,34 +12,26 @@ RowIndex = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """Where picked rows are among a band's (`inside`) and in an array of them alone (`kept`): slices or lists."""
+    """Where picked rows are among a band's (`inside`), and in an array of them alone (`kept`)."""
 
     inside: RowIndex
-    kept: RowIndex
+    kept: slice
 
 
 class RowPlaces:
-    """The place of each of some query rows in an array that stores these alone: the picked rows."""
+    """The places of some ascending query rows, None for all n, in an array that stores these alone."""
 
     def __init__(self, rows: Sequence[int] | None, n: int) -> None:
-        self.numbers: Sequence[int] = range(n) if rows is None else rows
-        self.places = None if rows is None else {row: at for at, row in enumerate(rows)}
-
-    def __len__(self) -> int:
-        return len(self.numbers)
+        self.rows = None if rows is None else np.array(rows, dtype=np.int64)
+        self.count = n if self.rows is None else len(self.rows)
 
     def of(self, band: Band) -> Fit | None:
         """The picked rows of `band`, as indices into its rows and into the array of all picked rows; None for none."""
-        if self.places is None:
+        if self.rows is None:
             return Fit(slice(0, band.stop - band.start), slice(band.start, band.stop))
-        rows = [row for row in range(band.start, band.stop) if row in self.places]
-        if not rows:
+        first, last = np.searchsorted(self.rows, (band.start, band.stop)).tolist()
+        inside = (self.rows[first:last] - band.start).tolist()
+        if not inside:
             return None
-        inside, kept = [row - band.start for row in rows], [self.places[row] for row in rows]
-        return Fit(_as_slice(inside), _as_slice(kept))
-
-
-def _as_slice(places: list[int]) -> RowIndex:
-    if places == list(range(places[0], places[0] + len(places))):
-        return slice(places[0], places[0] + len(places))
-    return places
+        are_adjacent = inside[-1] - inside[0] == len(inside) - 1
+        return Fit(slice(inside[0], inside[-1] + 1) if are_adjacent else inside, slice(first, last))

@@ -1,6 +1,6 @@
 """Masks: may query i attend to key j? Computed cell by cell, so that no n x m mask is ever stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
@@ -77,12 +77,7 @@ class Mask:
 
         None if the keys of some row have holes, or differ by head. Both may lie outside the m keys.
         """
-        ends: list[Ends | None] = [self._band(i, m), *(part.interval(i, m) for part in self.parts)]
-        if self.keys is not None:
-            begin, end, is_solid = _ends_of_keys(self.keys)
-            ends.append(Ends(np.full_like(i, begin), np.full_like(i, end)) if is_solid else None)
-        if self.cells is not None:
-            ends.append(None if callable(self.cells) else _ends_of_cells(self.cells, i))
+        ends = [*self._ends(i, m), *(part.interval(i, m) for part in self.parts)]
         known = [each for each in ends if each is not None]
         if len(known) < len(ends):
             return None
@@ -90,22 +85,23 @@ class Mask:
 
     def span(self, start: int, stop: int, m: int) -> Span:
         """The keys, of m, that some or all of the queries start .. stop - 1 may see."""
-        spans = [part.span(start, stop, m) for part in self.parts]
-        spans.append(_span_of(self._band(np.arange(start, stop), m), m))
-        if self.keys is not None:
-            first, last, is_solid = _ends_of_keys(self.keys)
-            spans.append(Span(first, first, last if is_solid else first, last))
-        if self.cells is not None:
-            ends = None if callable(self.cells) else _ends_of_cells(self.cells, np.arange(start, stop))
-            spans.append(_span_of(ends, m))
+        spans = [_span_of(ends, m) for ends in self._ends(np.arange(start, stop), m)]
+        spans += [part.span(start, stop, m) for part in self.parts]
         first, last = max(x.first for x in spans), min(x.last for x in spans)
         last = max(first, last)
         open_first = min(max(first, *(x.open_first for x in spans)), last)
         return Span(first, open_first, min(max(open_first, min(x.open_last for x in spans)), last), last)
 
-    def _band(self, i: np.ndarray, m: int) -> Ends:
+    def _ends(self, i: np.ndarray, m: int) -> Iterator[Ends | None]:
+        """The ends of the band, and of its own `keys` and `cells`; None where these have holes."""
         first = np.zeros_like(i) if self.before is None else i - self.before + 1
-        return Ends(first, np.full_like(i, m) if self.after is None else np.maximum(i + self.after, self.prefix))
+        yield Ends(first, np.full_like(i, m) if self.after is None else np.maximum(i + self.after, self.prefix))
+        if self.keys is not None:
+            real = np.flatnonzero(to_numpy(self.keys))
+            begin, end = (int(real[0]), int(real[-1]) + 1) if real.size else (0, 0)
+            yield Ends(np.full_like(i, begin), np.full_like(i, end)) if end - begin == real.size else None
+        if self.cells is not None:
+            yield None if callable(self.cells) else _ends_of_cells(self.cells, i)
 
     def part(self, rows: int, columns: int, keys: int) -> "Mask":
         """The mask of the rows from `rows` on and of so many `keys` from `columns` on, numbered from 0 again."""
@@ -227,14 +223,6 @@ def _span_of(ends: Ends | None, m: int) -> Span:
     if not live.all() or open_first > open_last:
         return Span(begin, begin, begin, end)
     return Span(begin, open_first, open_last, end)
-
-
-def _ends_of_keys(keys: Array) -> tuple[int, int, bool]:
-    places = np.flatnonzero(to_numpy(keys))
-    if len(places) == 0:
-        return 0, 0, True
-    first, last = int(places[0]), int(places[-1]) + 1
-    return first, last, last - first == len(places)
 
 
 def _ends_of_cells(cells: Array, i: np.ndarray) -> Ends | None:

@@ -28,13 +28,13 @@ class BandStats:
         self.whole_heads = any(x.mean_heads for of in (wanted.tops, wanted.pools, wanted.column_sums) for x in of)
         self.places = RowPlaces(wanted.rows, call.n)
         if wanted.moments:
-            self.moments = RowMoments(call, len(self.places), wanted.moments)
+            self.moments = RowMoments(call, self.places.count, wanted.moments)
         if wanted.key_sets:
-            self.keys = KeySums(call, len(self.places), wanted.key_sets)
-        self.vectors = [zeros((call.h, len(self.places)), call.like) for _ in wanted.vectors]
-        self.output = zeros((call.h, len(self.places), call.e), call.like) if wanted.output else None
-        self.seen = np.full(len(self.places), call.m, np.int32), np.zeros(len(self.places), np.int32)
-        self.tops = {top: RankedRows(call, len(self.places), top) for top in wanted.tops}
+            self.keys = KeySums(call, self.places.count, wanted.key_sets)
+        self.vectors = [zeros((call.h, self.places.count), call.like) for _ in wanted.vectors]
+        self.output = zeros((call.h, self.places.count, call.e), call.like) if wanted.output else None
+        self.seen = np.full(self.places.count, call.m, np.int32), np.zeros(self.places.count, np.int32)
+        self.tops = {top: RankedRows(call, self.places.count, top) for top in wanted.tops}
         self.columns = {each: SummedColumns(call, each) for each in wanted.column_sums}
         self.pools = {pool: PooledBlocks(call, pool) for pool in wanted.pools}
 

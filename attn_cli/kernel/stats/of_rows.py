@@ -53,7 +53,7 @@ class PooledBlocks:
     def __init__(self, call: Banded, pool: Pool) -> None:
         self.pool, self.places = pool, RowPlaces(pool.picked, call.n)
         self.columns = None if pool.columns is None else np.array(pool.columns, dtype=np.int64)
-        n, m = len(self.places), call.m if pool.columns is None else len(pool.columns)
+        n, m = self.places.count, call.m if pool.columns is None else len(pool.columns)
         shape = (1 if pool.mean_heads else call.h, -(-n // pool.rows), -(-m // pool.keys))
         signed = pool.of == "scores" or not call.rule.softmax  # without a softmax weights may be negative
         dtype = np.float64 if itemsize(call.like) == 8 else np.float32
@@ -68,7 +68,7 @@ class PooledBlocks:
         if pool.lowest:
             cells = to_numpy(cells)
             cells = np.where(np.isneginf(cells), cells, -cells)
-        row = fit.kept.start if isinstance(fit.kept, slice) else fit.kept[0]
+        row = fit.kept.start
         kept = self.kept[slice(None) if pool.mean_heads else band.heads]
         blocks = folded(to_numpy(folded(cells, -2, row, pool.rows)), -1, first, pool.keys)
         top, left = row // pool.rows, first // pool.keys
@@ -109,7 +109,7 @@ class RowMoments:
         self.maximum = self.largest - float("inf")
         self.hides = False
 
-    def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
+    def add(self, band: Band, inside: RowIndex, kept: slice) -> None:
         """Take in rows of a band (weights of some adjacent rows)."""
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
@@ -159,7 +159,7 @@ class KeySums:
         self.starts = np.cumsum([0, *(keys.shape[1] for keys in key_sets)])[:-1]
         self.sums = zeros((call.h, rows, len(key_sets)), call.like)
 
-    def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
+    def add(self, band: Band, inside: RowIndex, kept: slice) -> None:
         """Take in rows of a band (weights of some adjacent rows)."""
         weights = band.weights[:, inside]
         at = self.columns[band.start : band.stop][inside] - band.first  # [b, c]
@@ -180,7 +180,7 @@ class RankedRows:
         self.scores = zeros(shape, call.like) - float("inf") if top.scores and call.shows_scores else None
         self.measures = None if top.by == "weight" else zeros(shape, call.like)
 
-    def add(self, band: Band, inside: RowIndex, kept: RowIndex) -> None:
+    def add(self, band: Band, inside: RowIndex, kept: slice) -> None:
         """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row."""
         together = self.top.mean_heads
         heads = slice(None) if together else band.heads
