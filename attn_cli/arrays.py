@@ -75,11 +75,11 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def row_dot(a: Array, b: Array) -> Array:
     """The dot product along the last axis: `[..., c]` and `[..., c]` to `[...]`."""
-    if is_torch(a):
-        import torch  # imported already, because a is a tensor
-
-        return torch.linalg.vecdot(a, b)
-    return namespace(a).vecdot(a, b, axis=-1)
+    if not is_torch(a):
+        return np.vecdot(a, b)
+    if a.device.type == "cpu":  # NumPy keeps no products
+        return from_numpy(np.vecdot(to_numpy(a), to_numpy(b)), a)
+    return namespace(a).linalg.vecdot(a, b)
 
 
 def take_along_last_axis(x: Array, places: Array) -> Array:

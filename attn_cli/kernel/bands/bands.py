@@ -10,7 +10,6 @@ from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
 from attn_cli.kernel.bands.band import Band, Buffer, Buffers
 from attn_cli.kernel.bands.masked_cells import MaskedCells, lowest_of, mask_cells, masked_cells
 from attn_cli.kernel.bands.plan import Plan
-from attn_cli.kernel.bands.threads import in_order
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
@@ -18,22 +17,9 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band]:
     """The plan's rows of q `[h, n, d]`, over k `[g, m, d]` and v `[g, m, e]`, as `Band`s in ascending order."""
     q, k, v = (at_least_float32(x) for x in (q, k, v))
-    size = plan.heads * plan.height * k.shape[1]
-
-    def buffers() -> Buffers:
-        return Buffers(Buffer(q, size), Buffer(q, size) if plan.keep_scores else None)
-
-    jobs = _jobs(q, k, v, rule, plan)
-    if plan.threads:
-        yield from in_order(jobs, [buffers() for _ in range(plan.threads + 1)], tensors=is_torch(q))
-    else:
-        only = buffers()
-        yield from (job(only) for job in jobs)
-
-
-def _jobs(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Callable[[Buffers], Band]]:
-    """Functions that compute a band each, in the order of the bands."""
     (h, _, _), (g, m, _) = q.shape, k.shape
+    size = plan.heads * plan.height * m
+    memory = Buffers(Buffer(q, size), Buffer(q, size) if plan.keep_scores else None)
     k_across = namespace(q).matrix_transpose(k)  # [g, d, m]
     for start, stop in plan.pieces():
         span = rule.mask.span(start, stop, m)
@@ -49,7 +35,7 @@ def _jobs(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Call
             cells = tuple(x._replace(cells=_of_heads(x.cells, heads)) for x in masked)
             operands = queries[heads, ...], k_across[of, :, keys], v[of, keys, :]
             place = partial(Band, start, stop, span.first, span.last, heads=heads)
-            yield partial(_band, place, operands, own, cells, every_row_sees_a_key)
+            yield _band(place, operands, own, cells, every_row_sees_a_key, memory)
 
 
 def _of_heads(x: Array | None, heads: slice) -> Array | None:

@@ -8,14 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
-from attn_cli.kernel.bands.threads import cores
 from attn_cli.kernel.definition.rule import Rule
 
-CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
+BAND_BYTES = 10 * 2**20  # one band of scores; a product of few rows takes long to begin
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 _FINITE = 1e30  # no sum of such numbers overflows
-_FEW = 8  # fewer rows than this part of all are few
-_THREADED = 2**21  # scores; fewer are computed before a second thread has begun
+_FEW = 16  # rows
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,6 @@ class Plan:
     heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
                       heads that share a key head
     finite_scores     no score is infinite or NaN, so masking may be an elementwise minimum
-    threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
     """
 
     rows: Sequence[int]
@@ -33,7 +30,6 @@ class Plan:
     height: int
     keep_scores: bool = False
     finite_scores: bool = False
-    threads: int = 0
 
     def pieces(self) -> Iterator[tuple[int, int]]:
         """The query rows as ranges (start, stop), stop excluded, without gaps, each of at most `height` rows."""
@@ -59,16 +55,13 @@ def plan_of(
     (h, _, _), (g, m, _) = q.shape, k.shape
     on_gpu = is_torch(q) and q.device.type != "cpu"
     tile = tile_of(h, g, m, on_gpu=on_gpu, whole=not in_parts)
-    # NumPy's elementwise functions use one core each, and torch's wait for all cores, however busy these are.
-    threads = cores() if not on_gpu and len(rows) * h * m > _THREADED else 0
     return Plan(
         rows,
         tile.heads,
         min(tile.height, max(1, len(rows))),
         keep_scores=want_scores,
         # Asking reads all of q and k, which a few rows take no longer to be walked with.
-        finite_scores=not on_gpu and _FEW * len(rows) > q.shape[1] and _has_finite_scores(q, k, rule),
-        threads=threads if threads > 1 else 0,
+        finite_scores=not on_gpu and len(rows) > _FEW and _has_finite_scores(q, k, rule),
     )
 
 
@@ -95,31 +88,15 @@ class Tile(NamedTuple):
 
 def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False) -> Tile:
     """How many heads and rows to compute at a time, for h query heads over g key heads and m keys."""
-    lines = max(192, (GPU_BYTES if on_gpu else CACHE_BYTES) // max(1, 4 * m))  # rows of all heads together
+    lines = max(192, (GPU_BYTES if on_gpu else BAND_BYTES) // max(1, 4 * m))  # rows of all heads together
     if whole:
         return Tile(h, max(16, min(128, lines // h // 16 * 16)))
     share = h // g
-    if lines >= (64 if on_gpu else 128) * h:
-        heads = h
-    elif lines >= 96 * share:
-        heads = _side_by_side(min(g, lines // (96 * share)), g) * share
-    elif lines >= 64 * share:
-        heads = share
+    if lines >= 64 * share:
+        heads = min(g, lines // (64 * share)) * share
     else:
         heads = max(x for x in range(1, min(share, lines // 32) + 1) if share % x == 0)
     return Tile(heads, max(32, min(128, lines // heads // 16 * 16)))
-
-
-def _side_by_side(most: int, g: int) -> int:
-    """The number of g products, at most `most`, that keeps cores evenly busy: 1, 2, 4, 8 ..., with few left over.
-
-    >>> _side_by_side(6, 12), _side_by_side(8, 12), _side_by_side(2, 3), _side_by_side(4, 25)
-    (4, 4, 1, 4)
-    """
-    count = 1 << (most.bit_length() - 1)
-    while g % count and g < 2 * count:
-        count //= 2
-    return count
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:

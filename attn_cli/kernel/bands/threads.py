@@ -1,14 +1,12 @@
-"""Bands computed ahead of their reader by threads, and handed over in order."""
+"""Walks through bands by threads of one core each."""
 
 import os
 import sys
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-Memory = TypeVar("Memory")
-Result = TypeVar("Result")
+from typing import Any
 
 _MOST = 8  # threads; each needs memory of its own
 
@@ -30,17 +28,15 @@ def cores() -> int:
 
 
 @contextmanager
-def _torch_on_one_core(count: int) -> Iterator[Callable[..., Any]]:
-    """A function that does a job on one core, for `count` threads; the thread that reads keeps the other cores."""
+def _torch_on_one_core() -> Iterator[Callable[..., None]]:
     torch = sys.modules["torch"]  # there are tensors
     cores, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
 
-    def run(job: Callable[[Any], Any], memory: Any) -> Any:
+    def run(work: Callable[..., None], *args: Any) -> None:
         torch.set_num_threads(1)  # of this thread alone, as are these modes
         with torch.inference_mode(inference), torch.no_grad():
-            return job(memory)
+            work(*args)
 
-    torch.set_num_threads(max(1, cores - count))
     try:
         yield run
     finally:
@@ -48,36 +44,34 @@ def _torch_on_one_core(count: int) -> Iterator[Callable[..., Any]]:
 
 
 @contextmanager
-def _numpy_on_one_core() -> Iterator[Callable[..., Any]]:
+def _numpy_on_one_core() -> Iterator[Callable[..., None]]:
     from threadpoolctl import threadpool_limits  # here: only long walks need it, and importing takes time
 
     with threadpool_limits(1, "blas"):
-        yield lambda job, memory: job(memory)
+        yield lambda work, *args: work(*args)
 
 
-def in_order(
-    jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory], *, tensors: bool = False
-) -> Iterator[Result]:
-    """The results of the jobs, in their order, computed by one thread fewer than there are `memories`, at least one."""
-    from concurrent.futures import Future, ThreadPoolExecutor  # here, too
+def together(walks: Sequence[Iterable[object]], *, tensors: bool) -> None:
+    """Go through the walks at the same time, each on one core, or one alone as it is; an error in one ends all."""
+    if len(walks) == 1:
+        deque(walks[0], maxlen=0)
+        return
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # here, too
 
-    count = max(1, len(memories) - 1)
-    running: deque[tuple[Future[Result], Memory]] = deque()
+    ended = threading.Event()
+
+    def go(walk: Iterable[object]) -> None:
+        for _ in walk:
+            if ended.is_set():
+                return
+
     # Each thread multiplies on one core: with threads of their own the products would wait for each other.
-    on_one_core = _torch_on_one_core(count) if tensors else _numpy_on_one_core()
-    with on_one_core as run, ThreadPoolExecutor(count) as pool:
-
-        def begin(memory: Memory) -> None:
-            job = next(jobs, None)
-            if job is not None:
-                running.append((pool.submit(run, job, memory), memory))
-
+    on_one_core = _torch_on_one_core() if tensors else _numpy_on_one_core()
+    with on_one_core as run, ThreadPoolExecutor(len(walks)) as pool:
+        futures = [pool.submit(run, go, walk) for walk in walks]
         try:
-            for memory in memories:
-                begin(memory)
-            while running:
-                future, memory = running.popleft()
-                yield future.result()
-                begin(memory)
+            wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            ended.set()
+        for future in futures:
+            future.result()

@@ -1,21 +1,47 @@
 """Row statistics gathered while a call's bands pass: the definition of everything in `Wanted`."""
 
+from collections.abc import Iterator, Sequence
+from copy import copy
+from itertools import pairwise
+
 import numpy as np
 
-from attn_cli.arrays import from_numpy, namespace, to_numpy, zeros
+from attn_cli.arrays import from_numpy, is_torch, namespace, to_numpy, zeros
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
+from attn_cli.kernel.bands.threads import cores, together
+from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.stats.banded import Banded
 from attn_cli.kernel.stats.of_rows import KeySums, PooledBlocks, RankedRows, RowMoments, SummedColumns
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
+_THREADED = 2**21  # cells; fewer are gone through before a second thread has begun
+
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights."""
+    first, *more = _row_parts(call, wanted.walked_rows)
     stats = BandStats(call, wanted)
-    for band in call.bands(rows=wanted.walked_rows, want_scores=stats.needs_scores, in_parts=not stats.whole_heads):
-        stats.add(band)
+    others = [stats.beside() for _ in more]
+    walks = [stats.walk(first), *(other.walk(rows) for other, rows in zip(others, more, strict=True))]
+    together(walks, tensors=is_torch(call.like))
+    for other in others:
+        stats.join(other)
     return stats.result()
+
+
+def _row_parts(call: Banded, rows: Sequence[int] | None) -> list[Sequence[int] | None]:
+    """The ascending rows cut into as many parts, of about as many unmasked cells, as cores go through at once."""
+    every = range(call.n) if rows is None else rows
+    on_cpu = not is_torch(call.like) or call.like.device.type == "cpu"
+    count = cores() if on_cpu and len(every) * call.h * call.m > _THREADED else 1
+    if count == 1:
+        return [rows]
+    seen = intervals(call.rule.mask, call.n, call.m)
+    keys = np.full(call.n, call.m) if seen is None else np.maximum(seen.last - seen.first, 0)
+    cells = np.cumsum(keys[every] + 1)
+    ends = np.searchsorted(cells, cells[-1] * np.arange(count + 1) / count, side="right").tolist()
+    return [every[first:last] for first, last in pairwise(ends) if first < last]
 
 
 class BandStats:
@@ -37,6 +63,26 @@ class BandStats:
         self.tops = {top: RankedRows(call, self.places.count, top) for top in wanted.tops}
         self.columns = {each: SummedColumns(call, each) for each in wanted.column_sums}
         self.pools = {pool: PooledBlocks(call, pool) for pool in wanted.pools}
+
+    def beside(self) -> "BandStats":
+        """One that notes other rows in the same arrays, and sums over rows in arrays of its own."""
+        other = copy(self)
+        other.columns = {each: SummedColumns(self.call, each) for each in self.columns}
+        other.pools = {pool: PooledBlocks(self.call, pool) if pool.rows > 1 else x for pool, x in self.pools.items()}
+        return other
+
+    def join(self, other: "BandStats") -> None:
+        """Take in the sums over rows that another noted."""
+        for columns, more in zip(self.columns.values(), other.columns.values(), strict=True):
+            columns.sums += more.sums
+        for pool, blocks in zip(self.pools.values(), other.pools.values(), strict=True):
+            np.maximum(pool.kept, blocks.kept, out=pool.kept)
+
+    def walk(self, rows: Sequence[int] | None) -> Iterator[None]:
+        """Take in the bands of `rows`, one at each step."""
+        for band in self.call.bands(rows=rows, want_scores=self.needs_scores, in_parts=not self.whole_heads):
+            self.add(band)
+            yield
 
     def add(self, band: Band) -> None:
         """Take in a band (weights of some adjacent rows); its rows of which nothing is wanted are passed over."""

@@ -1,6 +1,5 @@
 """A call with some keys hidden: an attention sink, special tokens, or what a reader doesn't want to see."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,10 +15,10 @@ from attn_cli.summaries.reduce import Part, Reducer, reduce
 class HiddenKeys(DerivedCall):
     """One layer's attention without the keys `hidden` (ascending); a row adds to 1 less what it gives to these."""
 
-    def __init__(self, call: Call, hidden: Sequence[int], count: defaultdict[str, float] | None = None) -> None:
+    def __init__(self, call: Call, hidden: Sequence[int], count: list[tuple[int, float]] | None = None) -> None:
         super().__init__(call, call.queries, call.keys)
         self.hidden = tuple(hidden)
-        self.count = defaultdict(float) if count is None else count
+        self.count = [] if count is None else count  # of rows, and the weight that they had on hidden keys
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -34,8 +33,7 @@ class HiddenKeys(DerivedCall):
                 weights[:, :, column] = 0
                 if scores is not None:
                     scores[:, :, column] = lowest_of(scores)
-            self.count["rows"] += weights.shape[0] * weights.shape[1]
-            self.count["weight"] += float(to_numpy(namespace(hidden).sum(hidden)))
+            self.count.append((weights.shape[0] * weights.shape[1], float(to_numpy(namespace(hidden).sum(hidden)))))
             yield replace(band, hidden=hidden, blank=blank)
 
 

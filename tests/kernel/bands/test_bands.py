@@ -1,8 +1,8 @@
 """Bands are the definition, a few rows at a time."""
 
-import gc
 import threading
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import Plan, plan_of
-from attn_cli.kernel.bands.threads import in_order
+from attn_cli.kernel.bands.threads import together
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, padding, window
 from attn_cli.kernel.definition.rule import Rule
@@ -45,7 +45,6 @@ def assembled(problem: Problem, *, tensors: bool = False, want_scores: bool = Tr
 CHOICES: dict[str, dict[str, Any]] = {
     "the plan's own": {},
     "as if this problem called for it": {"finite_scores": False},
-    "made ahead by threads": {"threads": 3},
 }
 
 
@@ -124,15 +123,10 @@ def test_masked_keys_may_hold_anything(number: float, tensors: bool, softcap: fl
 
 
 @pytest.mark.parametrize("tensors", [True, False])
-def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive(tensors: bool) -> None:
-    jobs = [lambda memory: 1, lambda memory: 2, lambda memory: 1 // 0, lambda memory: 4]
+def test_an_error_in_one_walk_ends_all_and_arrives(tensors: bool) -> None:
     before, cores = set(threading.enumerate()), torch.get_num_threads()
-    for result in in_order(iter(jobs), [None, None], tensors=tensors):
-        assert result == 1
-        break
     with pytest.raises(ZeroDivisionError):
-        list(in_order(iter(jobs), [None, None, None], tensors=tensors))
-    gc.collect()
+        together([count(), (1 // (3 - step) for step in count())], tensors=tensors)  # the first has no end of its own
     assert set(threading.enumerate()) <= before
     assert torch.get_num_threads() == cores
 
@@ -142,9 +136,11 @@ def test_threads_compute_in_the_mode_of_their_reader(mode) -> None:
     with mode():
         q = torch.randn(2, 9, 4, requires_grad=True)
         rule = Rule(1.0, mask=causal(), sink=torch.randn(2, requires_grad=True))
-        for band in bands(q, q, q, rule, replace(plan_of(q, q, rule, want_scores=True), threads=2)):
-            band.weights.mul_(2)  # as readers may
-            assert not band.output.requires_grad
+        plan, grads = plan_of(q, q, rule, want_scores=True), []
+        walks = [bands(q, q, q, rule, plan) for _ in range(2)]
+        readers = [(grads.append(band.weights.mul_(2).requires_grad) for band in walk) for walk in walks]
+        together(readers, tensors=True)  # which may change weights
+        assert grads == [False, False]
 
 
 def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:

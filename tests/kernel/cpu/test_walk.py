@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from attn_cli.kernel.cpu.walk import walked as walked_by
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, given_mask, padding, prefix, window
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats import of_bands
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
@@ -349,8 +351,9 @@ def in_blocks(cells: np.ndarray, pool: Pool) -> np.ndarray:
 @given(problem=problems(), data=st.data())
 def test_bands_say_what_the_definition_says(problem: Problem, data: st.DataObject) -> None:
     call = call_of(problem)
-    wanted = data.draw(wanteds(call.n, call.m))
-    assert_are_the_definitions(stats_of_bands(call, wanted), call, DOUBLE)
+    wanted, cores = data.draw(wanteds(call.n, call.m)), data.draw(st.integers(1, 3))
+    with mock.patch.multiple(of_bands, _THREADED=0, cores=lambda: cores):
+        assert_are_the_definitions(stats_of_bands(call, wanted), call, DOUBLE)
 
 
 @pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")

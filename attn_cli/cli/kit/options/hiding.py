@@ -1,6 +1,6 @@
 """--hide: which keys and rows of a call are left out, and what is said of them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from attn_cli.call import Call
@@ -60,10 +60,10 @@ class HidingOptions:
         if rows and self.rows(rows, prompt.tokens) == []:
             raise InputError("--token picks special tokens, which --hide special hides", "leave out one of them")
 
-    def notes(self, hidden: Collection[Token], count: Mapping[str, float]) -> tuple[str, ...]:
+    def notes(self, hidden: Collection[Token], count: Sequence[tuple[int, float]]) -> tuple[str, ...]:
         """Notes for the user: which keys are hidden, and their share of all weight."""
         if hidden:
-            share = count["weight"] / max(count["rows"], 1)  # of a row, on average
+            share = sum(weight for _, weight in count) / max(sum(rows for rows, _ in count), 1)  # of a row, on average
             return (f"{self._names(hidden)} left out here, not in the model: {share:.0%} of the weight",)
         if self.hide and SINK in self.hide:
             return ("--hide sink hides nothing: no causal mask or special token, so no sink",)

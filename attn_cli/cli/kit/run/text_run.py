@@ -1,7 +1,6 @@
 """The run of a command over texts: as few passes of the model as they fit in, a report of each."""
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -88,7 +87,7 @@ class ReadText:
     rows: PickedRows
     notes: tuple[str, ...]
     hidden: dict[Token, None] = field(default_factory=dict)  # a set that keeps its order
-    hidden_count: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    hidden_count: list[tuple[int, float]] = field(default_factory=list)
     summaries: list[Summary] = field(default_factory=list)
     recorded: list[RecordedLayer] = field(default_factory=list)
     story: told.Story | None = None
