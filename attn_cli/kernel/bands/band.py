@@ -1,7 +1,7 @@
 """A band, and the memory that one band after the other is computed in."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from math import prod
 
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.bands.masked_cells import with_infinities
@@ -64,13 +64,6 @@ class Buffer:
     def __init__(self, like: Array, size: int) -> None:
         self.flat = namespace(like).empty(size, dtype=like.dtype, device=like.device)
 
-    def view(self, shape: tuple[int, int, int]) -> Array:
+    def view(self, *shape: int) -> Array:
         """The first numbers of the buffer as an array of `shape`."""
-        return self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
-
-
-class Buffers(NamedTuple):
-    """Memory for a band's scores and weights; `weights` None: the weights overwrite the scores."""
-
-    scores: Buffer
-    weights: Buffer | None
+        return self.flat[: prod(shape)].reshape(shape)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
-from attn_cli.kernel.bands.band import Band, Buffer, Buffers
+from attn_cli.kernel.bands.band import Band, Buffer
 from attn_cli.kernel.bands.masked_cells import MaskedCells, lowest_of, mask_cells, masked_cells
 from attn_cli.kernel.bands.plan import Plan
 from attn_cli.kernel.definition.rule import Rule
@@ -19,7 +19,8 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
     q, k, v = (at_least_float32(x) for x in (q, k, v))
     (h, _, _), (g, m, _) = q.shape, k.shape
     size = plan.heads * plan.height * m
-    memory = Buffers(Buffer(q, size), Buffer(q, size) if plan.keep_scores else None)
+    of_scores = Buffer(q, size)
+    memory = of_scores, Buffer(q, size) if plan.keep_scores else of_scores
     k_across = namespace(q).matrix_transpose(k)  # [g, d, m]
     for start, stop in plan.pieces():
         span = rule.mask.span(start, stop, m)
@@ -48,31 +49,31 @@ def _band(
     rule: Rule,
     masked: tuple[MaskedCells, ...],
     every_row_sees_a_key: bool,
-    memory: Buffers,
+    memory: tuple[Buffer, Buffer],
 ) -> Band:
     """One band in four passes over its cells: product with the keys, mask, softmax, product with the values.
 
     operands  q `[h, b, d]`, already times the scale; the keys as columns `[g, d, c]`; v `[g, c, e]`
     masked    for ranges of these keys a `MaskedCells`; all b rows see the keys of no range
+    memory    for scores and weights; where it is the same, the weights overwrite the scores
     """
     q, k_across, v = operands
     xp = namespace(q)
     (h, b, d), (g, _, c) = q.shape, k_across.shape
     stacked = xp.reshape(q, (g, h // g * b, d))
-    scores = xp.matmul(stacked, k_across, out=memory.scores.view((g, h // g * b, c)))  # [g, r*b, d] @ [g, d, c]
+    scores = xp.matmul(stacked, k_across, out=memory[0].view(g, h // g * b, c))  # [g, r*b, d] @ [g, d, c]
     scores = rule.capped(xp.reshape(scores, (h, b, c)))
     if rule.bias is not None:
         scores = scores + at_least_float32(rule.bias)  # [h, b, c] + [h or 1, b or 1, c or 1]
     mask_cells(scores, masked)
     if rule.softmax:
-        out = scores if memory.weights is None else memory.weights.view((h, b, c))
         empty = None if every_row_sees_a_key else xp.max(scores, axis=-1, keepdims=True) == lowest_of(scores)
-        weights = _softmax_into(scores, rule.sink, out)  # [h, b, c]
+        weights = _softmax_into(scores, rule.sink, memory[1].view(h, b, c))  # [h, b, c]
         weights = weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
     else:
         weights = unnormalised(scores)
     mixed = xp.reshape(weights, (g, h // g * b, c)) @ v  # [g, r*b, c] @ [g, c, e]
-    return place(weights, None if memory.weights is None else scores, xp.reshape(mixed, (h, b, v.shape[-1])))
+    return place(weights, None if memory[0] is memory[1] else scores, xp.reshape(mixed, (h, b, v.shape[-1])))
 
 
 def _softmax_into(scores: Array, sink: Array | None, out: Array) -> Array:

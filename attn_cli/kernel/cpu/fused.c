@@ -2,12 +2,12 @@
 
    A task is a run of query rows of one head. Their scores against all keys that they may attend to are a product that
    stays in the second-level cache; there each row is turned into e^(score - maximum) and everything that anybody asked
-   for is noted: its sum and moments, sums over some keys, its largest cells, blocks of it, column sums over the rows. A
-   second product with the values, divided by the row's sum, is the output. Weights are never stored.
+   for is noted: its sum and moments, sums over some keys, its largest cells, column sums over the rows. A second
+   product with the values, divided by the row's sum, is the output. Weights are never stored.
 
    Flash attention meets a row's keys block by block, and corrects its sum and output whenever the maximum grows. Here a
    row's scores are all there before its softmax, a few rows high: a processor's cache holds them, and whoever asks for
-   the largest weights or for blocks of the matrix reads them once, finished.
+   the largest weights reads them once, finished.
 
    Query i may attend to keys first[i] .. last[i] - 1. Threads call attn_fused_work on one Attention at the same time,
    and share its tasks.
@@ -36,8 +36,7 @@ typedef struct {
     int64_t output_head, output_row;
     int64_t key_sets, set_columns, vectors;
     int64_t count;                /* how many of the largest cells of a row are noted, the largest first */
-    int64_t pool_rows, pool_keys; /* the size of a block of the matrix */
-    int64_t task_rows; /* of a task; with pooled a multiple of pool_rows, so that no two threads write to a block */
+    int64_t task_rows;            /* of a task */
     int64_t width_of_vectors;
     int64_t next_task, broken, no_memory; /* shared by the threads, 0 at first; broken: a score is NaN or infinite */
     float scale;
@@ -56,7 +55,6 @@ typedef struct {
     int64_t *received;  /* [h, m] or NULL: column sums in units of 2^-32, so that the threads' order doesn't matter */
     float *top_weights, *top_scores; /* [h, n, count]; 0 and -infinity where there are fewer */
     int64_t *top_keys;               /* -1 where there are fewer */
-    float *pooled;                   /* [h, blocks of rows, blocks of keys] or NULL */
 } Attention;
 
 /* One thread's memory for some rows: as many as stay in the cache with their scores, MOST_ROWS at most. */
@@ -167,7 +165,7 @@ void attn_fused_work(void *attention) {
     b.queries = b.columns + width;
     b.output = b.queries + at_once * t->d;
     b.shares = b.output + at_once * t->e;
-    memset(b.columns, 0, (size_t)width * sizeof(float));
+    memset(b.columns, 0, (size_t)(width + at_once * t->d) * sizeof(float)); /* and queries: a tile may lack rows */
     int64_t task;
     while ((task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED)) < t->h * tasks_of_head) {
         /* The last rows of a causal head see the most keys: they come first, and little is left for the end. */

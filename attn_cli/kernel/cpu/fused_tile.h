@@ -59,48 +59,34 @@ static INLINE floats NAMED(exponential)(floats x) {
     return NAMED(where)(x < NAMED(all)(LOWEST), (floats){0}, power);
 }
 
-/* c[rows, columns] = a[rows, depth] @ b[depth, columns], or += if `add`; strides in floats between rows. */
-#define PRODUCT(NAME, HEIGHT, WIDTH)                                                                                   \
+/* c[ROWS, columns] = a[ROWS, depth] @ b[depth, columns], or += if `add`; strides in floats between rows. */
+#define PRODUCT(NAME, WIDTH)                                                                                           \
     static TARGET void NAMED(NAME)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,             \
                                    int64_t c_row, int64_t depth, int add) {                                            \
-        floats sums[HEIGHT][WIDTH];                                                                                    \
-        for (int r = 0; r < HEIGHT; r++)                                                                               \
+        floats sums[ROWS][WIDTH];                                                                                      \
+        for (int r = 0; r < ROWS; r++)                                                                                 \
             for (int x = 0; x < WIDTH; x++) sums[r][x] = add ? NAMED(load)(c + r * c_row + x * LANES) : (floats){0};   \
         for (int64_t p = 0; p < depth; p++) {                                                                          \
             floats right[WIDTH];                                                                                       \
             for (int x = 0; x < WIDTH; x++) right[x] = NAMED(load)(b + p * b_row + x * LANES);                         \
-            for (int r = 0; r < HEIGHT; r++)                                                                           \
+            for (int r = 0; r < ROWS; r++)                                                                             \
                 for (int x = 0; x < WIDTH; x++) sums[r][x] += NAMED(all)(a[r * a_row + p]) * right[x];                 \
         }                                                                                                              \
-        for (int r = 0; r < HEIGHT; r++)                                                                               \
+        for (int r = 0; r < ROWS; r++)                                                                                 \
             for (int x = 0; x < WIDTH; x++) NAMED(store)(c + r * c_row + x * LANES, sums[r][x]);                       \
     }
-PRODUCT(product_many_wide, ROWS, GROUPS)
-PRODUCT(product_one_wide, 1, GROUPS)
-PRODUCT(product_many_narrow, ROWS, 1)
-PRODUCT(product_one_narrow, 1, 1)
+PRODUCT(product_wide, GROUPS)
+PRODUCT(product_narrow, 1)
 #undef PRODUCT
 
-/* The same for any number of rows and columns: what is left over of whole tiles goes in narrower ones. */
+/* The same for any number of columns, of ROWS rows. */
 static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,
-                           int64_t depth, int64_t rows, int64_t columns, int add) {
+                           int64_t depth, int64_t columns, int add) {
     int64_t x = 0;
-    for (; x + PANEL <= columns; x += PANEL) {
-        int64_t r = 0;
-        for (; r + ROWS <= rows; r += ROWS)
-            NAMED(product_many_wide)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
-        for (; r < rows; r++)
-            NAMED(product_one_wide)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
-    }
-    for (; x + LANES <= columns; x += LANES) {
-        int64_t r = 0;
-        for (; r + ROWS <= rows; r += ROWS)
-            NAMED(product_many_narrow)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
-        for (; r < rows; r++)
-            NAMED(product_one_narrow)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
-    }
+    for (; x + PANEL <= columns; x += PANEL) NAMED(product_wide)(a, a_row, b + x, b_row, c + x, c_row, depth, add);
+    for (; x + LANES <= columns; x += LANES) NAMED(product_narrow)(a, a_row, b + x, b_row, c + x, c_row, depth, add);
     for (; x < columns; x++)
-        for (int64_t r = 0; r < rows; r++) {
+        for (int64_t r = 0; r < ROWS; r++) {
             float total = add ? c[r * c_row + x] : 0;
             for (int64_t p = 0; p < depth; p++) total += a[r * a_row + p] * b[p * b_row + x];
             c[r * c_row + x] = total;
@@ -140,22 +126,6 @@ static TARGET void NAMED(rank)(const Attention *t, int64_t i, const float *e, fl
     for (int64_t at = 0; at < count; at++) {
         weights[at] = at < held ? weights[at] * share : 0;
         if (at >= held) keys[at] = -1;
-    }
-}
-
-/* Fold the weights e * share of query i into the blocks of its row of the pooled matrix. */
-static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t blocks_down = (t->n + t->pool_rows - 1) / t->pool_rows;
-    const int64_t blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
-    float *to = t->pooled + (head * blocks_down + i / t->pool_rows) * blocks;
-    for (int64_t j = t->first[i]; j < t->last[i];) {
-        const int64_t block = j / t->pool_keys, edge = (block + 1) * t->pool_keys;
-        const int64_t stop = edge < t->last[i] ? edge : t->last[i];
-        floats tops = {0};
-        for (; j + LANES <= stop; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
-        float top = NAMED(largest)(tops);
-        for (; j < stop; j++) top = e[j] > top ? e[j] : top;
-        if (top * share > to[block]) to[block] = top * share;
     }
 }
 
@@ -241,7 +211,6 @@ static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t 
                                       const float *q, const float *panels) {
     const int64_t o = (head * t->n + i) * t->count;
     if (t->key_sets || t->vectors) NAMED(key_and_vector_sums)(t, head, i, e, share);
-    if (t->pooled) NAMED(pool)(t, head, i, e, share);
     if (t->count) NAMED(rank)(t, i, e, share, t->top_weights + o, t->top_keys + o);
     for (int64_t at = o; at < o + t->count; at++) { /* scores were overwritten: these few are multiplied again */
         const int64_t key = t->top_keys[at];
@@ -286,8 +255,7 @@ static TARGET void NAMED(rows)(Attention *t, int64_t head, int64_t start, int64_
             const int64_t to = ends[tile] < j + PANEL ? ends[tile] : j + PANEL;
             if (from < to)
                 NAMED(product)(b.queries + r * t->d, t->d, panels + j * t->d + from - j, PANEL,
-                               b.scores + r * width + from - begin, width, t->d, rows - r < ROWS ? rows - r : ROWS,
-                               to - from, 0);
+                               b.scores + r * width + from - begin, width, t->d, to - from, 0);
         }
     for (int64_t r = 0; r < rows; r++) {
         float *s = b.scores + r * width - begin;
@@ -310,7 +278,7 @@ static TARGET void NAMED(rows)(Attention *t, int64_t head, int64_t start, int64_
             const int64_t to = all < j + DEPTH ? all : j + DEPTH;
             if (from < to)
                 NAMED(product)(b.scores + r * width + from - begin, width, v + from * t->v_row, t->v_row,
-                               b.output + r * t->e, t->e, to - from, rows - r < ROWS ? rows - r : ROWS, t->e, 1);
+                               b.output + r * t->e, t->e, to - from, t->e, 1);
         }
     for (int64_t r = 0; r < rows; r++) {
         float *to = t->output + head * t->output_head + (start + r) * t->output_row;

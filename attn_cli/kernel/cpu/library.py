@@ -4,11 +4,10 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 
-from attn_cli.kernel.bands.threads import cores
+from attn_cli.kernel.bands.threads import cores, together
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 _PROCESS = os.getpid()
@@ -22,14 +21,14 @@ class AttentionStruct(ctypes.Structure):
     _fields_ = [
         *((name, _INT) for name in ("h", "g", "n", "m", "d", "e", "q_head", "q_row", "k_head", "k_row")),
         *((name, _INT) for name in ("v_head", "v_row", "output_head", "output_row")),
-        *((name, _INT) for name in ("key_sets", "set_columns", "vectors", "count", "pool_rows", "pool_keys")),
+        *((name, _INT) for name in ("key_sets", "set_columns", "vectors", "count")),
         *((name, _INT) for name in ("task_rows", "width_of_vectors", "next_task", "broken", "no_memory")),
         ("scale", _FLOAT),
         *((name, _POINTER) for name in ("q", "k", "v", "first", "last", "position", "sink", "panels", "packed")),
         *((name, _POINTER) for name in ("set_keys", "set_ends", "vector_values", "output")),
         *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")),
         *((name, _POINTER) for name in ("key_sums", "vector_sums", "received")),
-        *((name, _POINTER) for name in ("top_weights", "top_scores", "top_keys", "pooled")),
+        *((name, _POINTER) for name in ("top_weights", "top_scores", "top_keys")),
     ]
 
 
@@ -72,11 +71,6 @@ def widest_vectors() -> int:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
-
-
-@cache
 def _openmp() -> Callable[..., None] | None:
     """The function by which torch's OpenMP has a team of threads call another; None where there is none."""
     torch = sys.modules.get("torch")
@@ -101,10 +95,7 @@ def finishes(job: AttentionStruct, size: int) -> bool:
     if openmp is not None:
         openmp(ctypes.cast(work, _POINTER), address, sys.modules["torch"].get_num_threads(), 0)
     else:
-        helping = [_pool().submit(work, address) for _ in range(threads - 1)]
-        work(address)
-        for helper in helping:
-            helper.result()
+        together([map(work, [address]) for _ in range(threads)], tensors=False)
     if job.no_memory:
         raise MemoryError
     return not job.broken

@@ -12,10 +12,10 @@ from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, Rows, RowStats, Wanted
 
 # The fields of `Wanted` that compiled code can note; whatever else is wanted is left to bands.
-_KNOWN = {"rows", "moments", "key_sets", "vectors", "tops", "column_sums", "pools"}
+_KNOWN = {"rows", "moments", "key_sets", "vectors", "tops", "column_sums"}
 # The moments that it notes; which rows are masked, the maximum says.
 NOTED_MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 _MOST_TOP = 64  # largest weights of a row
@@ -61,13 +61,11 @@ def output_alone(q: Array, k: Array, v: Array, rule: Rule) -> Array:
 
 def _knows(wanted: Wanted) -> bool:
     """True if all that is wanted are sums of weights, and the few largest with their scores."""
-    plain = Pool(1, 1)
     return (
         not any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _KNOWN)
         and {*wanted.moments} <= {"masked", *NOTED_MOMENTS}
         and all(x.by == "weight" and x.count <= _MOST_TOP and not x.mean_heads for x in wanted.tops)
         and all(x.by == "weight" and not x.mean_heads for x in wanted.column_sums)
-        and all(replace(x, rows=1, keys=1, picked=None) == plain for x in wanted.pools)
     )
 
 
@@ -77,20 +75,15 @@ class _Walk(NamedTuple):
     rows: Rows
     wanted: Wanted
     columns: ColumnSums | None
-    pool: Pool | None
 
 
 def _walks(wanted: Wanted, *, has_output: bool) -> list[_Walk]:
     """The passes that note what is wanted; if there is an output, the first is over all rows."""
     of_rows = [None] * has_output + [wanted.rows] * wanted.notes_rows
-    of_rows += [x.rows for x in wanted.column_sums] + [x.picked for x in wanted.pools]
     walks = []
-    for rows in dict.fromkeys(of_rows):
+    for rows in dict.fromkeys(of_rows + [x.rows for x in wanted.column_sums]):
         asked = wanted if wanted.notes_rows and rows == wanted.rows else Wanted()
-        columns = next((x for x in wanted.column_sums if x.rows == rows), None)
-        pools: list[Pool | None] = [x for x in wanted.pools if x.picked == rows]
-        first, *more = pools or [None]
-        walks += [_Walk(rows, asked, columns, first), *(_Walk(rows, Wanted(), None, pool) for pool in more)]
+        walks.append(_Walk(rows, asked, next((x for x in wanted.column_sums if x.rows == rows), None)))
     return walks
 
 
@@ -118,7 +111,7 @@ def walked(
         noted = _allocated(walk, h, r, m)
         for key_heads in _parts(g, d * _padded(m)):
             heads = slice(key_heads.start * h // g, key_heads.stop * h // g)
-            job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale)
+            job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale, task_rows=_TASK_ROWS)
             job.h, job.g = heads.stop - heads.start, key_heads.stop - key_heads.start
             strided = {"q": queries[heads, rows], "k": keys[key_heads], "v": values[key_heads]}
             strided |= {} if filled is None or number else {"output": filled[heads]}
@@ -130,7 +123,9 @@ def walked(
             for name, x in (strided | given | own | packed).items():
                 setattr(job, name, x.ctypes.data)
             job.width_of_vectors = widest_vectors() if vectors is None else vectors
-            _set_counts(job, walk, noted)
+            job.count = noted["top_keys"].shape[-1] if "top_keys" in noted else 0
+            job.key_sets, job.vectors = len(walk.wanted.key_sets), len(walk.wanted.vectors)
+            job.set_columns = sum(x.shape[1] for x in walk.wanted.key_sets)
             cells = int(np.maximum(given["last"] - given["first"], 0).sum(dtype=np.int64))
             if not finishes(job, job.h * cells * d):
                 return None
@@ -138,15 +133,6 @@ def walked(
     if output is not None and itemsize(output) < 4:
         output[...] = namespace(output).asarray(filled)
     return stats
-
-
-def _set_counts(job: Any, walk: _Walk, noted: dict[str, np.ndarray]) -> None:
-    job.count, job.task_rows = noted["top_keys"].shape[-1] if "top_keys" in noted else 0, _TASK_ROWS
-    job.key_sets, job.vectors = len(walk.wanted.key_sets), len(walk.wanted.vectors)
-    job.set_columns = sum(keys.shape[1] for keys in walk.wanted.key_sets)
-    if walk.pool is not None:  # no two threads write to a block
-        job.pool_rows, job.pool_keys = walk.pool.rows, walk.pool.keys
-        job.task_rows = -(-_TASK_ROWS // walk.pool.rows) * walk.pool.rows
 
 
 def _given(wanted: Wanted, rows: slice | list[int], m: int) -> dict[str, np.ndarray]:
@@ -163,14 +149,13 @@ def _given(wanted: Wanted, rows: slice | list[int], m: int) -> dict[str, np.ndar
 
 def _allocated(walk: _Walk, h: int, r: int, m: int) -> dict[str, np.ndarray]:
     """Memory for what is noted of r rows, by the names of the compiled code."""
-    wanted, pool = walk.wanted, walk.pool
+    wanted = walk.wanted
     top = min(m, max((x.count for x in wanted.tops), default=0))
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(NOTED_MOMENTS, (h, r)) if wanted.moments else {}
     shapes |= {"key_sums": (h, r, len(wanted.key_sets))} if wanted.key_sets else {}
     shapes |= {"vector_sums": (h, r, len(wanted.vectors))} if wanted.vectors else {}
     shapes |= dict.fromkeys(("top_weights", "top_scores", "top_keys"), (h, r, top)) if top else {}
     shapes |= {} if walk.columns is None else {"received": (h, m)}
-    shapes |= {} if pool is None else {"pooled": (h, -(-r // pool.rows), -(-m // pool.keys))}
     whole = ("received", "top_keys")
     return {name: np.zeros(shape, np.int64 if name in whole else np.float32) for name, shape in shapes.items()}
 
@@ -188,8 +173,6 @@ def _added(stats: RowStats, walk: _Walk, noted: dict[str, np.ndarray]) -> RowSta
         stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))
     if walk.columns is not None:
         stats.column_sums[walk.columns] = noted["received"] * 2.0**-32
-    if walk.pool is not None:
-        stats.pooled[walk.pool] = noted["pooled"]
     return stats
 
 

@@ -69,7 +69,6 @@ def asked(
     *,
     column_sums: bool = False,
     top: int = 0,
-    pool: Pool | None = None,
     rows: tuple[int, ...] | None = None,
 ) -> Wanted:
     """All moments of these rows, and more that is asked of the same ones."""
@@ -80,7 +79,6 @@ def asked(
         vectors,
         tops=(TopK(top),) if top else (),
         column_sums=(ColumnSums(rows),) if column_sums else (),
-        pools=() if pool is None else (replace(pool, picked=rows),),
     )
 
 
@@ -131,14 +129,13 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     sink = data.draw(st.sampled_from([None, random.normal(size=h).astype(np.float32)]))
     rule = Rule(data.draw(st.sampled_from([d**-0.5, 1.0])), mask=mask, sink=sink)
     q, k, v = (random.normal(size=size).astype(np.float32) for size in ((h, n, d), (groups, m, d), (groups, m, e)))
-    pool = Pool(data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30)))
     cells = random.integers(-1, m, size=(n, 3))
     widths = (1, data.draw(st.integers(1, 70)), 9)
     key_sets = (*cells.T[:, :, None], *(key_lists(random, n, m, columns) for columns in widths))
     marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
     top = data.draw(st.integers(1, 20))
     rows = data.draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3)), tuple(range(n // 2, n))]))
-    needs = asked(key_sets, tuple(marks), column_sums=True, top=top, pool=pool, rows=rows)
+    needs = asked(key_sets, tuple(marks), column_sums=True, top=top, rows=rows)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule)
 
 
@@ -150,7 +147,7 @@ def test_large_calls(n: int, m: int, d: int) -> None:
     random = np.random.default_rng(3)
     q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
     rule = Rule(d**-0.5, mask=causal(m - n))
-    needs = asked((np.arange(n)[:, None],), column_sums=True, top=4, pool=Pool(7, 50))
+    needs = asked((np.arange(n)[:, None],), column_sums=True, top=4)
     agree(walked(q, k, v, rule, needs), q, k, v, rule)
 
 
@@ -362,8 +359,7 @@ def test_bands_say_what_the_definition_says(problem: Problem, data: st.DataObjec
 def test_compiled_code_says_the_same(problem: Problem, data: st.DataObject) -> None:
     exact, call = call_of(problem), call_of(problem, single=True)
     wanted = data.draw(wanteds(call.n, call.m))
-    wanted = replace(wanted, pools=tuple(x for x in wanted.pools if x.of == "weights"))
-    stats = call.compiled_stats(wanted)
+    stats = call.compiled_stats(replace(wanted, pools=()))
     if stats is not None:
         assert_are_the_definitions(stats, exact, SINGLE)
     assert_are_the_definitions(call.row_stats(wanted), exact, SINGLE)
