@@ -19,7 +19,6 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import OverallKeys, ReceivedShares, TopKeys
-from attn_cli.summaries.reducers.matrix import MatrixOf
 from tests.kernel.cpu.test_walk import masks
 from tests.strategies import as_tensors
 
@@ -29,10 +28,8 @@ REDUCERS = {
     "heads and received": lambda: [HeadStatistics(), ReceivedShares()],
     "overall": lambda: [OverallKeys(4)],
     "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
-    "largest of blocks": lambda: [MatrixOf((6, 7)), HeadStatistics()],
     "numbers of some rows and of all": lambda: [TopKeys(3, rows=[0]), HeadStatistics()],
     "sums of some rows": lambda: [OverallKeys(4, rows=[0]), HeadStatistics(rows=[0]), TopKeys(2, rows=[0])],
-    "blocks of some rows": lambda: [MatrixOf((6, 7), rows=[0]), MatrixOf((3, 3))],
     "sums of some rows and of all": lambda: [OverallKeys(4, rows=[0]), OverallKeys(4)],
 }
 

@@ -36,14 +36,6 @@ class LayerSizes:
         short = max(0, min(n, longest - past - 1))  # rows that see fewer keys than the window
         return short * past + short * (short + 1) // 2 + (n - short) * longest
 
-    def score_multiplications(self, cells: int) -> int:
-        """Multiplications of q kᵀ for all heads: `cells` scores of each head times d."""
-        return self.heads * cells * self.d
-
-    def mix_multiplications(self, cells: int) -> int:
-        """Multiplications of weights times v for all heads: `cells` weights of each head times e."""
-        return self.heads * cells * self.e
-
     @property
     def projections(self) -> int:
         """Multiplications of W_Q, W_K, W_V and W_O for one token (of latents: the down- and up-projections)."""
@@ -57,8 +49,7 @@ class LayerSizes:
 
     def whole(self, n: int) -> int:
         """Multiplications of a pass over n tokens: projections and unmasked products."""
-        cells = self.cells(n, n)
-        return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
+        return n * self.projections + self.heads * self.cells(n, n) * (self.d + self.e)  # q kᵀ, weights times v
 
     def step(self, tokens: int) -> int:
         """Multiplications of one decoding step: for the last of so many tokens, with the others in the KV cache."""

@@ -10,7 +10,7 @@ class Precision:
     """A floating-point precision: its name, and how numbers round to it.
 
     digits     binary digits of a number, the leading one included
-    lowest     the exponent of the smallest number with all its digits
+    lowest     the exponent of the smallest number with all its digits; errors of a smaller one are as large
     tolerance  the error allowed in a sum of products, as a share of its size
 
     Source of digits and exponents: IEEE 754; bfloat16 keeps the exponents of float32; Micikevicius et al. 2022, "FP8
@@ -21,11 +21,6 @@ class Precision:
     digits: int
     lowest: int
     tolerance: float
-
-    @property
-    def smallest(self) -> float:
-        """The smallest number that has all its digits: below it, errors no longer shrink with the number."""
-        return 2.0**self.lowest
 
     def rounded(self, x: np.ndarray) -> np.ndarray:
         """The float64 numbers x rounded to this precision's digits, half to even; large ones don't become infinity.

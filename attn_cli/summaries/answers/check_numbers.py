@@ -64,7 +64,7 @@ class CheckedNumbers:
         sizes = {}
         for name, x in self.right.items():
             own = np.sqrt(self._definition[1]) if name == "output" else np.abs(x).max(axis=-1, keepdims=True)
-            sizes[name] = np.maximum(np.maximum(own, np.abs(x)), self.precisions[name].smallest)
+            sizes[name] = np.maximum(np.maximum(own, np.abs(x)), 2.0 ** self.precisions[name].lowest)
         return sizes
 
     @cached_property

@@ -90,9 +90,9 @@ def _operations(kinds: Iterable[tuple[LayerSizes, int]], n: int) -> dict[str, in
     for kind, count in kinds:
         cells = kind.cells(n, n)
         operations["projections"] += 2 * count * n * kind.projections
-        operations["scores"] += 2 * count * kind.score_multiplications(cells)
+        operations["scores"] += 2 * count * kind.heads * cells * kind.d
         operations["softmax"] += 3 * count * kind.heads * cells
-        operations["mixing"] += 2 * count * kind.mix_multiplications(cells)
+        operations["mixing"] += 2 * count * kind.heads * cells * kind.e
     return operations
 
 
